@@ -32,14 +32,16 @@ from onnx_passes.ops.node_queries import (
     makes_steps,
     may_draw,
     range_of,
+    steers,
     ties_of,
 )
+from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.pipeline.recorder import Recorded, prepare_nodes, run_nodes
 from onnx_passes.pipeline.rounding import Cause, explain, find_cause
 from onnx_passes.risky_runs import DRAWN, MANY
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs, run_one
 from onnx_passes.runtime.engine_models import insert_barriers
-from onnx_passes.verify.judge import Promise, judge
+from onnx_passes.verify.judge import Promise, identical, judge
 from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.obligations import Obligation, ObligationPart
 from onnx_passes.verify.recording import (
@@ -201,7 +203,8 @@ class RandomComparison:
             return False
         moving = (self.recorded.samples[0][n] for n in sources.values() if n in self.varying)
         # Sizes, shapes and indices are never drawn.
-        return any(kind_of(np.asarray(array).dtype) == "float" for array in moving)
+        floats = any(kind_of(np.asarray(array).dtype) == "float" for array in moving)
+        return floats or bool(self._rows.integers(part, sources, nodes))
 
     def _sides(self, part: ObligationPart) -> list[Side]:
         return [(self.before, part.old), (self.after, part.new)]
@@ -276,7 +279,13 @@ class RandomComparison:
 
         def told(found: RandomFinding, draws: Sequence[Mapping[str, Array]]) -> RandomFinding:
             values = {name: draws[found.row][name] for name in self.varying & sources.keys()}
-            return replace(found, values=values, given=given)
+            # Integers that a caller never gives are none to fail a pass for.
+            first = self.recorded.samples[0]
+            seen = all(
+                kind_of(value.dtype) != "int" or identical(first[sources[name]], value)
+                for name, value in values.items()
+            )
+            return replace(found, values=values, given=given and seen)
 
         found = None
         for kinds in rounds:
@@ -473,7 +482,8 @@ class RandomInputs:
             nodes = [*ahead, *part.old]
             varying = {n for n, source in sources.items() if source in self.varying}
             edges = self._at_breakpoints(sources, (*nodes, *part.new))
-            draws += [draws[0] | row for row in (*edges, make_ties(draws[0], varying))]
+            ties = make_ties(draws[0], varying), _equal_rows(draws[0], varying)
+            draws += [draws[0] | row for row in (*edges, *ties) if row]
             recorded = self.recorded.samples[0]
             feeds = {name: recorded[source] for name, source in sources.items()}
             feeds |= {name: v for name, v in (wanted or {}).items() if name in feeds}
@@ -482,7 +492,29 @@ class RandomInputs:
             )
             for side in ((self.before, nodes), (self.after, part.new)):
                 draws += self._across(side, sources, draws)
+            names = self.integers(part, sources, (*nodes, *part.new))
+            draws += (draws[0] | row for row in _integer_rows(feeds, names))
         return draws
+
+    def integers(
+        self, part: ObligationPart, sources: Mapping[str, str], nodes: Sequence[ir.Node]
+    ) -> set[str]:
+        """Return what nodes read of integers that are numbers: no size, index or divisor."""
+        recorded = self.recorded.samples[0]
+        found = {
+            name
+            for name, source in sources.items()
+            if source in self.varying
+            and isinstance(array := recorded[source], np.ndarray)
+            and array.dtype.kind in "iu"
+            and array.size > 1
+        }
+        for node in nodes:
+            divides = (operator := operator_of(node)) is None or operator.divides
+            for index, value in enumerate(node.inputs):
+                if value is not None and (divides or steers(node, index)):
+                    found.discard(str(value.name))
+        return found
 
     def _across(
         self, side: Side, sources: Mapping[str, str], draws: Sequence[Mapping[str, Array]]
@@ -614,6 +646,34 @@ def bounds_of(
     return {str(value.name): interval for value, interval in found.items()}
 
 
+def _equal_rows(draw: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:
+    """Return floats that are equal along the last axis: a variance is zero, a norm may be."""
+    return {
+        name: np.broadcast_to(draw[name][..., :1], draw[name].shape).copy()
+        for name in names
+        if _is_float(draw[name]) and draw[name].ndim > 1
+    }
+
+
+def _integer_rows(
+    feeds: Mapping[str, Array], names: Collection[str]
+) -> Iterator[dict[str, Array]]:
+    """Yield integers that samples may lack: small ones of either sign, zeros, large ones."""
+    if not names:
+        return
+    for numbers in ((2, 0, 1, 3, -1, 1), (0,), (_LARGE, _LARGE - 1)):
+        row = {}
+        for name in names:
+            like = feeds[name]
+            least, most = np.iinfo(like.dtype).min, np.iinfo(like.dtype).max
+            held = [max(least, min(most if n == _LARGE else n, most)) for n in numbers]
+            row[name] = np.resize(np.array(held, like.dtype), like.shape)
+        yield row
+
+
+_LARGE = 2**63 - 1
+
+
 def _clipped(row: Mapping[str, Array], bounds: Mapping[str, Interval]) -> dict[str, Array]:
     """Return a row with floats moved into the bounds of their names."""
     found = dict(row)
@@ -633,9 +693,12 @@ def _spans(rows: Sequence[Mapping[str, Data]]) -> dict[str, Interval]:
     return found
 
 
+_ORDERED = ("float", "bool", "int")
+
+
 def span_of(value: Data) -> Interval | None:
-    """Return the least and the greatest finite number of floats or truth values."""
-    if not isinstance(value, np.ndarray) or kind_of(value.dtype) not in ("float", "bool"):
+    """Return the least and the greatest finite number of a value; None for texts."""
+    if not isinstance(value, np.ndarray) or kind_of(value.dtype) not in _ORDERED:
         return None
     finite = value[np.isfinite(value)]
     return (float(finite.min()), float(finite.max())) if finite.size else None

@@ -370,20 +370,25 @@ class EvidenceSearch:
         inner = [one for within in self.bodies.values() for one in within if one.numbers]
         known = {number for one in inner for number in one.numbers}
         whole = weakest(one.kind for one in found)
-        for kind, reason, group in (
-            (Kind.PROVED, BY_STRUCTURE, [a for a in lost if a.outermost]),
-            (
-                whole,
-                "compared at the node that holds it",
-                [a for a in lost if not a.outermost],
-            ),
+        unseen = next((one.unobserved for one in found if one.unobserved), None)
+        holder = "compared at the node that holds it"
+        for kind, reason, unobserved, group in (
+            (Kind.PROVED, BY_STRUCTURE, None, [a for a in lost if a.outermost]),
+            (whole, holder, unseen, [a for a in lost if not a.outermost]),
         ):
             left = [a for a in group if a.number not in known]
             if left:
                 rules = ", ".join(dict.fromkeys(a.rule for a in left))
                 numbers = tuple(a.number for a in left)
-                found.append(Evidence(rules, kind, numbers, reason=reason))
-        return [*(one for one in found if one.numbers or not inner), *inner]
+                found.append(
+                    Evidence(rules, kind, numbers, reason=reason, unobserved=unobserved)
+                )
+        if not inner:
+            return found
+        if unseen is not None:  # rewrites inside are counted at the first body that changed
+            last = inner[-1]
+            inner[-1] = replace(last, unobserved=last.unobserved or unseen)
+        return [*(one for one in found if one.numbers), *inner]
 
     def _weigh_part(
         self,
@@ -456,13 +461,15 @@ class EvidenceSearch:
             if not all(self._is_drawn(n, made) for n in idle):
                 return found
         drawn = self._drawing.compare(part, steps=0) if idle else self._drawing.compare(part)
-        if ties := drawn is None and not idle:
-            drawn = self._drawing.compare(part, ties=True)
+        # What is drawn besides floats may be sizes, which are what they are.
+        if ties := not idle and (drawn is None or not drawn.agrees):
+            floats = self._drawing.compare(part, ties=True)
+            ties = drawn is None or (floats is not None and not floats.agrees)
+            drawn = floats if ties else drawn
         if drawn is None or (idle and drawn.agrees and not drawn.complete):
             return found  # the branch may be what did not run
         if not drawn.agrees:
             differs = "differs on drawn values"
-            # What is drawn besides may be sizes, which are what they are.
             named = ", ".join(found.values[:3])
             unseen = f"{named} {differs}, which no sample has" if ties else None
             return replace(found, reason=f"{found.reason}; it {differs}", unobserved=unseen)

@@ -450,6 +450,9 @@ RANDOM_VALUES = "drawn values"
 _DIGITS = 7
 """How many last digits large integers have: an odd number, so that no pair cancels."""
 
+_NEAR = 2.0**-20
+"""What floats of one row are multiplied by."""
+
 _FAR = 100.0
 """What ordinary floats are multiplied by: exp(89) is infinite in float32, exp(709) is
 finite in float64."""
@@ -578,8 +581,21 @@ def _edge_values(
         for name, array in other_defaults(model)
         if name not in steering and name not in {*base.feeds, *ranges}
     }
+    masks = {
+        name: _padded(data)
+        for name, data in base.feeds.items()
+        if "mask" in name.lower() and isinstance(data, np.ndarray) and name not in ranges
+        if data.dtype.kind in "iu" and data.ndim > 1 and data.shape[-1] > 2
+    }
+    equal = {
+        name: np.broadcast_to(data[:1], data.shape).copy()
+        for name, data in base.feeds.items()
+        if name in _at_one_place(model) - ranges.keys() and isinstance(data, np.ndarray)
+        if data.ndim > 0 and data.size
+    }
     variants: list[tuple[str, Mapping[str, Data]]] = [
-        ("multiples of 1/2", halves),
+        ("multiples of 1/2" if halves else "padding and holes", halves | masks),
+        ("equal indices", equal),
         *(("limits", each) for each in limits),
         ("ties", ties),
         ("other defaults", defaults),
@@ -599,9 +615,21 @@ def _edge_values(
 
 
 def _with_zero(array: Array) -> Array:
-    """Set the last element to 0, which a small array may lack."""
-    array.reshape(-1)[-1] = 0
+    """Set the last element to 0, which a small array may lack; of several rows the first."""
+    flat = array.reshape(-1)
+    if array.ndim > 1 and array.shape[-1] < array.size:
+        flat[: array.shape[-1]] = 0  # what is added to a norm shows there
+    flat[-1] = 0
     return array
+
+
+def _padded(array: Array) -> Array:
+    """Return a mask with padding on the left of each other row, and a hole in the others."""
+    found = np.ones_like(array)
+    rows = found.reshape(-1, array.shape[-1])
+    rows[::2, 0] = 0
+    rows[1::2, array.shape[-1] // 2] = 0
+    return found
 
 
 def _far(array: Array) -> Array:
@@ -610,6 +638,8 @@ def _far(array: Array) -> Array:
     flat = found.reshape(-1)
     high, low = flat.argmax(), flat.argmin()
     flat[high], flat[low] = max(flat[high], _FAR), min(flat[low], -_FAR)
+    if array.ndim > 1 and array.shape[-1] < array.size:
+        flat[-array.shape[-1] :] *= _NEAR
     return found.astype(array.dtype)
 
 
@@ -629,8 +659,34 @@ def _alternating_edges(array: Array) -> Array:
 def _indices(model: ir.Model) -> set[str]:
     """Return the names of inputs that are indices which may count from the end."""
     inputs = set(model.graph.inputs)
-    read = (n.inputs[INDEXING[n.op_type]] for n in all_nodes(model) if n.op_type in INDEXING)
-    return {str(value.name) for value in read if value is not None and value in inputs}
+    found = set()
+    for node in all_nodes(model):
+        value = node.inputs[INDEXING[node.op_type]] if node.op_type in INDEXING else None
+        while value is not None and value not in inputs:
+            maker = value.producer()
+            moves = maker is not None and maker.op_type in _MOVING and not maker.domain
+            value = maker.inputs[0] if maker is not None and moves else None
+        found |= set() if value is None else {str(value.name)}
+    return found
+
+
+_MOVING = frozenset(
+    (
+        *("Cast", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze"),
+        *("Transpose", "Unsqueeze"),
+    )
+)
+"""Operators whose results are elements of what they read first."""
+
+
+def _at_one_place(model: ir.Model) -> set[str]:
+    """Return the names of indices that may be equal, since what they lead to adds up."""
+    found, other = set[str](), set[str]()
+    for node in all_nodes(model):
+        adds = node.attributes.get_string("reduction", "none") != "none"
+        if node.op_type in ("ScatterND", "ScatterElements") and len(node.inputs) > 1:
+            (found if adds else other).add(str(node.inputs[1] and node.inputs[1].name))
+    return found - other
 
 
 def _from_the_end(array: Array, hint: ValueHint) -> Array:

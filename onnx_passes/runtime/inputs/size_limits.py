@@ -6,14 +6,16 @@ none has, the report names the integers that a pass removed or brought along.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.model.inference import infer
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.input_hints import constant_of
@@ -42,6 +44,24 @@ _MOST = 8
 _STEPS = 24
 """Nodes that a number is followed back through."""
 
+_PASSED_ON = frozenset(
+    ("Cast", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze", "Floor", "Ceil")
+)
+_ARITHMETIC: dict[str, Callable[[Array, Array], Array]] = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": lambda a, b: a // b if a.dtype.kind in "iu" else a / b,
+    "Max": np.maximum,
+    "Min": np.minimum,
+}
+_UNDONE: dict[str, Callable[[float, float], float]] = {
+    "Add": lambda wanted, by: wanted - by,
+    "Sub": lambda wanted, by: wanted + by,
+    "Mul": lambda wanted, by: wanted / by if by else math.inf,
+    "Div": lambda wanted, by: wanted * by,
+}
+
 Shapes = Mapping[str, Sequence[int | str | None]]
 
 
@@ -68,8 +88,7 @@ def size_limits(model: ir.Model, shapes: Shapes | None = None) -> list[SizeLimit
     for node in all_nodes(model):
         for number, what, dim, known in _limits(node, shapes or {}, counters):
             if _LEAST <= abs(number) < _FARTHEST:
-                text = f"{node.op_type} {what} {number}"
-                found.append(SizeLimit(abs(number), text, dim, known))
+                found.append(SizeLimit(abs(number), f"{node.op_type} {what}", dim, known))
     return found
 
 
@@ -153,23 +172,26 @@ def _limits(
         return
     if node.op_type == "Slice":
         for axis, number in _ends(node):
-            yield from _met(node.inputs[0], axis, number, "ends at", shapes)
+            yield from _met(node.inputs[0], axis, number, f"ends at {number}", shapes)
     elif node.op_type == "TopK" and len(node.inputs) > 1:
         for number in _integers(node.inputs[1]):
             axis = node.attributes.get_int("axis", -1)
-            yield from _met(node.inputs[0], axis, number, "takes", shapes)
+            yield from _met(node.inputs[0], axis, number, f"takes {number}", shapes)
     elif node.op_type in MEETS_SIZES or node.op_type in EXTREMES:
         read = list(node.inputs)
         if node.op_type in EXTREMES and read[0] is not None and (of := read[0].producer()):
             read = list(of.inputs) if of.op_type == "Concat" else read
         known = [[*_integers(value)] for value in read]
-        if any(
-            not one and _follows_sizes(v, counters) for one, v in zip(known, read, strict=True)
-        ):
-            yield from ((number, "holds", "", True) for one in known for number in one)
+        sizes = [
+            value
+            for one, value in zip(known, read, strict=True)
+            if not one and value is not None and _follows_sizes(value, counters)
+        ]
+        for number in (number for one in known for number in one) if sizes else ():
+            yield max(_size_for(value, number) for value in sizes), f"holds {number}", "", True
     elif node.op_type == "Cast" and _follows_sizes(node.inputs[0], counters):
         number = _EXACT.get(ir.DataType(node.attributes.get_int("to", 0)), 0)
-        yield number, "holds at most", "", True
+        yield number, f"holds at most {number}", "", True
 
 
 def _ends(node: ir.Node) -> Iterator[tuple[int, int]]:
@@ -187,9 +209,46 @@ def _ends(node: ir.Node) -> Iterator[tuple[int, int]]:
 def _integers(value: ir.Value | None) -> Iterator[int]:
     if value is None or (value.const_value is not None and value.const_value.size > _MOST):
         return  # a weight, whose data need not be read
-    array = constant_of(value)
+    array = _computed(value)
     if array is not None and array.dtype.kind in "iuf" and array.size <= _MOST:
         yield from (int(number) for number in array.ravel() if float(number).is_integer())
+
+
+def _computed(value: ir.Value | None, steps: int = 4) -> Array | None:
+    """Return the numbers of a constant, or of what few nodes compute of constants alone."""
+    array = constant_of(value)
+    node = None if value is None else value.producer()
+    if array is not None or node is None or node.domain or not steps:
+        return array
+    if node.op_type in _PASSED_ON:
+        return _computed(node.inputs[0], steps - 1)
+    known = [_computed(read, steps - 1) for read in node.inputs]
+    given = [array for array in known if array is not None and array.size == 1]
+    if node.op_type not in _ARITHMETIC or len(given) < len(known) or len(known) != 2:
+        return None
+    with np.errstate(all="ignore"):
+        return np.asarray(_ARITHMETIC[node.op_type](*(one.reshape(()) for one in given)))
+
+
+def _size_for(value: ir.Value, number: int) -> int:
+    """Return the size from which an integer that follows it is a number."""
+    wanted = float(number)
+    for _ in range(_STEPS):
+        node = value.producer()
+        if node is None or node.domain or _is_size(value):
+            break
+        known = [_computed(read) for read in node.inputs]
+        free = [v for v, array in zip(node.inputs, known, strict=True) if array is None]
+        given = [float(a.ravel()[0]) for a in known if a is not None and a.size == 1]
+        if node.op_type in _UNDONE and len(free) == len(given) == 1 and free[0] is not None:
+            if node.inputs[0] is not free[0] and node.op_type in ("Div", "Sub"):
+                break
+            with np.errstate(all="ignore"):
+                wanted = _UNDONE[node.op_type](wanted, given[0])
+        elif node.op_type not in _PASSED_ON or node.inputs[0] is None:
+            break
+        value = free[0] if free and free[0] is not None else value
+    return math.ceil(wanted) if math.isfinite(wanted) else number
 
 
 def _met(
