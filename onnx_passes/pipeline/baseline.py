@@ -52,7 +52,12 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine, runs_on_cpu, skipped_opti
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.evidence import Check, EngineSpread, OutputCheck, Verdict
 from onnx_passes.verify.judge import Promise, identical
-from onnx_passes.verify.rounding import LARGEST_NOISE_LIMIT, OriginalRuns, move_weights
+from onnx_passes.verify.rounding import (
+    LARGEST_NOISE_LIMIT,
+    OriginalRuns,
+    move_inputs,
+    move_weights,
+)
 from onnx_passes.verify.snapshot import exact_key
 
 KEPT = 2
@@ -679,20 +684,23 @@ class Noise:
             most = max(most, float(spread.max()))
         why = (
             f"differs by up to {bound(output.max_abs or 0.0)}, each change agrees by itself, "
-            f"and the original moves by up to {bound(most)} where its weights move by one "
-            "unit in the last place"
+            f"and the original moves by up to {bound(most)} where weights and inputs move by "
+            "one unit in the last place"
         )
         return replace(output, passed=judged, reason=why)
 
     def _spread_of(self, bench: EngineBaseline, place: int) -> dict[str, Array | None]:
-        """Return how far moved weights move each element of the outputs of a sample.
+        """Return how far moved weights and inputs move each element of a sample's outputs.
 
         The first engine that is asked answers for all: it is the model that amplifies.
         """
         feeds = self.baseline.samples[place]
         known = next((spread for one, spread in self._spreads if one is feeds), None)
         if known is None:
-            runs = [[bench.original[place]], *self._moved_runs(bench, [feeds])]
+            model, runs = self.baseline.model, [[bench.original[place]]]
+            for seed in range(_MOVES):
+                moved = move_inputs(model, feeds, seed)
+                runs.append(bench.run_anew(move_weights(model, seed), [moved]))
             known = {name: _spread(name, runs) for name in runs[0][0]}
             self._spreads.append((feeds, known))
         return known

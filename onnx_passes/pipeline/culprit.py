@@ -38,8 +38,9 @@ from onnx_passes.pipeline.compiling_engines import Compiler
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.pass_execution import Attempt, Attempts, SearchEnded
 from onnx_passes.pipeline.rounding import FUSED
-from onnx_passes.report.run_report import Blame
+from onnx_passes.report.run_report import LOSES, Blame
 from onnx_passes.report.summary import margin
+from onnx_passes.report.text import percent
 from onnx_passes.runtime.engine_base import Engine, Feeds, Finding, Level, Outputs, examine
 from onnx_passes.runtime.engine_models import assign_seeds, insert_barriers
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
@@ -59,7 +60,7 @@ from onnx_passes.verify.evidence import ENGINE, LEVEL, Check, OutputCheck, Verdi
 from onnx_passes.verify.judge import NOISE_FACTOR, Promise, score
 from onnx_passes.verify.region import producers_by_name
 from onnx_passes.verify.rounding import rounding_verdict
-from onnx_passes.verify.shrink import Case, first_divergence, first_true
+from onnx_passes.verify.shrink import Case, first_divergence, first_true, largest_loss
 from onnx_passes.verify.snapshot import Change
 
 MOST_CULPRITS = 32
@@ -639,6 +640,8 @@ class Judgement:
         ]
         if not self.numeric or (found and found[0].value is not None):
             return found
+        if not found and self.check.kind == "metric":
+            return self._lossy(before, after, place)
         parted = first_divergence(before, after, self.feeds, self.engine, *self.limits)
         if parted is None:
             return found
@@ -648,3 +651,22 @@ class Judgement:
         nodes, new = ([describe(n)] if n else [] for n in (parted.before, parted.after))
         how, value = "the first value that diverges", parted.value
         return [Blame(*place, how, nodes=nodes, new_nodes=new, value=value, sample=sample)]
+
+    def _lossy(
+        self, before: ir.Model, after: ir.Model, place: tuple[int | None, str]
+    ) -> list[Blame]:
+        """Return the layer that loses the most, where all may lose something."""
+        lost = largest_loss(before, after, self.feeds, self.engine)
+        if lost is None:
+            return []
+        nodes, new = ([describe(n)] if n else [] for n in (lost.before, lost.after))
+        told = (
+            "it overflows" if lost.share == math.inf else f"an error of {percent(lost.share)}"
+        )
+        how = f"{LOSES}: {told}, {percent(lost.read)} in what it reads"
+        value = lost.value
+        return [
+            Blame(
+                *place, how, nodes=nodes, new_nodes=new, value=value, sample=self.check.sample
+            )
+        ]

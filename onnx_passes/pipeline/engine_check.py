@@ -39,7 +39,7 @@ from onnx_passes.pipeline.region_evidence import (
 )
 from onnx_passes.pipeline.state import EngineState, State
 from onnx_passes.runtime.engine_base import Data, Outputs, run_each
-from onnx_passes.runtime.inputs import overflows
+from onnx_passes.runtime.inputs import infinities
 from onnx_passes.verify.bodies import changed_bodies, holds_bodies, pair_holders
 from onnx_passes.verify.evidence import (
     Check,
@@ -276,7 +276,6 @@ class RegionCheck:
         self.runs = RegionRuns(
             self.recorder, self.baseline, models, found, recorded, self.untouched
         )
-        samples = enumerate(self.baseline.samples)
         self.values = RegionValues(
             self.before,
             self.after,
@@ -284,7 +283,7 @@ class RegionCheck:
             recorded,
             self.bench,
             self.promises,
-            frozenset(place for place, feeds in samples if overflows(feeds)),
+            [infinities(feeds) for feeds in self.baseline.samples],
         )
         checked = self._run_ahead() or self._run_region()
         if checked is None:

@@ -23,10 +23,17 @@ from onnx_passes.pipeline.policy import Budget
 from onnx_passes.pipeline.rounding import excuse_by_cause, excuse_outputs
 from onnx_passes.report.text import NOISE, bound, number
 from onnx_passes.runtime.engine_base import Feeds, Outputs
-from onnx_passes.runtime.inputs import name_of, overflows
+from onnx_passes.runtime.inputs import infinities, name_of
 from onnx_passes.verify.evidence import ENGINE, Check, MetricCheck, OutputCheck, Verdict
 from onnx_passes.verify.float64 import evaluate
-from onnx_passes.verify.judge import Promise, Worst, error_growth, judge, on_engine
+from onnx_passes.verify.judge import (
+    Promise,
+    Worst,
+    error_growth,
+    judge,
+    on_engine,
+    without_infinities,
+)
 from onnx_passes.verify.rounding import HEADROOM, OriginalRuns, low_tolerances, makes_any_steps
 from onnx_passes.verify.snapshot import Snapshot
 
@@ -173,9 +180,15 @@ class OutputComparison:
         if not self.settings.derives_limits:
             return otherwise
         models = self.original.model, model
-        rows = list(zip(bench.original, produced, strict=True))
-        samples = self.baseline.samples
-        return excuse_by_cause(check, models, samples, rows, compared, otherwise)
+        # Near the greatest numbers of a type, double precision overflows, too.
+        held = [
+            k for k, feeds in enumerate(self.baseline.samples) if infinities(feeds) != "either"
+        ]
+        rows = [(bench.original[k], produced[k]) for k in held]
+        samples = [self.baseline.samples[k] for k in held]
+        return excuse_by_cause(
+            check, models, samples, rows, [compared[k] for k in held], otherwise
+        )
 
     def _settled(
         self, check: Check, bench: EngineBaseline, produced: list[Outputs]
@@ -267,8 +280,12 @@ class OutputComparison:
         names = [name_of(feeds) for feeds in samples]
         if isinstance(contract, Tolerance) and len(expected) == len(samples):
             # Inside a model infinities are held apart, part by part; behind them nothing is.
-            rows = zip(samples, expected, produced, strict=True)
-            produced = [old if overflows(feeds) else new for feeds, old, new in rows]
+            rows = zip(map(infinities, samples), expected, produced, strict=True)
+            sides = [
+                (old, old) if which == "either" else without_infinities(old, new, which)
+                for which, old, new in rows
+            ]
+            expected, produced = [old for old, _ in sides], [new for _, new in sides]
         check = judge(expected, produced, promise, ignored=unstable, names=names)
         return on_engine(check, bench.engine.name)
 
@@ -323,7 +340,7 @@ def metrics_check(
         found.append(MetricCheck(name, value, low, high, samples))
     failed = [m for m in found if not m.passed]
     reason = "; ".join(
-        f"{m.name} {m.value:g} not within [{m.low:g}, {m.high:g}]" for m in failed
+        f"{m.name} {m.value:.9g} not within [{m.low:.9g}, {m.high:.9g}]" for m in failed
     )
     return Check(
         "metric",

@@ -17,7 +17,6 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.contracts.scores import kind_of
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.observability import Agreement, Downstream
@@ -38,7 +37,13 @@ from onnx_passes.runtime.inputs import name_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.bodies import Bodies, executed_bodies, holds_bodies
 from onnx_passes.verify.evidence import Check, Evidence, Kind, OutputCheck, Verdict, weakest
-from onnx_passes.verify.judge import Promise, describe_mismatch, identical, judge
+from onnx_passes.verify.judge import (
+    Promise,
+    describe_mismatch,
+    identical,
+    judge,
+    without_infinities,
+)
 from onnx_passes.verify.node_equality import branch_taken, is_identity, never_iterates
 from onnx_passes.verify.obligations import Obligation, ObligationPart, find_proved, split_parts
 from onnx_passes.verify.recording import dependent_on_data, is_informative, value_names
@@ -51,8 +56,8 @@ class RegionValues:
 
     By obligation: ``settled`` says where values that differ agree again, and ``fused`` whether
     an engine's rounding alone explains a difference; None if unknown. ``causes`` is what
-    double precision says. ``rounded`` are values that rounding below float32 explains. In
-    ``overflowing`` samples a tolerance holds finite values alone.
+    double precision says. ``rounded`` are values that rounding below float32 explains.
+    ``infinities`` says, by sample, which of these a tolerance does not hold.
     """
 
     before: ir.Model
@@ -61,7 +66,7 @@ class RegionValues:
     recorded: Recorded
     bench: EngineBaseline
     promises: Sequence[Promise]
-    overflowing: Collection[int] = ()
+    infinities: Sequence[str] = ()
     settled: dict[Obligation, Agreement] = field(default_factory=dict)
     rounded: list[Obligation] = field(default_factory=list)
     fused: dict[Obligation, bool | None] = field(default_factory=dict)
@@ -91,22 +96,19 @@ class RegionValues:
                 left[one.old], right[one.old] = old, new
         if not held:
             return {}
-        checks = []
-        for promise in promises or self.promises:
-            tolerant = isinstance(promise.contract, Tolerance)
-            olds, news = map(
-                list,
-                zip(
-                    *(
-                        _where_finite(*both) if tolerant and k in self.overflowing else both
-                        for k, both in enumerate(sides)
-                    ),
-                    strict=True,
-                ),
-            )
-            checks.append(judge(olds, news, promise))
+        checks = [self._judge(sides, promise) for promise in promises or self.promises]
         by_name = [{output.output: output for output in check.outputs} for check in checks]
         return {one: [found[one.old] for found in by_name] for one in held}
+
+    def _judge(self, sides: Sequence[tuple[Outputs, Outputs]], promise: Promise) -> Check:
+        """Judge values by sample, without the infinities that a tolerance does not hold."""
+        if isinstance(promise.contract, Tolerance):
+            known = [*self.infinities, *["kept"] * len(sides)]  # a body has samples of its own
+            sides = [
+                without_infinities(old, new, which)
+                for (old, new), which in zip(sides, known, strict=False)
+            ]
+        return judge([old for old, _ in sides], [new for _, new in sides], promise)
 
     def excuse(
         self,
@@ -173,6 +175,7 @@ class RegionValues:
             k: old.size
             for k, (old, new) in enumerate(pairs)
             if isinstance(old, np.ndarray) and not identical(old, new)
+            if "either" not in self.infinities[k : k + 1]  # doubles overflow, too
         }
         first = min(sizes, key=lambda k: (sizes[k] < 2, sizes[k]), default=None)
         yield [*range(len(pairs))] if first is None else [first]
@@ -263,26 +266,12 @@ class RegionValues:
         self, one: Obligation, produced: Sequence[Mapping[str, Data]], promise: Promise
     ) -> tuple[int, Sequence[OutputCheck]]:
         """Return the sample on which a value is farthest off, and how it differs there."""
-        rows = list(zip(self.recorded.samples, produced, strict=True))
-        olds: list[Outputs] = [{one.old: old[one.old]} for old, _ in rows]
-        news: list[Outputs] = [{one.old: new_value(one, old, new)} for old, new in rows]
-        found = judge(olds, news, promise)
+        rows = zip(self.recorded.samples, produced, strict=True)
+        sides: list[tuple[Outputs, Outputs]] = [
+            ({one.old: old[one.old]}, {one.old: new_value(one, old, new)}) for old, new in rows
+        ]
+        found = self._judge(sides, promise)
         return found.sample or 0, found.outputs if found.verdict is Verdict.FAILED else ()
-
-
-def _where_finite(old: Outputs, new: Outputs) -> tuple[Outputs, Outputs]:
-    """Return values of both sides without the elements that are not finite on one."""
-    left, right = dict(old), dict(new)
-    for name, one in old.items():
-        other = new[name]
-        if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
-            continue
-        if one.shape == other.shape and kind_of(one.dtype) == kind_of(other.dtype) == "float":
-            finite = np.isfinite(one) & np.isfinite(other)
-            left[name], right[name] = (
-                np.where(finite, side, 0).astype(side.dtype) for side in (one, other)
-            )
-    return left, right
 
 
 def all_passed(checks: Sequence[OutputCheck]) -> bool:

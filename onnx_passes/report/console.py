@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 
 from onnx_passes.report import summary
 from onnx_passes.report.run_report import (
+    LOSES,
     Blame,
     PassReport,
     ReadBackReport,
@@ -211,7 +212,10 @@ class ConsoleSummary:
             yield "", self._became(check[1])
         for blame in [] if known else blamed[:1]:
             where = f"{self._name(blame.name)}, " if failed is None else ""
-            yield "first", f"{where}{self._rewrite(blame)}"
+            loses = blame.how.startswith(LOSES)
+            yield ("layer" if loses else "first"), f"{where}{self._rewrite(blame)}"
+            if loses:
+                yield "", self._name(blame.how)
         if not known or (check is not None and check[0].kind == ENGINE):
             told = [_reason(c) for c in found if c.verdict is Verdict.FAILED]
             text = "; ".join(dict.fromkeys(filter(None, told)))
@@ -460,7 +464,7 @@ def _badness(blame: Blame) -> float:
 
 def _reason(check: Check) -> str:
     off = [
-        f"{m.name} is {m.value:.6g}, not in [{number(m.low)}, {number(m.high)}]"
+        f"{m.name} is {number(m.value, 9)}, not in [{number(m.low, 9)}, {number(m.high, 9)}]"
         for m in check.metrics
         if not m.passed
     ]

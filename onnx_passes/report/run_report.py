@@ -30,6 +30,10 @@ class RewriteSummary:
     new_nodes: list[str]
 
 
+LOSES = "the layer that loses the most"
+"""How a layer was found, where all of them may lose something."""
+
+
 @dataclass
 class Blame:
     """What a failure was traced to: one rewrite, or the first nodes that differ.

@@ -418,7 +418,8 @@ def output_reason(check: Check) -> str:
     off = next((m for m in check.metrics if not m.passed), None)
     if off is None:
         return ""
-    return f"{off.name} is {number(off.value)}, not in [{number(off.low)}, {number(off.high)}]"
+    low, high = number(off.low, 9), number(off.high, 9)
+    return f"{off.name} is {number(off.value, 9)}, not in [{low}, {high}]"
 
 
 def _first_line(text: str | None) -> str:

@@ -555,6 +555,25 @@ def _most(one: float | None, other: float | None) -> float | None:
     return max((v for v in (one, other) if v is not None), default=None)
 
 
+def without_infinities(old: Outputs, new: Outputs, which: str) -> tuple[Outputs, Outputs]:
+    """Return floats of both sides, zero where "either" is not finite, or the "old" one."""
+    left, right = dict(old), dict(new)
+    for name, one in old.items() if which != "kept" else ():
+        other = new.get(name)
+        if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
+            continue
+        if one.shape != other.shape or {kind_of(one.dtype), kind_of(other.dtype)} != {"float"}:
+            continue
+        places = ~np.isfinite(one)
+        if which == "either":
+            places |= ~np.isfinite(other)
+        if places.any():
+            left[name], right[name] = (
+                np.where(places, 0, side).astype(side.dtype) for side in (one, other)
+            )
+    return left, right
+
+
 def describe_mismatch(
     kind: str, outputs: Sequence[OutputCheck], sample: int, name: str | None = None
 ) -> str:

@@ -422,16 +422,36 @@ def _parts(
     if len(values) < len(boundary):
         return None
     parts = []
+    own = values_of(models[1], boundary, feeds, engine)
     for model, chosen in zip(models, nodes, strict=True):
         # Cloned, because nodes left out of the part still count as readers of its weights.
         part = region_model(model, Region(chosen, boundary, frontier), [values]).clone()
         outputs = {str(value.name): value for value in part.graph.outputs}
         part.graph.outputs.clear()
         part.graph.outputs.extend(outputs[name] for name in frontier)
+        if model is models[1]:
+            _convert_inputs(part, own)
         RemoveUnusedNodesPass()(part)
         _drop_unused_functions(part)
         parts.append(part)
     return parts[0], parts[1], dict(values)
+
+
+def _convert_inputs(part: ir.Model, own: Mapping[str, Data]) -> None:
+    """Let a part take inputs of the types before, where values have other types behind."""
+    for value in part.graph.inputs:
+        array = own.get(str(value.name))
+        if not isinstance(array, np.ndarray) or value.dtype is None:
+            continue
+        dtype = ir.DataType.from_numpy(array.dtype)
+        if dtype is value.dtype or ir.DataType.STRING in (dtype, value.dtype):
+            continue
+        readers = tuple(value.uses())
+        made = ir.node("Cast", [value], {"to": dtype.value})
+        made.outputs[0].name = f"{value.name}_as_{dtype.name.lower()}"
+        part.graph.insert_before(part.graph[0], made)
+        for reader, index in readers:
+            reader.replace_input_with(index, made.outputs[0])
 
 
 def _drop_unused_functions(model: ir.Model) -> None:

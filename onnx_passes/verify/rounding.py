@@ -328,6 +328,19 @@ def move_weights(model: ir.Model, seed: int) -> ir.Model:
     return moved
 
 
+def move_inputs(model: ir.Model, feeds: Mapping[str, Data], seed: int) -> dict[str, Data]:
+    """Return inputs whose floats move as :func:`move_weights` moves weights."""
+    rng, sign = np.random.default_rng(seed // 2), 1 - 2 * (seed % 2)
+    reaching = {str(v.name) for v in _reaching(model) if v.is_graph_input()}
+    moved = [dtype.numpy() for dtype in _MOVED]
+    return {
+        name: _neighbours(data, rng, sign)
+        if name in reaching and isinstance(data, np.ndarray) and data.dtype in moved
+        else data
+        for name, data in feeds.items()
+    }
+
+
 def _weights(model: ir.Model) -> Iterator[tuple[ir.Value, ir.TensorProtocol]]:
     for graph in all_graphs(model):
         values = [node.outputs[0] for node in graph if node.op_type == "Constant"]

@@ -15,6 +15,7 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance
+from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import EngineError, OnnxPassesError
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds
 from onnx_passes.verify.evidence import OutputCheck
@@ -261,6 +262,70 @@ def first_divergence(
         if wrong := promise.broken({name: expected[name]}, {name: actual[name]}):
             return Divergence(wrong[0], old.get(name), new.get(name))
     return None
+
+
+@dataclass(frozen=True)
+class Loss(Divergence):
+    """The value at which a model loses the most, as shares of its size: at it, and before."""
+
+    share: float
+    read: float
+
+
+def largest_loss(
+    before: ir.Model, after: ir.Model, feeds: Feeds, engine: Engine
+) -> Loss | None:
+    """Find the value whose error is most above the largest error of what it is computed from.
+
+    Values of another type are compared as numbers, so that a conversion is no loss itself.
+    None if nothing is lost, or one of the models does not run.
+    """
+    old, new = producers_by_name(before), producers_by_name(after)
+    names = [name for name in new if name in old]
+    try:
+        expected = values_of(before, names, feeds, engine)
+        actual = values_of(after, names, feeds, engine)
+    except EngineError:
+        return None
+    errors: dict[str, float] = {}
+    within: dict[str, float] = {}  # the largest error on the way to any value of the model
+    best: tuple[float, str, float] | None = None
+    for node in after.graph:
+        read = max((within.get(str(v.name), 0.0) for v in node.inputs if v), default=0.0)
+        for name in (str(value.name) for value in node.outputs):
+            error = _error_share(expected.get(name), actual.get(name)) if name in old else None
+            within[name] = read if error is None else error
+            if error is not None and (best is None or error - read > best[0]):
+                best, errors[name] = (error - read, name, read), error
+            if error == np.inf:
+                break
+        else:
+            continue
+        break
+    if best is None or best[0] <= 0:
+        return None
+    name = best[1]
+    one = np.asarray(expected[name])
+    with np.errstate(over="ignore"):
+        other = np.asarray(actual[name]).astype(one.dtype)
+    wrong = Promise(Tolerance(0.0, 0.0), inside=True).broken({name: one}, {name: other})
+    if not wrong:
+        return None
+    return Loss(wrong[0], old.get(name), new.get(name), errors[name], best[2])
+
+
+def _error_share(old: Data | None, new: Data | None) -> float | None:
+    """Return the root mean square error of floats as a share of their size."""
+    one, other = np.asarray(old), np.asarray(new)
+    if one.shape != other.shape or not one.size or kind_of(one.dtype) != "float":
+        return None
+    right, wrong = one.astype(np.float64), other.astype(np.float64)
+    finite = np.isfinite(right)
+    if not np.isfinite(wrong[finite]).all():
+        return np.inf
+    size = np.sqrt(np.mean(np.square(right[finite]))) if finite.any() else 0.0
+    error = np.sqrt(np.mean(np.square((wrong - right)[finite]))) if finite.any() else 0.0
+    return float(error / size) if size else float(error)
 
 
 WHOLE = ", as whole models"

@@ -147,7 +147,7 @@ def test_thresholds_behind_sums_norms_and_products_are_reached(monkeypatch, rule
         g (float[4,8] x, float[8,1] w) => (float[4,8] y)
         <float far = {{3e6}}, float near = {{1e-4}}, int64[1] one = {{1}}> {body}""")
     done = run_pipeline(model, default_config(["reproducers=false"], ["lose"]))
-    assert "drawn values in" in str(done.error)
+    assert "drawn values in" in str(done.error) or "multiples of 1/2" in str(done.error)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from onnx_passes.runtime.inputs.boundary_values import (
     AdversarialFeeds,
     adversarial,
     edge_samples,
+    infinities,
     name_of,
-    overflows,
 )
 from onnx_passes.runtime.inputs.seeded_feeds import (
     GeneratedSample,
@@ -29,8 +29,8 @@ __all__ = [
     "describe_feeds",
     "edge_samples",
     "generate",
+    "infinities",
     "make_samples",
     "name_of",
-    "overflows",
     "without_crashes",
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -158,19 +159,21 @@ class AdversarialFeeds(GeneratedFeeds):
         self.asked = asked
 
 
-def overflows(feeds: Feeds) -> bool:
-    """Whether a sample was made up of floats near the greatest of a type.
+def infinities(feeds: Feeds) -> Literal["kept", "either", "old"]:
+    """Return which infinities a tolerance does not hold on a sample that was made up.
 
-    Rounding becomes infinity there, in the original as in what it becomes.
+    Near the greatest number of a type rounding becomes infinity on either side. On other
+    adversarial samples the original may overflow, or meet an infinity, where a result does not.
     """
-    if not isinstance(feeds, AdversarialFeeds) or feeds.kind != EXTREMES:
-        return False
-    return any(
+    if not isinstance(feeds, AdversarialFeeds) or not feeds.asked:
+        return "kept"
+    near = feeds.kind == EXTREMES and any(
         isinstance(data, np.ndarray)
         and kind_of(data.dtype) == "float"
         and bool((np.abs(data) >= float(float_limits(data.dtype).max) / 2).any())
         for data in feeds.values()
     )
+    return "either" if near else "old"
 
 
 def name_of(feeds: Feeds) -> str | None:
