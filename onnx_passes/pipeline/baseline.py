@@ -45,6 +45,7 @@ from onnx_passes.runtime.inputs import (
     RANDOM_VALUES,
     AdversarialFeeds,
     InputSearch,
+    is_empty,
     name_of,
 )
 from onnx_passes.runtime.inputs.seeded_feeds import elements_of
@@ -270,6 +271,7 @@ class Baseline:
     unstable: frozenset[str] = frozenset()
     notes: list[str] = field(default_factory=list)
     unheard: list[str] = field(default_factory=list)
+    assumptions: list[str] = field(default_factory=list)
     substitutes: InputSearch | None = None
     ahead: bool = True
 
@@ -473,6 +475,26 @@ class Baseline:
         for bench in self.benches:
             if bench.ran:
                 bench.original = [bench.original[i] for i in kept]
+
+    def leave_out_empty(
+        self, bench: EngineBaseline, model: ir.Model, error: EngineError
+    ) -> bool:
+        """Leave out samples with a size of 0 if a model is refused on these alone.
+
+        Kernels refuse empty tensors that the standard admits. It is noted as an assumption.
+        """
+        empty = [feeds for feeds in self.samples if is_empty(feeds)]
+        kept = [k for k, feeds in enumerate(self.samples) if not is_empty(feeds)]
+        if not empty or not kept:
+            return False
+        try:
+            bench.run_anew(model, [self.samples[k] for k in kept])
+        except EngineError:
+            return False
+        names = ", ".join(str(name_of(feeds)).partition(": ")[2] for feeds in empty)
+        self.assumptions.append(f"{bench.engine.name} refuses the result on {names}: {error}")
+        self.keep(kept)
+        return True
 
     def add(self, values: Feeds) -> bool:
         """Add a sample if it is a new one, few were added, and the original runs on it."""

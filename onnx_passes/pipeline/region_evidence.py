@@ -103,12 +103,15 @@ class RegionValues:
     def _judge(self, sides: Sequence[tuple[Outputs, Outputs]], promise: Promise) -> Check:
         """Judge values by sample, without the infinities that a tolerance does not hold."""
         if isinstance(promise.contract, Tolerance):
-            known = [*self.infinities, *["kept"] * len(sides)]  # a body has samples of its own
-            sides = [
-                without_infinities(old, new, which)
-                for (old, new), which in zip(sides, known, strict=False)
-            ]
+            sides = self._held(sides)
         return judge([old for old, _ in sides], [new for _, new in sides], promise)
+
+    def _held(self, sides: Sequence[tuple[Outputs, Outputs]]) -> list[tuple[Outputs, Outputs]]:
+        """Return what a tolerance holds of the values of each sample; a body has its own."""
+        known = [*self.infinities, *["kept"] * len(sides)]
+        return [
+            without_infinities(*both, which) for both, which in zip(sides, known, strict=False)
+        ]
 
     def excuse(
         self,
@@ -171,23 +174,18 @@ class RegionValues:
         That is the smallest in which a value differs. If this is rounding, and the value is
         not within its limit, it is also each in which it is beyond.
         """
+        sides = self._held([({one.old: old}, {one.old: new}) for old, new in pairs])
         sizes = {
-            k: old.size
-            for k, (old, new) in enumerate(pairs)
-            if isinstance(old, np.ndarray) and not identical(old, new)
-            if "either" not in self.infinities[k : k + 1]  # doubles overflow, too
+            k: array.size
+            for k, (old, new) in enumerate(sides)
+            if isinstance(array := old[one.old], np.ndarray)
+            and not identical(array, new[one.old])
+            and "either" not in self.infinities[k : k + 1]  # doubles overflow, too
         }
         first = min(sizes, key=lambda k: (sizes[k] < 2, sizes[k]), default=None)
         yield [*range(len(pairs))] if first is None else [first]
         if first is not None and not passed:
-            beyond = [
-                k
-                for k in sizes
-                if any(
-                    p.broken({one.old: pairs[k][0]}, {one.old: pairs[k][1]})
-                    for p in self.promises
-                )
-            ]
+            beyond = [k for k in sizes if any(p.broken(*sides[k]) for p in self.promises)]
             yield beyond or [*range(len(pairs))]
 
     def explain_fused(

@@ -516,6 +516,7 @@ def _run(
     report.preconditions = list_preconditions(report, config)
     if gate is not None and not gate.baseline.given:
         models = original.model, manager.model
+        report.preconditions += gate.baseline.assumptions
         report.preconditions += list_sizes(report, config, gate.baseline.samples, models)
     if gate is not None and any(p.changed for p in report.passes):
         report.not_verified += [

@@ -618,7 +618,8 @@ def convolve(node: onnx.NodeProto, fed: Mapping[str, Data]) -> Array:
         count = rows.shape[1] // max(width, 1)
         rows = rows.reshape(batch, count, width, *sizes, *kernel).transpose(order)
         columns = w[g * made : (g + some) * made].reshape(count, made, depth)
-        parts.append(columns @ rows.reshape(count, depth, places))
+        with np.errstate(all="ignore"):
+            parts.append(columns @ rows.reshape(count, depth, places))
     found = np.concatenate(parts).reshape(group * made, batch, *sizes)
     result = np.moveaxis(found, 0, 1)
     if len(node.input) > 2 and node.input[2]:

@@ -593,9 +593,18 @@ def describe(output: OutputCheck) -> str:
         return output.reason or "it differs"
     count = f"{output.mismatched} of {output.size} elements differ"
     place = f"[{', '.join(map(str, output.worst))}]"
-    # No number says how far NaN on one side is off.
-    error = f" by {output.max_abs:.3g}" if output.max_abs else ""
+    off = distance_at(output)
+    error = f" by {off:.3g}" if off else ""
     return f"{count}, at {place}{error}: expected {output.expected}, got {output.actual}"
+
+
+def distance_at(output: OutputCheck) -> float | None:
+    """Return how far the worst element is off; None where no number says it, as of NaN."""
+    try:
+        off = abs(float(str(output.actual)) - float(str(output.expected)))
+    except ValueError:
+        return output.max_abs  # a complex number, or a text
+    return off if math.isfinite(off) else None
 
 
 def on_engine(check: Check, engine: str, scope: str = "model") -> Check:

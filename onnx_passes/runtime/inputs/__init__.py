@@ -7,6 +7,7 @@ from onnx_passes.runtime.inputs.boundary_values import (
     adversarial,
     edge_samples,
     infinities,
+    is_empty,
     name_of,
 )
 from onnx_passes.runtime.inputs.seeded_feeds import (
@@ -30,6 +31,7 @@ __all__ = [
     "edge_samples",
     "generate",
     "infinities",
+    "is_empty",
     "make_samples",
     "name_of",
     "without_crashes",

@@ -162,8 +162,8 @@ class AdversarialFeeds(GeneratedFeeds):
 def infinities(feeds: Feeds) -> Literal["kept", "either", "old"]:
     """Return which infinities a tolerance does not hold on a sample that was made up.
 
-    Near the greatest number of a type rounding becomes infinity on either side. On other
-    adversarial samples the original may overflow, or meet an infinity, where a result does not.
+    Near the greatest number of a type rounding becomes infinity on either side. On others that
+    were asked for, the original may overflow or meet an infinity, where a result does not.
     """
     if not isinstance(feeds, AdversarialFeeds) or not feeds.asked:
         return "kept"
@@ -174,6 +174,11 @@ def infinities(feeds: Feeds) -> Literal["kept", "either", "old"]:
         for data in feeds.values()
     )
     return "either" if near else "old"
+
+
+def is_empty(feeds: Feeds) -> bool:
+    """Whether a sample was made up with a size of 0."""
+    return isinstance(feeds, AdversarialFeeds) and feeds.kind == "size 0"
 
 
 def name_of(feeds: Feeds) -> str | None:
