@@ -39,7 +39,7 @@ from onnx_passes.pipeline.region_evidence import (
 )
 from onnx_passes.pipeline.state import EngineState, State
 from onnx_passes.runtime.engine_base import Data, Outputs, run_each
-from onnx_passes.runtime.inputs import infinities
+from onnx_passes.runtime.inputs import held_on
 from onnx_passes.verify.bodies import changed_bodies, holds_bodies, pair_holders
 from onnx_passes.verify.evidence import (
     Check,
@@ -283,7 +283,7 @@ class RegionCheck:
             recorded,
             self.bench,
             self.promises,
-            [infinities(feeds) for feeds in self.baseline.samples],
+            [held_on(feeds) for feeds in self.baseline.samples],
         )
         checked = self._run_ahead() or self._run_region()
         if checked is None:

@@ -23,16 +23,16 @@ from onnx_passes.pipeline.policy import Budget
 from onnx_passes.pipeline.rounding import excuse_by_cause, excuse_outputs
 from onnx_passes.report.text import NOISE, bound, number
 from onnx_passes.runtime.engine_base import Feeds, Outputs
-from onnx_passes.runtime.inputs import infinities, name_of
+from onnx_passes.runtime.inputs import held_on, name_of
 from onnx_passes.verify.evidence import ENGINE, Check, MetricCheck, OutputCheck, Verdict
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.judge import (
     Promise,
     Worst,
     error_growth,
+    held_by_tolerance,
     judge,
     on_engine,
-    without_infinities,
 )
 from onnx_passes.verify.rounding import HEADROOM, OriginalRuns, low_tolerances, makes_any_steps
 from onnx_passes.verify.snapshot import Snapshot
@@ -194,10 +194,10 @@ class OutputComparison:
         produced: Sequence[Outputs],
     ) -> bool:
         """Whether double precision decides on a sample: it overflows where numbers do."""
-        which = infinities(self.baseline.samples[sample])
-        if which in ("kept", "either"):
-            return which == "kept"
-        old, new = without_infinities(expected[sample], produced[sample], which)
+        which = held_on(self.baseline.samples[sample])
+        if which == "all":
+            return True
+        old, new = held_by_tolerance(expected[sample], produced[sample], which)
         return any(
             Promise(Tolerance(o.rtol, o.atol)).broken(
                 {o.output: old.get(o.output)}, {o.output: new.get(o.output)}
@@ -295,12 +295,8 @@ class OutputComparison:
         samples, unstable = self.baseline.samples, self.baseline.unstable
         names = [name_of(feeds) for feeds in samples]
         if isinstance(contract, Tolerance) and len(expected) == len(samples):
-            # Inside a model infinities are held apart, part by part; behind them nothing is.
-            rows = zip(map(infinities, samples), expected, produced, strict=True)
-            sides = [
-                (old, old) if which == "either" else without_infinities(old, new, which)
-                for which, old, new in rows
-            ]
+            rows = zip(expected, produced, map(held_on, samples), strict=True)
+            sides = [held_by_tolerance(*both) for both in rows]
             expected, produced = [old for old, _ in sides], [new for _, new in sides]
         check = judge(expected, produced, promise, ignored=unstable, names=names)
         return on_engine(check, bench.engine.name)
@@ -650,14 +646,11 @@ class Float64Reference:
         start = time.perf_counter()
         worst = Worst()
         rows = zip(bench.original, produced, self._outputs, strict=True)
-        kinds = list(map(infinities, self.baseline.samples))
         for sample, outputs in enumerate(rows):
             old, new, truth = (self._stable(found) for found in outputs)
-            if kinds[sample] == "either":
-                new = truth = old  # what overflows there says nothing of the rest
-            elif kinds[sample] == "old":
-                _, truth = without_infinities(old, truth, "old")
-                old, new = without_infinities(old, new, "old")
+            which = held_on(self.baseline.samples[sample])
+            _, truth = held_by_tolerance(old, truth, which)
+            old, new = held_by_tolerance(old, new, which)
             worst.add(sample, error_growth(old, new, truth, self.settings.growth))
         check = worst.check(KIND, [name_of(feeds) for feeds in self.baseline.samples])
         seconds = time.perf_counter() - start

@@ -345,7 +345,9 @@ class RandomComparison:
         missing = {n: ends[n] for n in ends if not _covers(found.spans.get(n), ends[n])}
         if not missing:
             return found
-        draws = list(self._rows.rays((self.before, ahead), sources, missing))
+        undefined = _casts_to_integers((*ahead, *part.old, *part.new))
+        rays = self._rows.rays((self.before, ahead), sources, missing)
+        draws = [] if undefined else list(rays)
         again = self._run(part, ahead, draws) if draws else None
         if again is None:
             return replace(found, reached=False)
@@ -490,8 +492,9 @@ class RandomInputs:
             draws += find_preimages(
                 self.engine, self.before, nodes, feeds, varying, wanted or {}
             )
-            for side in ((self.before, nodes), (self.after, part.new)):
-                draws += self._across(side, sources, draws)
+            if not _casts_to_integers((*nodes, *part.new)):
+                for side in ((self.before, nodes), (self.after, part.new)):
+                    draws += self._across(side, sources, draws)
             names = self.integers(part, sources, (*nodes, *part.new))
             draws += (draws[0] | row for row in _integer_rows(feeds, names))
         return draws
@@ -653,6 +656,11 @@ def _equal_rows(draw: Mapping[str, Array], names: Collection[str]) -> dict[str, 
         for name in names
         if _is_float(draw[name]) and draw[name].ndim > 1
     }
+
+
+def _casts_to_integers(nodes: Sequence[ir.Node]) -> bool:
+    """Whether floats are cast to integers: out of their range, that gives any number."""
+    return any(node.op_type in ("Cast", "CastLike") and makes_steps(node) for node in nodes)
 
 
 def _integer_rows(

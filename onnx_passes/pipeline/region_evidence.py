@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -40,9 +41,9 @@ from onnx_passes.verify.evidence import Check, Evidence, Kind, OutputCheck, Verd
 from onnx_passes.verify.judge import (
     Promise,
     describe_mismatch,
+    held_by_tolerance,
     identical,
     judge,
-    without_infinities,
 )
 from onnx_passes.verify.node_equality import branch_taken, is_identity, never_iterates
 from onnx_passes.verify.obligations import Obligation, ObligationPart, find_proved, split_parts
@@ -57,7 +58,7 @@ class RegionValues:
     By obligation: ``settled`` says where values that differ agree again, and ``fused`` whether
     an engine's rounding alone explains a difference; None if unknown. ``causes`` is what
     double precision says. ``rounded`` are values that rounding below float32 explains.
-    ``infinities`` says, by sample, which of these a tolerance does not hold.
+    ``held`` says, by sample, what a tolerance holds.
     """
 
     before: ir.Model
@@ -66,7 +67,7 @@ class RegionValues:
     recorded: Recorded
     bench: EngineBaseline
     promises: Sequence[Promise]
-    infinities: Sequence[str] = ()
+    held: Sequence[Literal["all", "finite", "none"]] = ()
     settled: dict[Obligation, Agreement] = field(default_factory=dict)
     rounded: list[Obligation] = field(default_factory=list)
     fused: dict[Obligation, bool | None] = field(default_factory=dict)
@@ -101,17 +102,35 @@ class RegionValues:
         return {one: [found[one.old] for found in by_name] for one in held}
 
     def _judge(self, sides: Sequence[tuple[Outputs, Outputs]], promise: Promise) -> Check:
-        """Judge values by sample, without the infinities that a tolerance does not hold."""
+        """Judge values by sample, as far as a tolerance holds them."""
         if isinstance(promise.contract, Tolerance):
             sides = self._held(sides)
         return judge([old for old, _ in sides], [new for _, new in sides], promise)
 
     def _held(self, sides: Sequence[tuple[Outputs, Outputs]]) -> list[tuple[Outputs, Outputs]]:
         """Return what a tolerance holds of the values of each sample; a body has its own."""
-        known = [*self.infinities, *["kept"] * len(sides)]
-        return [
-            without_infinities(*both, which) for both, which in zip(sides, known, strict=False)
-        ]
+        rest: list[Literal["all", "finite", "none"]] = ["all"] * len(sides)
+        known = zip(sides, [*self.held, *rest], strict=False)
+        return [held_by_tolerance(*both, which) for both, which in known]
+
+    def unheld(
+        self, produced: Sequence[Mapping[str, Data]], obligations: Sequence[Obligation]
+    ) -> tuple[str, int] | None:
+        """Return a finite value that differs where a tolerance holds nothing, with its sample.
+
+        Near the greatest number of a type all do.
+        """
+        promises = [p for p in self.promises if isinstance(p.contract, Tolerance)]
+        asked = [k for k, which in enumerate(self.held) if which == "none"]
+        for one in obligations if promises else ():
+            for k in asked:
+                known, made = self.recorded.samples[k], produced[k]
+                old: dict[str, Data] = {one.old: known[one.old]}
+                new: dict[str, Data] = {one.old: new_value(one, known, made)}
+                held = held_by_tolerance(old, new, "finite")
+                if any(promise.broken(*held) for promise in promises):
+                    return one.old, k
+        return None
 
     def excuse(
         self,
@@ -180,13 +199,12 @@ class RegionValues:
             for k, (old, new) in enumerate(sides)
             if isinstance(array := old[one.old], np.ndarray)
             and not identical(array, new[one.old])
-            and "either" not in self.infinities[k : k + 1]  # doubles overflow, too
         }
         first = min(sizes, key=lambda k: (sizes[k] < 2, sizes[k]), default=None)
         yield [*range(len(pairs))] if first is None else [first]
         if first is not None and not passed:
             beyond = [k for k in sizes if any(p.broken(*sides[k]) for p in self.promises)]
-            yield beyond or [*range(len(pairs))]
+            yield from ([k] for k in beyond) if beyond else ([*range(len(pairs))],)
 
     def explain_fused(
         self,
@@ -654,6 +672,14 @@ class Conclusion:
             for index, (check, own) in enumerate(zip(checks, inner.checks, strict=True)):
                 if own.verdict is Verdict.FAILED and check.verdict is Verdict.PASSED:
                     checks[index] = replace(own, outputs=(*check.outputs, *own.outputs))
+        known = () if failing or self.samples is not None else tuple(compared)
+        unheld = values.unheld(produced, known)
+        if unheld is not None:
+            rules = ", ".join(dict.fromkeys(a.rule for a in self.applied)) or "the change"
+            name, place = unheld
+            told = f"{rules}: {name} differs in {name_of(self.baseline.samples[place])}"
+            if told not in self.baseline.assumptions:
+                self.baseline.assumptions.append(told)
         differs = next((own.differs for own in bodies if own.differs), None)
         if failing and only_outputs:
             differs = checks[0].reason

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -555,18 +555,20 @@ def _most(one: float | None, other: float | None) -> float | None:
     return max((v for v in (one, other) if v is not None), default=None)
 
 
-def without_infinities(old: Outputs, new: Outputs, which: str) -> tuple[Outputs, Outputs]:
-    """Return floats of both sides, zero where "either" is not finite, or the "old" one."""
+def held_by_tolerance(
+    old: Outputs, new: Outputs, which: Literal["all", "finite", "none"]
+) -> tuple[Outputs, Outputs]:
+    """Return what a tolerance holds of both sides: floats where the old ones are "finite"."""
+    if which != "finite":
+        return old, new if which == "all" else old
     left, right = dict(old), dict(new)
-    for name, one in old.items() if which != "kept" else ():
+    for name, one in old.items():
         other = new.get(name)
         if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
             continue
         if one.shape != other.shape or {kind_of(one.dtype), kind_of(other.dtype)} != {"float"}:
             continue
         places = ~np.isfinite(one)
-        if which == "either":
-            places |= ~np.isfinite(other)
         if places.any():
             left[name], right[name] = (
                 np.where(places, 0, side).astype(side.dtype) for side in (one, other)

@@ -6,7 +6,7 @@ from onnx_passes.runtime.inputs.boundary_values import (
     AdversarialFeeds,
     adversarial,
     edge_samples,
-    infinities,
+    held_on,
     is_empty,
     name_of,
 )
@@ -30,7 +30,7 @@ __all__ = [
     "describe_feeds",
     "edge_samples",
     "generate",
-    "infinities",
+    "held_on",
     "is_empty",
     "make_samples",
     "name_of",

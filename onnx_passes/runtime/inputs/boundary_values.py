@@ -159,21 +159,21 @@ class AdversarialFeeds(GeneratedFeeds):
         self.asked = asked
 
 
-def infinities(feeds: Feeds) -> Literal["kept", "either", "old"]:
-    """Return which infinities a tolerance does not hold on a sample that was made up.
+def held_on(feeds: Feeds) -> Literal["all", "finite", "none"]:
+    """Return which floats a tolerance holds on a sample: not all, if it was asked for.
 
-    Near the greatest number of a type rounding becomes infinity on either side. On others that
-    were asked for, the original may overflow or meet an infinity, where a result does not.
+    It is about the rounding of numbers. Near the greatest one of a type that gives infinity,
+    and of what is infinite or NaN there is none. On other samples the original may overflow.
     """
     if not isinstance(feeds, AdversarialFeeds) or not feeds.asked:
-        return "kept"
+        return "all"
     near = feeds.kind == EXTREMES and any(
         isinstance(data, np.ndarray)
         and kind_of(data.dtype) == "float"
         and bool((np.abs(data) >= float(float_limits(data.dtype).max) / 2).any())
         for data in feeds.values()
     )
-    return "either" if near else "old"
+    return "none" if near or feeds.kind in ("Inf", "-Inf", "NaN") else "finite"
 
 
 def is_empty(feeds: Feeds) -> bool:
