@@ -279,7 +279,7 @@ class RandomComparison:
 
         def told(found: RandomFinding, draws: Sequence[Mapping[str, Array]]) -> RandomFinding:
             values = {name: draws[found.row][name] for name in self.varying & sources.keys()}
-            # Integers that a caller never gives are none to fail a pass for.
+            # Integers that a caller may never give do not fail a pass.
             first = self.recorded.samples[0]
             seen = all(
                 kind_of(value.dtype) != "int" or identical(first[sources[name]], value)
@@ -749,7 +749,7 @@ def along_ray(
 ) -> Iterator[dict[str, Array]]:
     """Yield feeds along a ray, and those between which a result crosses a wanted number.
 
-    This goes through sums, norms and products, on which one length tells.
+    It reaches what is behind sums, norms and products, on which one length acts.
     """
 
     def at(length: float) -> dict[str, Array]:

@@ -277,7 +277,7 @@ def largest_loss(
 ) -> Loss | None:
     """Find the value whose error is most above the largest error of what it is computed from.
 
-    Values of another type are compared as numbers, so that a conversion is no loss itself.
+    Values of another type are compared as numbers, so that a conversion alone is not one.
     None if nothing is lost, or one of the models does not run.
     """
     old, new = producers_by_name(before), producers_by_name(after)

@@ -87,7 +87,7 @@ def _reshape(node: ir.Node, target: tuple[Element, ...], nonempty: bool) -> list
 def _inferred(
     data: ir.Value, target: tuple[Element, ...], copied: Sequence[int]
 ) -> int | None:
-    """Return the size that a -1 stands for; None if sizes that are not copied are unknown."""
+    """Return the size in place of a -1; None if sizes that are not copied are unknown."""
     assert data.shape is not None, "dimensions were copied from it"
     left = [dim for i, dim in enumerate(data.shape) if i not in copied]
     rest = math.prod(e for e in target if isinstance(e, int) and e != -1)
