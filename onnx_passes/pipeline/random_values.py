@@ -11,8 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapp
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
-from typing import TypeGuard, cast
+from typing import cast
 
 import numpy as np
 import onnx_ir as ir
@@ -22,27 +21,39 @@ from onnx_passes.arrays import Array
 from onnx_passes.contracts import Tolerance
 from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import EngineError
-from onnx_passes.model.walk import subgraphs_of
-from onnx_passes.ops.call import Operands
-from onnx_passes.ops.domains.intervals import UNBOUNDED, Interval, hull, of_array
+from onnx_passes.ops.domains.intervals import Interval
 from onnx_passes.ops.node_queries import (
     around,
     beyond,
     breakpoints_of,
     makes_steps,
-    may_draw,
-    range_of,
     steers,
     ties_of,
 )
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.pipeline.recorder import Recorded, prepare_nodes, run_nodes
+from onnx_passes.pipeline.reaching import (
+    along_ray,
+    beside,
+    bounds_of,
+    clipped,
+    covers,
+    find_preimages,
+    is_float,
+    span_of,
+    spans_of,
+)
+from onnx_passes.pipeline.recorder import (
+    NodeRun,
+    Recorded,
+    prepare_nodes,
+    run_joined,
+    run_nodes,
+    stands_alone,
+)
 from onnx_passes.pipeline.rounding import Cause, explain, find_cause
 from onnx_passes.risky_runs import DRAWN, MANY
-from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs, run_one
-from onnx_passes.runtime.engine_models import insert_barriers
+from onnx_passes.runtime.engine_base import Data, Engine, Outputs
 from onnx_passes.verify.judge import Promise, identical, judge
-from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.obligations import Obligation, ObligationPart
 from onnx_passes.verify.recording import (
     DRAWS,
@@ -54,12 +65,8 @@ from onnx_passes.verify.recording import (
     random_like,
 )
 from onnx_passes.verify.region import (
-    Region,
     Side,
-    backward_slice,
     boundary_of,
-    joined_model,
-    region_model,
 )
 
 
@@ -333,16 +340,16 @@ class RandomComparison:
         read = self._rows.sources(part, inner)
         bounds = {name: bounds[name] for name in bounds.keys() & read.keys()}
         draws = self._rows.draw(part, read, DRAWS_OF_OTHERS, inner)
-        possible = [_clipped(draw, bounds) for draw in (*draws, {**draws[0], **wanted})]
+        possible = [clipped(draw, bounds) for draw in (*draws, {**draws[0], **wanted})]
         inside = self._run(part, inner, possible)
         if inside is None or inside.agrees:
             return replace(found, possible=inside is None)
         ends = {n: span for n in bounds if (span := span_of(possible[inside.row][n]))}
-        beside = [_beside(possible[inside.row], ends.keys(), share) for share in (-1, 1)]
-        near = self._run(part, inner, beside)
+        sides = [beside(possible[inside.row], ends.keys(), share) for share in (-1, 1)]
+        near = self._run(part, inner, sides)
         if near is None or near.agrees:
             return replace(found, reached=False)  # it differs at a tie, which is rarely hit
-        missing = {n: ends[n] for n in ends if not _covers(found.spans.get(n), ends[n])}
+        missing = {n: ends[n] for n in ends if not covers(found.spans.get(n), ends[n])}
         if not missing:
             return found
         undefined = _casts_to_integers((*ahead, *part.old, *part.new))
@@ -353,7 +360,7 @@ class RandomComparison:
             return replace(found, reached=False)
         if not again.agrees:
             return told(again, draws)
-        reached = all(_covers(again.spans.get(n), span) for n, span in missing.items())
+        reached = all(covers(again.spans.get(n), span) for n, span in missing.items())
         return replace(found, reached=reached)
 
     def _run(
@@ -388,7 +395,7 @@ class RandomComparison:
         told = self._judge(part, ([*ahead, *part.old], part.new), rows) if rows else None
         if told is None:
             return None
-        spans = _spans([row for row in computed if row is not None])
+        spans = spans_of([row for row in computed if row is not None])
         row, complete = places[told.row], len(places) == len(draws)
         return replace(told, row=row, complete=complete, spans=spans)
 
@@ -530,12 +537,12 @@ class RandomInputs:
         if not inside or not feeds[0].keys() >= {*boundary_of(nodes)}:
             return  # nodes ahead give what is missing
         rows = run_nodes(self.engine, *side, feeds)
-        spans = _spans([row for row in rows if row is not None])
+        spans = spans_of([row for row in rows if row is not None])
         for name, numbers in inside.items():
             for number in sorted({*numbers}, key=abs)[-_MOST_INSIDE:]:
                 apart = abs(number) / 8 or _NEAR_ZERO
                 ends = number - apart, number + apart
-                if name in spans and not _covers(spans[name], ends):
+                if name in spans and not covers(spans[name], ends):
                     yield from self.rays(side, sources, {name: ends})
 
     def rays(
@@ -544,9 +551,7 @@ class RandomInputs:
         """Yield rows on which nodes may come as far as wanted numbers."""
         recorded = self.recorded.samples[0]
         feeds = {name: recorded[source] for name, source in sources.items()}
-        moving = {
-            n: s for n, s in sources.items() if s in self.varying and _is_float(feeds[n])
-        }
+        moving = {n: s for n, s in sources.items() if s in self.varying and is_float(feeds[n])}
         mixed, positive = (self._draw(moving, kind, 0) for kind in DRAWS_OF_OTHERS[:2])
         negative = {name: np.asarray(-array) for name, array in positive.items()}
         rays = [{n: feeds[n] for n in moving}, mixed, positive, negative]
@@ -617,44 +622,12 @@ class RandomInputs:
         return [*rows, ties] if ties else rows
 
 
-def bounds_of(
-    model: ir.Model, nodes: Sequence[ir.Node], row: Mapping[str, Data]
-) -> dict[str, Interval]:
-    """Return between which numbers the results of nodes lie, whatever these read.
-
-    ``row`` are values of what they read and compute, for types and sizes.
-    """
-    part = region_model(model, Region(tuple(nodes), boundary_of(nodes), ()), [row])
-    found: dict[ir.Value, Interval] = {}
-
-    def numbers(value: ir.Value | None) -> Array | None:
-        tensor = None if value is None else constant_tensor(value)
-        text = tensor is None or tensor.dtype is ir.DataType.STRING
-        return None if tensor is None or text else tensor.numpy()
-
-    def known(value: ir.Value | None) -> Interval:
-        array = None if value is None or value in found else numbers(value)
-        if array is not None:
-            return of_array(array)
-        return UNBOUNDED if value is None else found.get(value, UNBOUNDED)
-
-    opset = model.graph.opset_imports.get("", 22)
-    for node in part.graph:
-        for value in (*node.inputs, *node.outputs):
-            array = None if value is None else row.get(str(value.name))
-            if value is not None and isinstance(array, np.ndarray):
-                value.dtype = ir.DataType.from_numpy(array.dtype)
-                value.shape = ir.Shape(array.shape)
-        found[node.outputs[0]] = range_of(Operands(node, known, numbers, opset))
-    return {str(value.name): interval for value, interval in found.items()}
-
-
 def _equal_rows(draw: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:
     """Return floats that are equal along the last axis: a variance is zero, a norm may be."""
     return {
         name: np.broadcast_to(draw[name][..., :1], draw[name].shape).copy()
         for name in names
-        if _is_float(draw[name]) and draw[name].ndim > 1
+        if is_float(draw[name]) and draw[name].ndim > 1
     }
 
 
@@ -682,209 +655,8 @@ def _integer_rows(
 _LARGE = 2**63 - 1
 
 
-def _clipped(row: Mapping[str, Array], bounds: Mapping[str, Interval]) -> dict[str, Array]:
-    """Return a row with floats moved into the bounds of their names."""
-    found = dict(row)
-    for name in bounds.keys() & row.keys():
-        if _is_float(row[name]):
-            found[name] = np.asarray(np.clip(row[name], *bounds[name]), row[name].dtype)
-    return found
-
-
-def _spans(rows: Sequence[Mapping[str, Data]]) -> dict[str, Interval]:
-    """Return the least and the greatest number of each value, over all rows."""
-    found: dict[str, Interval] = {}
-    for name, value in (pair for row in rows for pair in row.items()):
-        span = span_of(value)
-        if span is not None:
-            found[name] = hull(span, found.get(name, span))
-    return found
-
-
-_ORDERED = ("float", "bool", "int")
-
-
-def span_of(value: Data) -> Interval | None:
-    """Return the least and the greatest finite number of a value; None for texts."""
-    if not isinstance(value, np.ndarray) or kind_of(value.dtype) not in _ORDERED:
-        return None
-    finite = value[np.isfinite(value)]
-    return (float(finite.min()), float(finite.max())) if finite.size else None
-
-
-def _beside(row: Mapping[str, Array], names: Collection[str], side: int) -> dict[str, Array]:
-    """Return a row with floats of some names moved a little, to one side."""
-    return {
-        name: np.asarray(value * (1 + side * _LITTLE), value.dtype)
-        if name in names and _is_float(value)
-        else value
-        for name, value in row.items()
-    }
-
-
-_LITTLE = 1e-3
-_SLACK = 1e-2
-"""How far from an end of wanted values it is reached, as a share of the larger of them."""
-
-
-def _covers(found: Interval | None, wanted: Interval) -> bool:
-    slack = _SLACK * max(map(abs, wanted))
-    return (
-        found is not None and found[0] - slack <= wanted[0] and wanted[1] <= found[1] + slack
-    )
-
-
 _MOST_INSIDE, _NEAR_ZERO = 4, 1e-3
 """Breakpoints of a value inside a part that are looked for, and how far around 0."""
-
-_POWERS = 2.0 ** np.arange(-24, 41, 4)
-"""Lengths of rays."""
-
-
-def along_ray(
-    run: Callable[[Mapping[str, Array]], Outputs | None],
-    feeds: Mapping[str, Array],
-    ray: Mapping[str, Array],
-    wanted: Mapping[str, Interval],
-) -> Iterator[dict[str, Array]]:
-    """Yield feeds along a ray, and those between which a result crosses a wanted number.
-
-    It reaches what is behind sums, norms and products, on which one length acts.
-    """
-
-    def at(length: float) -> dict[str, Array]:
-        with np.errstate(over="ignore"):
-            return {**feeds, **{n: np.asarray(length * d, d.dtype) for n, d in ray.items()}}
-
-    def result(name: str, length: float) -> Array | None:
-        row = run(at(length))
-        value = None if row is None else row.get(name)
-        return value if isinstance(value, np.ndarray) and value.size else None
-
-    yield from map(at, _POWERS)
-    for name, ends in wanted.items():
-        found = [result(name, length) for length in _POWERS]
-        for number in dict.fromkeys(ends):
-            sides = [None if v is None else np.asarray(v >= number).ravel() for v in found]
-            for k, (one, other) in enumerate(pairwise(sides)):
-                if one is None or other is None or one.shape != other.shape:
-                    continue
-                if not (crossing := one != other).any():
-                    continue
-                place = int(crossing.argmax())
-                low, high = float(_POWERS[k]), float(_POWERS[k + 1])
-                for _ in range(_HALVINGS):
-                    middle = (low + high) / 2
-                    value = result(name, middle)
-                    if value is None or value.size <= place:
-                        break
-                    same = bool(value.ravel()[place] >= number) == bool(one[place])
-                    low, high = (middle, high) if same else (low, middle)
-                yield at(low)
-                yield at(high)
-                break
-
-
-Run = Callable[[Sequence[Array]], Sequence[Array | None]]
-"""Gives what some nodes make of each input, of the same shape; None where they do not run."""
-
-_HALVINGS = 64
-"""Bisections: neighbouring floats lie closer than 2^-64 of the range where they meet."""
-
-_GRID = np.concatenate([-np.logspace(9, -6, 31), [0.0], np.logspace(-6, 9, 31)])
-"""Where two neighbours enclose a wanted value, one between them gives it or comes near it."""
-
-
-_MOST_OF_DRAWN_ROWS = 1 << 12
-"""Elements of a value up to which an input is looked for."""
-
-
-def find_preimages(
-    engine: Engine,
-    model: ir.Model,
-    nodes: Sequence[ir.Node],
-    feeds: Mapping[str, Array],
-    varying: Collection[str],
-    wanted: Feeds,
-) -> Iterator[dict[str, Array]]:
-    """Yield feeds on which nodes compute wanted values, if they are found.
-
-    Of the feeds only those in ``varying`` may be other values.
-    """
-    made = {str(v.name) for node in nodes for v in node.outputs}
-    for name, values in wanted.items():
-        if name not in made or not _is_small_float(values):
-            continue
-        ahead = backward_slice({name}, nodes, feeds.__contains__)
-        for source in sorted({*varying} & {*boundary_of(ahead)}):
-            like = feeds[source]
-            if not _is_small_float(like) or like.shape != values.shape:
-                continue
-            try:
-                with prepare_nodes(engine, model, ahead, [feeds]) as run:
-                    found = reach(_Through(run, feeds, source, name), like, values)
-            except EngineError:
-                continue
-            if found is not None:
-                yield {**feeds, source: found}
-
-
-@dataclass(frozen=True)
-class _Through:
-    """Runs nodes on fills of one of the values that they read, and picks one result."""
-
-    run: Callable[[Mapping[str, Array]], Outputs | None]
-    feeds: Mapping[str, Array]
-    source: str
-    name: str
-
-    def __call__(self, fills: Sequence[Array]) -> list[Array | None]:
-        rows = [self.run({**self.feeds, self.source: fill}) for fill in fills]
-        found = [None if row is None else row.get(self.name) for row in rows]
-        return [value if isinstance(value, np.ndarray) else None for value in found]
-
-
-def reach(run: Run, like: Array, wanted: Array) -> Array | None:
-    """Look for an input from which some nodes make wanted values, element by element.
-
-    It is found where an element depends on that element of the input alone, and moves
-    continuously with it, as behind activations and arithmetic with constants. Elsewhere what
-    comes out is another value. ``like`` has the shape and float dtype of the input; elements
-    that cannot be reached keep its values. None if no element can be reached.
-    """
-    fills = [np.full(like.shape, number, like.dtype) for number in _GRID]
-    found = run(fills)
-    if any(value is None or value.shape != wanted.shape for value in found):
-        return None
-    with np.errstate(invalid="ignore", over="ignore"):
-        above = np.stack([np.asarray(v, np.float64) for v in found]) >= wanted
-        crossing = above[1:] != above[:-1]
-    reached = crossing.any(axis=0)
-    if not reached.any():
-        return None
-    place = crossing.argmax(axis=0)
-    low, high = (_GRID[place + side].astype(np.float64) for side in (0, 1))
-    rising = ~np.take_along_axis(above, place[None], axis=0)[0]
-    for _ in range(_HALVINGS):
-        middle = ((low + high) / 2).astype(like.dtype).astype(np.float64)
-        if np.all((middle == low) | (middle == high)):
-            break
-        (value,) = run([middle.astype(like.dtype)])
-        if value is None:
-            return None
-        at_most = (np.asarray(value, np.float64) < wanted) == rising
-        low, high = np.where(at_most, middle, low), np.where(at_most, high, middle)
-    # On this side are the values that are wanted, and those above them.
-    return np.where(reached, np.where(rising, high, low), like).astype(like.dtype)
-
-
-def _is_small_float(data: object) -> TypeGuard[Array]:
-    return _is_float(data) and 0 < data.size <= _MOST_OF_DRAWN_ROWS
-
-
-def _is_float(data: object) -> TypeGuard[Array]:
-    return isinstance(data, np.ndarray) and kind_of(data.dtype) == "float"
-
 
 _SMALL = 1 << 16
 """Elements up to which a value is drawn only to see more of it."""
@@ -952,71 +724,3 @@ def named_anew(values: Mapping[str, Data], renamed: Mapping[str, str]) -> dict[s
         if old in found:
             found.setdefault(new, found[old])
     return cast(dict[str, Array], found)
-
-
-_MOST_BYTES = 1 << 24
-"""Bytes of weights in one session: kernels copy them, and parts alone do so in turn."""
-
-
-@dataclass(frozen=True)
-class NodeRun:
-    """Nodes that are run by themselves.
-
-    ``rows`` hold what they read, and maybe more; types and ranks are the same in each row.
-    """
-
-    model: ir.Model
-    nodes: Sequence[ir.Node]
-    rows: Sequence[Mapping[str, Array]]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the constants that the nodes read."""
-        values = {v for node in self.nodes for v in node.inputs if v is not None}
-        return sum(t.nbytes for t in map(constant_tensor, values) if t is not None)
-
-
-def stands_alone(model: ir.Model, nodes: Sequence[ir.Node]) -> bool:
-    """Whether nodes compute the same beside others, whatever their values are named.
-
-    Seeds of random operators follow from names, and bodies read values by name.
-    """
-    return not model.functions and not any(
-        may_draw(node) or any(subgraphs_of(node)) for node in nodes
-    )
-
-
-def run_joined(engine: Engine, pieces: Sequence[NodeRun]) -> list[list[Outputs]] | None:
-    """Run pieces in one session, each on its own rows; None if they do not run together."""
-    imports = {tuple(sorted(piece.model.graph.opset_imports.items())) for piece in pieces}
-    versions = {piece.model.ir_version for piece in pieces}
-    if len(imports) != 1 or len(versions) != 1:
-        return None
-    if sum(piece.nbytes for piece in pieces) > _MOST_BYTES:
-        return None
-    if not all(stands_alone(piece.model, piece.nodes) for piece in pieces):
-        return None
-    boundaries = [boundary_of(piece.nodes) for piece in pieces]
-    parts = [
-        (Region(tuple(piece.nodes), boundary, ()), piece.rows)
-        for piece, boundary in zip(pieces, boundaries, strict=True)
-    ]
-    joined = joined_model(pieces[0].model, parts)
-    if insert_barriers(joined) is not joined:
-        return None  # what is below float32 is rounded as its neighbors demand
-    found: list[list[Outputs]] = [[{} for _ in piece.rows] for piece in pieces]
-    try:
-        with engine.prepare(joined) as session:
-            for turn in range(max(len(piece.rows) for piece in pieces)):
-                feeds = {
-                    f"{place}/{name}": piece.rows[min(turn, len(piece.rows) - 1)][name]
-                    for place, piece in enumerate(pieces)
-                    for name in boundaries[place]
-                }
-                for name, value in run_one(session, feeds).items():
-                    place, _, own = name.partition("/")
-                    if turn < len(found[int(place)]):
-                        found[int(place)][turn][own] = value
-    except EngineError:
-        return None
-    return found

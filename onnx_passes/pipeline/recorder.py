@@ -16,6 +16,8 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError, ModelError
+from onnx_passes.model.walk import subgraphs_of
+from onnx_passes.ops.node_queries import may_draw
 from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.risky_runs import avoided, running
 from onnx_passes.runtime.engine_base import (
@@ -27,6 +29,8 @@ from onnx_passes.runtime.engine_base import (
     run_each,
     run_one,
 )
+from onnx_passes.runtime.engine_models import insert_barriers
+from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.recording import (
     Recording,
     byte_size,
@@ -42,6 +46,7 @@ from onnx_passes.verify.region import (
     backward_slice,
     boundary_of,
     changed_region,
+    joined_model,
     region_model,
 )
 
@@ -414,3 +419,71 @@ def dump_context(model: ir.Model, baseline: Baseline, folder: Path) -> list[str]
     left = sorted(values.keys() - arrays.keys())
     notes = [f"full_context_dump: {len(arrays)} values in {path}"]
     return [*notes, f"full_context_dump left out {', '.join(left)}"] if left else notes
+
+
+_MOST_BYTES = 1 << 24
+"""Bytes of weights in one session: kernels copy them, and parts alone do so in turn."""
+
+
+@dataclass(frozen=True)
+class NodeRun:
+    """Nodes that are run by themselves.
+
+    ``rows`` hold what they read, and maybe more; types and ranks are the same in each row.
+    """
+
+    model: ir.Model
+    nodes: Sequence[ir.Node]
+    rows: Sequence[Mapping[str, Array]]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the constants that the nodes read."""
+        values = {v for node in self.nodes for v in node.inputs if v is not None}
+        return sum(t.nbytes for t in map(constant_tensor, values) if t is not None)
+
+
+def stands_alone(model: ir.Model, nodes: Sequence[ir.Node]) -> bool:
+    """Whether nodes compute the same beside others, whatever their values are named.
+
+    Seeds of random operators follow from names, and bodies read values by name.
+    """
+    return not model.functions and not any(
+        may_draw(node) or any(subgraphs_of(node)) for node in nodes
+    )
+
+
+def run_joined(engine: Engine, pieces: Sequence[NodeRun]) -> list[list[Outputs]] | None:
+    """Run pieces in one session, each on its own rows; None if they do not run together."""
+    imports = {tuple(sorted(piece.model.graph.opset_imports.items())) for piece in pieces}
+    versions = {piece.model.ir_version for piece in pieces}
+    if len(imports) != 1 or len(versions) != 1:
+        return None
+    if sum(piece.nbytes for piece in pieces) > _MOST_BYTES:
+        return None
+    if not all(stands_alone(piece.model, piece.nodes) for piece in pieces):
+        return None
+    boundaries = [boundary_of(piece.nodes) for piece in pieces]
+    parts = [
+        (Region(tuple(piece.nodes), boundary, ()), piece.rows)
+        for piece, boundary in zip(pieces, boundaries, strict=True)
+    ]
+    joined = joined_model(pieces[0].model, parts)
+    if insert_barriers(joined) is not joined:
+        return None  # what is below float32 is rounded as its neighbors demand
+    found: list[list[Outputs]] = [[{} for _ in piece.rows] for piece in pieces]
+    try:
+        with engine.prepare(joined) as session:
+            for turn in range(max(len(piece.rows) for piece in pieces)):
+                feeds = {
+                    f"{place}/{name}": piece.rows[min(turn, len(piece.rows) - 1)][name]
+                    for place, piece in enumerate(pieces)
+                    for name in boundaries[place]
+                }
+                for name, value in run_one(session, feeds).items():
+                    place, _, own = name.partition("/")
+                    if turn < len(found[int(place)]):
+                        found[int(place)][turn][own] = value
+    except EngineError:
+        return None
+    return found

@@ -4,8 +4,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.pipeline.random_values import NodeRun, run_joined
-from onnx_passes.pipeline.recorder import run_nodes
+from onnx_passes.pipeline.recorder import NodeRun, run_joined, run_nodes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 ENGINE = OnnxRuntimeEngine()
