@@ -122,7 +122,7 @@ def along_ray(
     ray: Mapping[str, Array],
     wanted: Mapping[str, Interval],
 ) -> Iterator[dict[str, Array]]:
-    """Yield feeds along a ray, and those between which a result crosses a wanted number.
+    """Yield feeds along a ray between which a result crosses a wanted number, and beyond it.
 
     It reaches what is behind sums, norms and products, on which one length acts.
     """
@@ -136,7 +136,6 @@ def along_ray(
         value = None if row is None else row.get(name)
         return value if isinstance(value, np.ndarray) and value.size else None
 
-    yield from map(at, _POWERS)
     for name, ends in wanted.items():
         found = [result(name, length) for length in _POWERS]
         for number in dict.fromkeys(ends):
@@ -157,6 +156,7 @@ def along_ray(
                     low, high = (middle, high) if same else (low, middle)
                 yield at(low)
                 yield at(high)
+                yield at(high + abs(high))  # a tolerance sees what is well beyond
                 break
 
 
