@@ -147,7 +147,8 @@ class AdversarialFeeds(GeneratedFeeds):
     """Feeds that know what is special about them.
 
     ``kind`` is "NaN", "extremes", "size 0" and such; ``name`` adds who made them, and where:
-    "adversarial: NaN in x", or "edge: size 1 of n" among the ordinary ones. If the user
+    "adversarial: NaN in x", "edge: size 1 of n" among the ordinary ones, or "drawn in x" for
+    what differs on these values. If the user
     ``asked`` for them, a model that refuses them gets a message.
     """
 
@@ -155,7 +156,8 @@ class AdversarialFeeds(GeneratedFeeds):
         """Copy feeds, whose arrays are shared."""
         super().__init__(feeds, label(INPUTS, kind))
         self.kind = kind
-        self.name = f"{'adversarial' if asked else 'edge'}: {kind} {where}"
+        maker = "adversarial" if asked else "edge"
+        self.name = f"drawn {where}" if kind == RANDOM_VALUES else f"{maker}: {kind} {where}"
         self.asked = asked
 
 
