@@ -164,8 +164,8 @@ class AdversarialFeeds(GeneratedFeeds):
 def held_on(feeds: Feeds) -> Literal["all", "finite", "none"]:
     """Return which floats a tolerance holds on a sample: not all, if it was asked for.
 
-    It is about the rounding of numbers. Near the greatest one of a type that gives infinity,
-    and of what is infinite or NaN there is none. On other samples the original may overflow.
+    Near the greatest number of a type rounding becomes infinity. On other samples the original
+    may overflow or meet an infinity, where a result does not.
     """
     if not isinstance(feeds, AdversarialFeeds) or not feeds.asked:
         return "all"
@@ -175,7 +175,7 @@ def held_on(feeds: Feeds) -> Literal["all", "finite", "none"]:
         and bool((np.abs(data) >= float(float_limits(data.dtype).max) / 2).any())
         for data in feeds.values()
     )
-    return "none" if near or feeds.kind in ("Inf", "-Inf", "NaN") else "finite"
+    return "none" if near else "finite"
 
 
 def is_empty(feeds: Feeds) -> bool:
