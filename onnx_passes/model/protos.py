@@ -28,9 +28,25 @@ def place_of(node: onnx.NodeProto) -> str:
     return f"node '{node.op_type} -> {made}'"
 
 
+_WITHOUT_GRAPHS = frozenset(
+    (
+        onnx.AttributeProto.FLOAT,
+        onnx.AttributeProto.FLOATS,
+        onnx.AttributeProto.INT,
+        onnx.AttributeProto.INTS,
+        onnx.AttributeProto.STRING,
+        onnx.AttributeProto.STRINGS,
+        onnx.AttributeProto.TENSOR,
+        onnx.AttributeProto.TENSORS,
+    )
+)
+
+
 def graphs_of(attributes: Sequence[onnx.AttributeProto]) -> Iterator[onnx.GraphProto]:
     """Yield the graphs among attributes, not those nested in them."""
     for attribute in attributes:
+        if attribute.type in _WITHOUT_GRAPHS:
+            continue
         if attribute.HasField("g"):
             yield attribute.g
         yield from attribute.graphs
@@ -50,7 +66,7 @@ def all_bodies(
         yield place, body
         nested: list[tuple[str, onnx.GraphProto | onnx.FunctionProto]] = []
         for node in body.node:
-            if node.attribute:
+            if any(a.type not in _WITHOUT_GRAPHS for a in node.attribute):
                 nested += [
                     (f"graph '{g.name}' of {place_of(node)}", g)
                     for g in graphs_of(node.attribute)

@@ -198,7 +198,13 @@ def static_shape(value: ir.Value | None) -> StaticShape | None:
 
 def constant_of(value: ir.Value | None) -> Array | None:
     """Return the value of an initializer or Constant whose data is at hand."""
-    tensor = None if value is None else ir.convenience.get_const_tensor(value)
+    if value is None:
+        return None
+    tensor, node = value.const_value, value.producer()
+    if tensor is None and node is not None and node.op_type == "Constant":
+        held = node.attributes.get("value")  # a check of its type by protocol is slow
+        tensor = held.value if held is not None and not held.is_ref() else None
+        tensor = tensor if tensor is not None else ir.convenience.get_const_tensor(value)
     if tensor is None or isinstance(tensor, ir.ExternalTensor):
         return None
     array: Array = tensor.numpy()
