@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -335,6 +335,38 @@ MEETS_SIZES = frozenset(
 
 EXTREMES = frozenset(("ReduceMax", "ReduceMin"))
 """Operators that hold all elements of a tensor against each other."""
+
+PICKING = frozenset(
+    (
+        *("Cast", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze"),
+        *("Transpose", "Unsqueeze"),
+    )
+)
+"""Operators whose results are elements of what they read first."""
+
+PASSED_ON = PICKING | {"Ceil", "Floor"}
+"""Operators behind which a size is what it was, or nearly so."""
+
+ADDING_UP = frozenset(("ScatterElements", "ScatterND"))
+"""Operators that may add up what goes to one place."""
+
+ARITHMETIC: dict[str, Callable[[Array, Array], Array]] = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": lambda a, b: a // b if a.dtype.kind in "iu" else a / b,
+    "Max": np.maximum,
+    "Min": np.minimum,
+}
+"""What integers that follow sizes are computed by."""
+
+UNDONE: dict[str, Callable[[float, float], float]] = {
+    "Add": lambda wanted, by: wanted - by,
+    "Sub": lambda wanted, by: wanted + by,
+    "Mul": lambda wanted, by: wanted / by if by else math.inf,
+    "Div": lambda wanted, by: wanted * by,
+}
+"""The size at which arithmetic with a number gives the number that is wanted."""
 
 INDEXING = {"Gather": 1, "GatherElements": 1, "OneHot": 0, "ScatterElements": 1}
 """Which operand of an operator holds indices that may count from the end."""

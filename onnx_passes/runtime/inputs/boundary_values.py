@@ -19,7 +19,9 @@ from onnx_passes.errors import ModelError, ReferenceDataError
 from onnx_passes.model.walk import all_nodes, captured_values
 from onnx_passes.ops.input_hints import ValueHint, constant_of
 from onnx_passes.ops.node_queries import (
+    ADDING_UP,
     INDEXING,
+    PICKING,
     RISKY_IF_EMPTY,
     SUMS_OF_NOTHING,
     around,
@@ -146,10 +148,10 @@ _SIZES = (1, 0)
 class AdversarialFeeds(GeneratedFeeds):
     """Feeds that know what is special about them.
 
-    ``kind`` is "NaN", "extremes", "size 0" and such; ``name`` adds who made them, and where:
-    "adversarial: NaN in x", "edge: size 1 of n" among the ordinary ones, or "drawn in x" for
-    what differs on these values. If the user
-    ``asked`` for them, a model that refuses them gets a message.
+    ``kind`` is "NaN", "extremes", "size 0" and such. ``name`` adds who made them, and where:
+    "adversarial: NaN in x", or "edge: size 1 of n" among the ordinary ones. What differs on
+    drawn values becomes "drawn in x". If the user ``asked`` for them, a model that refuses
+    them gets a message.
     """
 
     def __init__(self, feeds: Feeds, kind: str, where: str, *, asked: bool = True) -> None:
@@ -674,19 +676,10 @@ def _indices(model: ir.Model) -> set[str]:
         value = node.inputs[INDEXING[node.op_type]] if node.op_type in INDEXING else None
         while value is not None and value not in inputs:
             maker = value.producer()
-            moves = maker is not None and maker.op_type in _MOVING and not maker.domain
+            moves = maker is not None and maker.op_type in PICKING and not maker.domain
             value = maker.inputs[0] if maker is not None and moves else None
         found |= set() if value is None else {str(value.name)}
     return found
-
-
-_MOVING = frozenset(
-    (
-        *("Cast", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze"),
-        *("Transpose", "Unsqueeze"),
-    )
-)
-"""Operators whose results are elements of what they read first."""
 
 
 def _at_one_place(model: ir.Model) -> set[str]:
@@ -694,7 +687,7 @@ def _at_one_place(model: ir.Model) -> set[str]:
     found, other = set[str](), set[str]()
     for node in all_nodes(model):
         adds = node.attributes.get_string("reduction", "none") != "none"
-        if node.op_type in ("ScatterND", "ScatterElements") and len(node.inputs) > 1:
+        if node.op_type in ADDING_UP and len(node.inputs) > 1:
             (found if adds else other).add(str(node.inputs[1] and node.inputs[1].name))
     return found - other
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,14 @@ from onnx_passes.arrays import Array
 from onnx_passes.model.inference import infer
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.input_hints import constant_of
-from onnx_passes.ops.node_queries import EXTREMES, MAKES_SIZES, MEETS_SIZES
+from onnx_passes.ops.node_queries import (
+    ARITHMETIC,
+    EXTREMES,
+    MAKES_SIZES,
+    MEETS_SIZES,
+    PASSED_ON,
+    UNDONE,
+)
 from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.inputs.concrete_shapes import skeleton
 from onnx_passes.runtime.inputs.dimensions import symbols_of_model
@@ -43,24 +50,6 @@ _MOST = 8
 """Elements of a constant that may hold sizes."""
 _STEPS = 24
 """Nodes that a number is followed back through."""
-
-_PASSED_ON = frozenset(
-    ("Cast", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze", "Floor", "Ceil")
-)
-_ARITHMETIC: dict[str, Callable[[Array, Array], Array]] = {
-    "Add": np.add,
-    "Sub": np.subtract,
-    "Mul": np.multiply,
-    "Div": lambda a, b: a // b if a.dtype.kind in "iu" else a / b,
-    "Max": np.maximum,
-    "Min": np.minimum,
-}
-_UNDONE: dict[str, Callable[[float, float], float]] = {
-    "Add": lambda wanted, by: wanted - by,
-    "Sub": lambda wanted, by: wanted + by,
-    "Mul": lambda wanted, by: wanted / by if by else math.inf,
-    "Div": lambda wanted, by: wanted * by,
-}
 
 Shapes = Mapping[str, Sequence[int | str | None]]
 
@@ -220,14 +209,14 @@ def _computed(value: ir.Value | None, steps: int = 4) -> Array | None:
     node = None if value is None else value.producer()
     if array is not None or node is None or node.domain or not steps:
         return array
-    if node.op_type in _PASSED_ON:
+    if node.op_type in PASSED_ON:
         return _computed(node.inputs[0], steps - 1)
     known = [_computed(read, steps - 1) for read in node.inputs]
     given = [array for array in known if array is not None and array.size == 1]
-    if node.op_type not in _ARITHMETIC or len(given) < len(known) or len(known) != 2:
+    if node.op_type not in ARITHMETIC or len(given) < len(known) or len(known) != 2:
         return None
     with np.errstate(all="ignore"):
-        return np.asarray(_ARITHMETIC[node.op_type](*(one.reshape(()) for one in given)))
+        return np.asarray(ARITHMETIC[node.op_type](*(one.reshape(()) for one in given)))
 
 
 def _size_for(value: ir.Value, number: int) -> int:
@@ -240,12 +229,12 @@ def _size_for(value: ir.Value, number: int) -> int:
         known = [_computed(read) for read in node.inputs]
         free = [v for v, array in zip(node.inputs, known, strict=True) if array is None]
         given = [float(a.ravel()[0]) for a in known if a is not None and a.size == 1]
-        if node.op_type in _UNDONE and len(free) == len(given) == 1 and free[0] is not None:
+        if node.op_type in UNDONE and len(free) == len(given) == 1 and free[0] is not None:
             if node.inputs[0] is not free[0] and node.op_type in ("Div", "Sub"):
                 break
             with np.errstate(all="ignore"):
-                wanted = _UNDONE[node.op_type](wanted, given[0])
-        elif node.op_type not in _PASSED_ON or node.inputs[0] is None:
+                wanted = UNDONE[node.op_type](wanted, given[0])
+        elif node.op_type not in PASSED_ON or node.inputs[0] is None:
             break
         value = free[0] if free and free[0] is not None else value
     return math.ceil(wanted) if math.isfinite(wanted) else number
