@@ -36,6 +36,8 @@ class RemoveQdq(OnSomeNodes):
         weights: Whether constants are stored as float32 again.
     """
 
+    needs = ("shape-inference",)
+
     weights: bool = False
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:

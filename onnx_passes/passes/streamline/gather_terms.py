@@ -40,6 +40,8 @@ class GatherTerms(RulePass):
     would leave other digits.
     """
 
+    needs = ("shape-inference",)
+
     def table(self) -> list[TermRule]:
         return _RULES
 
