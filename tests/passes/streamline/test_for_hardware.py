@@ -60,3 +60,22 @@ def test_transposes_around_thresholds_go(perm):
     u = Transpose <perm = [{back}]> (q) y = Conv(u, w) }}"""
     nodes, _ = streamlined(text, *TO)
     assert "Transpose" not in kinds(nodes)
+
+
+@pytest.mark.parametrize(
+    "activation",
+    [
+        "r = Softsign(c)",
+        "p = Abs(c) o = Add(one, p) r = Div(c, o)",
+        "r = Abs(c)",
+        "h = Mul(c, d) p = Abs(h) o = Add(p, one) r = Div(h, o)",
+    ],
+)
+def test_softsign_and_abs_are_thresholds(activation):
+    text = f"""(float[1,4,6,6] x) => (float[1,4,6,6] y)
+    <float[4,4,1,1] w = {{{numbers(4, 4)}}}, float z = {{0}}, float k = {{4}}, float one = {{1}},
+     float f = {{0.25}}, float g = {{0.07}}, float d = {{0.11}}> {{
+    q = {SIGNED} (x, f, z, k) v = {WEIGHT} (w, g, z, k) c = Conv(q, v) {activation}
+    y = {SIGNED} (r, d, z, k) }}"""
+    nodes, _ = streamlined(text)
+    assert kinds(nodes) == ["MultiThreshold", "Conv", "MultiThreshold", "Mul", "Add"]
