@@ -73,9 +73,23 @@ def test_transposes_around_thresholds_go(perm):
 )
 def test_softsign_and_abs_are_thresholds(activation):
     text = f"""(float[1,4,6,6] x) => (float[1,4,6,6] y)
-    <float[4,4,1,1] w = {{{numbers(4, 4)}}}, float z = {{0}}, float k = {{4}}, float one = {{1}},
-     float f = {{0.25}}, float g = {{0.07}}, float d = {{0.11}}> {{
+    <float[4,4,1,1] w = {{{numbers(4, 4)}}}, float z = {{0}}, float k = {{4}},
+     float one = {{1}}, float f = {{0.25}}, float g = {{0.07}}, float d = {{0.11}}> {{
     q = {SIGNED} (x, f, z, k) v = {WEIGHT} (w, g, z, k) c = Conv(q, v) {activation}
     y = {SIGNED} (r, d, z, k) }}"""
     nodes, _ = streamlined(text)
     assert kinds(nodes) == ["MultiThreshold", "Conv", "MultiThreshold", "Mul", "Add"]
+
+
+@pytest.mark.parametrize("flat", ["h = Flatten(a)", "h = Reshape(a, shape)"])
+def test_convolutions_on_channels_last_data_need_no_transpose_before_a_dense_layer(flat):
+    text = f"""(float[1,3,5,5] x) => (float[1,5] y)
+    <float[4,3,3,3] w = {{{numbers(4, 3, 3, 3)}}}, float[36,5] u = {{{numbers(36, 5)}}},
+     float z = {{0}}, float k = {{4}}, float f = {{0.21}}, float g = {{0.07}},
+     float d = {{0.31}}, int64[2] shape = {{1, -1}}> {{
+    q = {SIGNED} (x, f, z, k) v = {WEIGHT} (w, g, z, k) c = Conv(q, v) r = Relu(c)
+    a = {UNSIGNED} (r, d, z, k) {flat}
+    p = {WEIGHT} (u, g, z, k) y = MatMul(h, p) }}"""
+    nodes, _ = streamlined(text, "convert-layout{inputs={x: nhwc}}", "channels-last", *TO)
+    assert "Transpose" not in kinds(nodes)
+    assert {node.domain for node in nodes if node.op_type == "Conv"} != {""}
