@@ -24,6 +24,7 @@ _HINT = Hint(
         "shape": ints("2 24", "0 24"),
         "s": (Spec("3", mixed=(-1.0, 0.5, 2.0)),),
         "v": filled("", 1.0),
+        "a": filled("", -4.0),
     },
     {"Transpose.perm": ([0, 3, 1, 2], [0, 2, 3, 1]), "Flatten.axis": (1,)},
     (ir.DataType.FLOAT,),
@@ -37,7 +38,7 @@ class MoveTransposesToWeights(RulePass):
     """Move a Transpose in front of a Flatten into the weights of the product behind it.
 
     Before: ``MatMul(Flatten(Transpose(x)), w)``; Reshape to rows like Flatten, and thresholds
-            that are the same for all elements may be between
+            that are the same for all elements, and a sum, may be between
     After:  ``MatMul(Flatten(x), w')``, with the rows of ``w`` in the order of ``x``
 
     So a network of convolutions on channels-last data goes on without a Transpose.
@@ -70,6 +71,8 @@ def _rows(v: Values) -> Array | None:
         return None
     if "s" in v and not all(_is_row(v[name]) for name in "sv"):
         return None
+    if "a" in v and ((term := floats(v["a"])) is None or term.size != 1 or term.ndim > 2):
+        return None
     spread = weights.reshape(*(sizes[axis - 1] for axis in perm[1:]), -1)
     order = [perm.index(axis) - 1 for axis in range(1, len(perm))]
     return spread.transpose(*order, len(order)).reshape(weights.shape)
@@ -85,19 +88,28 @@ def _is_row(value: Value) -> bool:
     )
 
 
-def _rule(flat: TermCall, *, counted: bool) -> TermRule:
-    """Return the rule for one change of shape, with thresholds behind it or without."""
+def _rule(flat: TermCall, between: int) -> TermRule:
+    """Return the rule for one change of shape.
+
+    Behind it are ``between`` nodes: thresholds, and a sum with one number.
+    """
+    inner: TermCall = flat
+    if between:
+        inner = call("MultiThreshold", inner, "s", "v", domain=CUSTOM)
+    if between > 1:
+        inner = call("Add", inner, "a")
 
     def make(op: Op, v: Values, rows: Array) -> Value:
         node = node_of(v["f"])
         made = getattr(op, node.op_type)(v["x"], *node.inputs[1:], **node.attributes)
-        if counted:
+        if between:
             made = op.MultiThreshold(made, v["s"], v["v"], _domain=CUSTOM)
+        if between > 1:
+            made = op.Add(made, v["a"])
         result: Value = op.MatMul(made, constant(op, rows))
         return result
 
-    inner = call("MultiThreshold", flat, "s", "v", domain=CUSTOM) if counted else flat
-    name = f"{flat.kind}-thresholds" if counted else flat.kind
+    name = "-".join((flat.kind, *("thresholds", "sum")[:between]))
     return TermRule(call("MatMul", inner, "w"), _rows, make, name=name)
 
 
@@ -106,4 +118,4 @@ _FLAT = (
     call("Flatten", _TURNED, result="f"),
     call("Reshape", _TURNED, "shape", result="f"),
 )
-_RULES = [_rule(flat, counted=counted) for flat in _FLAT for counted in (False, True)]
+_RULES = [_rule(flat, between) for flat in _FLAT for between in range(3)]

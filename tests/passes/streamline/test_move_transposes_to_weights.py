@@ -16,8 +16,10 @@ float[24,3] r = {{{", ".join(["0.5", "1", "2"] * 24)}}}, float v = {{1}}> """
         "t = Transpose <perm = [0, 3, 1, 2]> (x) f = Reshape(t, shape) y = MatMul(f, w)",
         "t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) "
         "m = onnx_passes.ops.MultiThreshold(f, s, v) y = MatMul(m, w)",
+        "t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) "
+        "m = onnx_passes.ops.MultiThreshold(f, s, v) n = Add(m, v) y = MatMul(n, w)",
     ],
-    ids=["Flatten", "Reshape", "thresholds"],
+    ids=["Flatten", "Reshape", "thresholds", "thresholds and a sum"],
 )
 def test_rows_of_the_weights_are_permuted(rewrites, body):
     model = rewrites(MoveTransposesToWeights(), HEADER + TURNED + "{ " + body + " }")
