@@ -8,6 +8,7 @@ import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
+from onnx_passes.compat.names import is_for_seed
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
 from onnx_passes.passes.hints import Hints
@@ -36,9 +37,15 @@ class DecomposeThresholds(Transformation, RewriteRulePass):
 
     Leaves alone: weights that are one positive number, computed or no integers; more than
     4,096 thresholds.
+
+    Attributes:
+        unit: Whether the weight is 1 in any case; None for no, except where the pipeline has
+            keys of the seed system, whose clients count thresholds.
     """
 
     hints: ClassVar[Hints] = {"*": THRESHOLDS}
+
+    unit: bool | None = None
 
     def pattern(self, op: Op, x: Var, t: Var, w: Var) -> Var:
         return op.MultiThreshold(x, t, w, _domain=CUSTOM)
@@ -47,7 +54,7 @@ class DecomposeThresholds(Transformation, RewriteRulePass):
         found = table_of(t, w)
         if found is None or not adds_exactly(found[1]) or not found[1].any():
             return False
-        weight = _divisor(found[1])
+        weight = self._weight(found[1])
         if (found[1] == weight).all():
             return False
         return bool(np.abs(found[1]).sum(-1).max() <= _MOST * weight)
@@ -56,7 +63,7 @@ class DecomposeThresholds(Transformation, RewriteRulePass):
         found = table_of(t, w)
         assert found is not None, "check has seen to it"
         thresholds, weights = found
-        weight = _divisor(weights)
+        weight = self._weight(weights)
         times = weights / weight
         rising = _repeat(thresholds, np.maximum(times, 0))
         falling = _repeat(thresholds, np.maximum(-times, 0))
@@ -66,11 +73,12 @@ class DecomposeThresholds(Transformation, RewriteRulePass):
         made: Value = op.Sub(result, multi_threshold(op, x, falling, weight))
         return made
 
-
-def _divisor(weights: Array) -> Array:
-    """Return the greatest integer that divides all weights, as float32."""
-    found: Array = np.gcd.reduce(np.abs(weights).astype(np.int64), axis=None)
-    return found.astype(np.float32)
+    def _weight(self, weights: Array) -> Array:
+        """Return 1, or the greatest integer that divides all weights, as float32."""
+        if self.unit or (self.unit is None and is_for_seed(self.config)):
+            return np.ones((), np.float32)
+        found: Array = np.gcd.reduce(np.abs(weights).astype(np.int64), axis=None)
+        return found.astype(np.float32)
 
 
 def _repeat(thresholds: Array, weights: Array) -> Array:

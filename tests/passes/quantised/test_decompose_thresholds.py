@@ -25,3 +25,13 @@ def test_a_weight_that_all_share_stays(rewrites, text):
     (node,) = (n for n in model.graph if n.op_type == "MultiThreshold")
     assert node.inputs[1].const_value.shape == (2, 3)
     assert float(node.inputs[2].const_value.numpy()) == 2
+
+
+@pytest.mark.parametrize(
+    "pass_", [DecomposeThresholds(unit=True), DecomposeThresholds({"model_checker": {}}, {})]
+)
+def test_clients_of_the_seed_system_count_thresholds(rewrites, text, pass_):
+    model = rewrites(pass_, text(GRAPH.format("2, 2, 2")))
+    (node,) = (n for n in model.graph if n.op_type == "MultiThreshold")
+    assert node.inputs[1].const_value.shape == (2, 6)
+    assert float(node.inputs[2].const_value.numpy()) == 1
