@@ -14,6 +14,7 @@ from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.common.matches import node_of
 from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
+from onnx_passes.passes.common.shapes import dims_of
 from onnx_passes.passes.hints import Hint, Hints, Spec, data, filled
 from onnx_passes.passes.quantised._quantisers import multi_threshold, table_of
 from onnx_passes.passes.quantised.sort_thresholds import adds_exactly
@@ -44,7 +45,7 @@ class _Turned:
     term: Array
 
 
-@passes.verify.equality
+@passes.verify.tolerance
 @passes.register()
 class MoveSignsToWeights(RulePass):
     """Move the sign of thresholds that fall into the weights of the product before them.
@@ -58,13 +59,16 @@ class MoveSignsToWeights(RulePass):
     MatMul by a matrix, and for weights behind a factor or a Transpose.
 
     Sound because a number is below a threshold exactly if its negation is at or above the next
-    float32 from the negated threshold, and a sum of negated products is the negated sum.
+    float32 from the negated threshold, and a sum of negated products is the negated sum. NaN,
+    which reaches no threshold, comes out otherwise: the pass speaks of finite numbers.
+    The contract is a tolerance, which a level exceeds, because of NaN.
 
     Leaves alone: channels with weights of both signs; what something else reads before the
     thresholds; weights and thresholds that are computed; weights whose negation needs more
-    bits, such as -8 in 4 bits; thresholds that differ along another axis.
+    bits, such as -8 in 4 bits; thresholds that differ along another axis; what is empty.
     """
 
+    finite_only = True
     needs = ("shape-inference",)
     exclusive = True
     hints: ClassVar[Hints] = {
@@ -96,6 +100,8 @@ def _find(v: Values) -> _Turned | None:
     is_matrix = product.op_type == "MatMul"
     if table is None or rank is None or rank < 2 or not adds_exactly(table[1]):
         return None
+    if 0 in (dims_of(v["x"]) or ()) or 0 in (dims_of(v["p"]) or ()):
+        return None  # engines disagree on the shape of a sum of nothing
     place, axis = (rank - 1, 1) if is_matrix else (1, int(product.op_type == "ConvTranspose"))
     shape = v["w"].shape
     if shape is None or not shape.is_static() or (is_matrix and len(shape) != 2):
