@@ -149,7 +149,7 @@ def _pass_of(name: str) -> Any:
     raise AttributeError(f"this package has no pass {name!r}")
 
 
-def reexport(module: str, name: str) -> Any:
+def reexport(module: str, name: str) -> object:
     """Return what the seed system has under a name in a module; AttributeError if nothing.
 
     Args:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.model.diff import explain_difference, structurally_equal
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.registry import collect
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 
 
 class PassesTestBase:
@@ -23,9 +22,9 @@ class PassesTestBase:
 
     __passes__: Sequence[str | type[Pass]] = ()
     __common__: Sequence[str | type[Pass]] = ("cleanup", "checker", "verify")
-    __model__: Any = None
-    __expected__: Any = None
-    __inputs__: Any = None
+    __model__: Plain = None
+    __expected__: Plain = None
+    __inputs__: Plain = None
     __config__: PlainDict | None = None
     __state__: PlainDict | None = None
 
@@ -43,7 +42,7 @@ class PassesTestBase:
         expected = self._applied(self.__common__, self.__expected__)
         assert structurally_equal(found, expected), explain_difference(found, expected)
 
-    def _applied(self, steps: Sequence[str | type[Pass]], function: Any) -> ir.Model:
+    def _applied(self, steps: Sequence[str | type[Pass]], function: Plain) -> ir.Model:
         config = dict(self.__config__ or {})
         if self.__inputs__ is not None:
             config.setdefault("verify", {True: True})

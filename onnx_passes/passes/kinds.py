@@ -10,6 +10,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterable, Sequence
 from functools import partial
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -18,7 +19,7 @@ import onnx_ir as ir
 from onnx_passes.contracts import READS_ONLY, Contract, contracts_of
 from onnx_passes.passes.context import Application, InterfaceMap, PassContext
 from onnx_passes.passes.options import is_class_variable, pipeline_name, validate_options
-from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.plain import Plain, PlainDict, PlainMapping
 
 ALL: Literal["all"] = "all"
 
@@ -151,10 +152,10 @@ class Pass(ir.passes.PassBase, abc.ABC):
         # A pipeline compares by itself, and passes a context of its own.
         if self.context is not self._alone or not self.config.get("verify"):
             return run()
-        from onnx_passes.compat.self_check import run_checked
-
         model = given.model if isinstance(given, ir.passes.PassResult) else given
-        return run_checked(self, model, run)
+        check: Plain = import_module("onnx_passes.compat.self_check")
+        result: ir.passes.PassResult = check.run_checked(self, model, run)
+        return result
 
     @classmethod
     def contracts(cls) -> tuple[Contract, ...]:

@@ -154,9 +154,9 @@ def fit_grid(weight: Array, dtype: ir.DataType, grid: Grid, *, shrink: bool) -> 
     """Return a grid with other scales where that lessens the squared error.
 
     Zero points stay. With ``shrink``, smaller scales are tried: both ends of a range shrink by
-    the same share. Otherwise the one is tried that puts the largest element at the end of the
-    integers that has one more, with a negative scale if need be, as ONNX Runtime's symmetric
-    grids have it. ``grid`` covers the whole range of the float32 weight.
+    the same share. Otherwise the largest element goes to the end of the integers that has one
+    more, with a negative scale if need be. ONNX Runtime's symmetric grids are so. ``grid``
+    covers the whole range of the float32 weight.
     """
     best, scale = np.full(grid.scale.shape, np.inf), grid.scale.copy()
     if shrink:

@@ -23,8 +23,8 @@ class _Places:
     """Where an operator of integers has what.
 
     ``data`` are the places of operands, each in front of its scale and zero point; ``result``
-    is that of the scale of the result, in front of its zero point. ``plain`` are operands that
-    are no numbers, and ``bias`` is on the grid of the product of the first two.
+    is that of the scale of the result, in front of its zero point. ``plain`` are operands
+    without a scale, and ``bias`` is on the grid of the product of the first two.
     """
 
     operator: str

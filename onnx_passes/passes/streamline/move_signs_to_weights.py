@@ -58,8 +58,8 @@ class MoveSignsToWeights(RulePass):
     So hardware counts thresholds upwards in each channel. The same for ConvTranspose and for a
     MatMul by a matrix, and for weights behind a factor or a Transpose.
 
-    Sound because a number is below a threshold exactly if its negation is at or above the next
-    float32 from the negated threshold, and a sum of negated products is the negated sum. NaN,
+    Sound because a sum of negated products is the negated sum. It is at or above the float32
+    next to the negated threshold exactly if the sum was below the threshold. NaN,
     which reaches no threshold, comes out otherwise: the pass speaks of finite numbers.
     The contract is a tolerance, which a level exceeds, because of NaN.
 
@@ -177,7 +177,7 @@ def _turn(op: Op, w: Value, signs: Array, axis: int) -> Value:
 def _bits(array: Array) -> int:
     """Return the bits of the smallest type of signed integers that holds an array.
 
-    That is 0 for what are no integers.
+    That is 0 if an element is not an integer.
     """
     if not array.size or (array != np.rint(array)).any():
         return 0

@@ -41,7 +41,7 @@ class MoveTransposesToWeights(RulePass):
             that are the same for all elements, and a sum, may be between
     After:  ``MatMul(Flatten(x), w')``, with the rows of ``w`` in the order of ``x``
 
-    So a network of convolutions on channels-last data goes on without a Transpose.
+    So a network of convolutions on channels-last data needs no Transpose there.
 
     Sound because the products are the same. The contract is a tolerance: floats are summed in
     another order.

@@ -167,7 +167,7 @@ def _common(v: Values) -> Found:
 
 
 def _steps(v: Values) -> tuple[Value, Array, Array] | None:
-    """Find factors of two operands of which one is the other times a power of two.
+    """Find factors of two operands: one is the other times a power of two.
 
     Returns the operand of the larger one, the quotient and the smaller one.
     """
