@@ -122,7 +122,7 @@ def restore_weights(
 
 
 def _graphs(model: ir.Model) -> Iterator[tuple[str, ir.Graph]]:
-    """Yield all graphs, each with what tells its names from those of other functions."""
+    """Yield all graphs, each with a prefix for names of functions."""
     for graph in graphs_within(model.graph):
         yield "", graph
     for function in model.functions.values():

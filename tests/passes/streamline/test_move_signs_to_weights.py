@@ -47,7 +47,9 @@ def test_thresholds_rise_in_all_channels(rewrites, text):
     "text",
     [
         CONV.replace("{-1, 1, -2}", "{1, 1, 2}") + "{ p = Conv(x, w) " + COUNT,
-        CONV.replace("{1,-2,3,1", "{1,-4,3,1") + "{ p = Conv(x, w) " + COUNT,  # 4 is no INT3
+        CONV.replace("{1,-2,3,1", "{1,-4,3,1")
+        + "{ p = Conv(x, w) "
+        + COUNT,  # 4 needs more bits
         CONV.replace("y) <float[2,3,4] p,", "y, float[2,3,4] p) <")
         + "{ p = Conv(x, w) "
         + COUNT,
