@@ -2,4 +2,5 @@
 
 from onnx_passes.cli import main
 
-main()
+if __name__ == "__main__":
+    main()

@@ -120,13 +120,22 @@ def command(
     """Compile; the options are those of the engine in a pipeline."""
     from onnx_passes.model.load import load_model
     from onnx_passes.report.text import size
+    from onnx_passes.runtime.engine_base import did_you_mean
     from onnx_passes.runtime.engines import engine_from_config
     from onnx_passes.runtime.inputs import generate
     from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
 
+    loaded = load_model(model)
+    known = [str(value.name) for value in loaded.model.graph.inputs]
+    grouped = _profiles(profiles)
+    for name in dict.fromkeys(name for profile in grouped for name in profile):
+        if name not in known:
+            raise UsageError(
+                f"--profile: there is no input {name!r}", help=did_you_mean(name, known)
+            )
     given = {
         "compute_capabilities": capabilities.split(",") if capabilities else None,
-        "profiles": _profiles(profiles) or None,
+        "profiles": grouped or None,
         "tf32": tf32 or None,
         "optimization_level": optimization_level,
         "workspace": workspace,
@@ -150,7 +159,6 @@ def command(
     made = engine_from_config(engine, options, folders=[str(Path.cwd())])
     inner = compiler_of(made)
     assert inner is not None
-    loaded = load_model(model)
     inputs = {"MODEL": [model], "the weights of MODEL": [*loaded.external]}
     check_destinations(None, {"-o": output}, inputs)
     if inner.missing is not None:

@@ -274,11 +274,20 @@ Examples:
 @edits
 def strip_weights_command(model: Path, least: int | None, output: Path, as_json: bool) -> None:
     """Take the weights out."""
-    from onnx_passes.surgery.weights import LEAST, strip_weights
+    from onnx_passes.surgery.weights import LEAST, large_tensors, strip_weights
 
     def change(model: ir.Model) -> tuple[PlainDict, str]:
-        stripped = strip_weights(model, LEAST if least is None else least)
-        return {"stripped": stripped}, f"{len(stripped)} weights removed"
+        size = LEAST if least is None else least
+        stripped, left = strip_weights(model, size), large_tensors(model, size)
+        found = {"stripped": stripped, "left": left}
+        told = f"{len(stripped)} weights removed"
+        if left:
+            told += (
+                f"\nwarning: {plural(len(left), 'tensor')} of {size} bytes or more stay in "
+                "the file, as callers may override them, or for their type: "
+                + ", ".join(left[:5])
+            )
+        return found, told
 
     edit(model, output, change, as_json=as_json)
 

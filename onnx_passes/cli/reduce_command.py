@@ -295,20 +295,12 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
 
     loaded = load_model(path)
     model = loaded.model
-    golden = _read_golden(given["load_inputs"], model)
+    samples = _read_golden(given["load_inputs"], model)
     _set_shapes(model, given["model_input_shapes"])
-    _fits(golden, model, given["load_inputs"])
+    for golden in samples:
+        _fits(golden, model, given["load_inputs"])
     if given["passes"] or given["config"]:
         infer_shapes(model)  # passes look at inner values, other checks at cuts only
-    boundary = Boundary(
-        model, engine_for(model), golden, fixed=given["fallback_shape_inference"]
-    )
-    parts = Parts(
-        model,
-        boundary,
-        keep_inputs=given["no_reduce_inputs"],
-        keep_outputs=given["no_reduce_outputs"],
-    )
     artifacts = Artifacts(model, given["artifacts"]) if given["artifacts"] else None
 
     def tell(trial: Trial) -> None:
@@ -319,13 +311,26 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
 
     by_command = bool(given["check"]) or given["interactive"]
     plan = plan_data(given, model) if given["data"] else None
-    kept = _why_not_smaller(given, by_command and _inner(golden, model))
     limit = _COMMAND if by_command else _IN_PROCESS
     folder = None
     if given["interactive"] or (given["check"] and "{model}" not in given["check"]):
         folder = given["iter_artifact"].absolute().parent
     with CandidateStore(model, folder) as store, ExitStack() as stack:
-        check = make_check(given, store, boundary, plan, stack)
+        for number, golden in enumerate(samples):
+            boundary = Boundary(
+                model, engine_for(model), golden, fixed=given["fallback_shape_inference"]
+            )
+            check = make_check(given, store, boundary, plan, stack)
+            last = number == len(samples) - 1
+            if last or by_command or plan is not None or _fails(check, model, golden):
+                break
+        parts = Parts(
+            model,
+            boundary,
+            keep_inputs=given["no_reduce_inputs"],
+            keep_outputs=given["no_reduce_outputs"],
+        )
+        kept = _why_not_smaller(given, by_command and _inner(golden, model))
         found = Reducer(
             parts,
             check,
@@ -340,8 +345,20 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
     if kept and not given["no_shrink"]:
         why = f"dimensions and values were left as they are, since {kept} with them"
         found = replace(found, notes=(*found.notes, why))
+    if len(samples) > 1 and not by_command and plan is None:
+        told = f"reduced on sample {number} of {len(samples)}, the first that fails"
+        found = replace(found, notes=(*found.notes, told))
     written = _write(found, loaded, output, given["min_good"])
     _tell(found, written, boundary, as_json=given["as_json"])
+
+
+def _fails(check: ModelCheck, model: ir.Model, golden: Mapping[str, Array]) -> bool:
+    """Whether a check fails on the whole model with the inputs of a sample."""
+    from onnx_passes.verify.reduce.candidates import SmallerModel
+
+    names = [str(v.name) for v in model.graph.inputs if not v.is_initializer()]
+    feeds = {name: golden[name] for name in names if name in golden}
+    return check.judge(SmallerModel(model, lambda: feeds), 0).bad
 
 
 def _why_not_smaller(given: PlainMapping, inner: bool) -> str | None:
@@ -405,9 +422,10 @@ def infer_shapes(model: ir.Model) -> None:
     ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
 
 
-def _read_golden(path: str | None, model: ir.Model) -> dict[str, Array]:
+def _read_golden(path: str | None, model: ir.Model) -> list[dict[str, Array]]:
+    """Return the values of this model, sample by sample."""
     if path is None:
-        return {}
+        return [{}]
     from onnx_passes.verify.saved import read_samples
 
     samples = read_samples(path)
@@ -420,7 +438,8 @@ def _read_golden(path: str | None, model: ir.Model) -> dict[str, Array]:
             where=path,
             help="see that it was saved from this model: onnx-passes data show " + path,
         )
-    return {name: array for name, array in values.items() if name in known}
+    found = [{n: a for n, a in each.items() if n in known} for each in samples]
+    return found or [{}]
 
 
 def _fits(golden: Mapping[str, Array], model: ir.Model, path: str | None) -> None:

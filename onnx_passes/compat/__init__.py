@@ -46,9 +46,12 @@ _OPERATORS = {
 _COPIES = {
     "onnx_passes.passes.streamline.algebraic._properties": "laws",
     "onnx_passes.passes.util": "util",
-    "onnx_passes.traits.elementwise_operators": "operator_kinds",
-    "onnx_passes.traits.pooling_operators": "operator_kinds",
-    "onnx_passes.traits.reduction_operators": "operator_kinds",
+    "onnx_passes.tests.base": "pass_tests",
+    **{
+        f"onnx_passes.traits.{kind}{ending}": "operator_kinds"
+        for kind in ("elementwise", "pooling", "reduction")
+        for ending in ("", "_operators")
+    },
 }
 """Modules whose names are all in one of this folder."""
 
@@ -65,9 +68,31 @@ _PACKAGES = frozenset(
     f"onnx_passes.{name}"
     for name in (
         *("passes.imports", "passes.streamline.algebraic", "passes.streamline.reorder"),
-        *("traits", "utils"),
+        *("tests", "traits", "utils"),
     )
 )
+
+_REEXPORTS: Mapping[str, Mapping[str, str]] = {
+    "onnx_passes.passes": {
+        name: f"onnx_passes.passes.{name}"
+        for name in (
+            *("analysis", "annotation", "cleanup", "convert", "eliminate", "fusion"),
+            *("imports", "inline", "lowering", "streamline"),
+        )
+    },
+    "onnx_passes.passes.base": {
+        "InPlacePass": "onnx_ir.passes:InPlacePass",
+        "PassBase": "onnx_ir.passes:PassBase",
+        "RewritePass": "onnxscript.rewriter:RewritePass",
+        "RewriteRuleSet": "onnxscript.rewriter.pattern:RewriteRuleSet",
+        "remove_unused_nodes": "onnxscript.optimizer:remove_unused_nodes",
+    },
+    "onnx_passes.passes.compose": {"is_isomorphic": "onnx_passes.compat.util:is_isomorphic"},
+    "onnx_passes.ops": {
+        "InjectCustomOps": "onnx_passes.passes.quantised.inject_ops:InjectOps"
+    },
+}
+"""Further names in modules that have a file here: a module, or what it has of some name."""
 
 MODULES = frozenset(
     {
@@ -122,6 +147,20 @@ def _pass_of(name: str) -> Any:
         except UnknownPassError:
             pass
     raise AttributeError(f"this package has no pass {name!r}")
+
+
+def reexport(module: str, name: str) -> object:
+    """Return what the seed system has under a name in a module; AttributeError if nothing.
+
+    Args:
+        module: Full name of the module.
+        name: The name.
+    """
+    place, _, inner = _REEXPORTS.get(module, {}).get(name, "").partition(":")
+    if not place:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    found = import_module(place)
+    return getattr(found, inner) if inner else found
 
 
 def install() -> None:

@@ -54,6 +54,43 @@ _NAMES: dict[str, tuple[NameUse, ...]] = {
     },
 }
 
+_OF_MODULE: dict[str, tuple[NameUse, ...]] = {
+    "analysis.checker": _uses("model-checker"),
+    "annotation.layouts": _uses("convert-layouts", "absorb-layouts"),
+    "annotation.range": _uses("value-ranges"),
+    "annotation.shapes": _uses("shape-inference"),
+    "cleanup": _uses("cleanup"),
+    "constants": _uses("fold-constants"),
+    "convert": _uses("raise-opset"),
+    "eliminate.common_subexpression": _uses("eliminate-common-subexpressions"),
+    "eliminate.identity": _uses(
+        *("eliminate-noop-arithmetic", "eliminate-noop-cast", "eliminate-noop-expand"),
+        "eliminate-identity",
+    ),
+    "eliminate.where": _uses("eliminate-constant-where"),
+    "fusion.silu": (NameUse("fuse-silu", {"custom": True}),),
+    "fusion.thresholds": _uses("fuse-thresholds"),
+    "imports.qonnx": _uses("import-qonnx"),
+    "inline.batchnorm": _uses("inline-batchnorm"),
+    "inline.functions": _uses("inline-functions"),
+    "inline.gemm": _uses("lower-gemm"),
+    "inline.qonnx": _uses("inline-qonnx"),
+    "inline.thresholds": _uses("inline-thresholds"),
+    "lowering.conv": (NameUse("lower-conv", {"to": "im2col"}),),
+    "lowering.pooling": _NAMES["lower-pooling"],
+    "lowering.sigmoid": _uses("lower-sigmoid"),
+    "streamline.algebraic": _uses("algebraic"),
+    "streamline.factorize": _uses("factorize"),
+    "streamline.reorder": _uses("reorder"),
+    "streamline.reorder.transpose": _uses("sink-transposes"),
+    "streamline.thresholds": _uses("infer-thresholds", "sort-thresholds"),
+    "streamline.unbroadcast": _uses("unbroadcast"),
+}
+"""What does the same as the classes of a module, which dotted names lead to.
+
+A class that a pass here has the name of is that pass.
+"""
+
 _MEANT_OTHERWISE: dict[str, tuple[NameUse, ...]] = {
     "eliminate-identity": _uses("eliminate-noop-arithmetic", "eliminate-identity"),
     "lower-conv": (NameUse("lower-conv", {"to": "im2col"}),),
@@ -114,4 +151,17 @@ def uses_of(name: str, *, for_seed: bool = False) -> tuple[NameUse, ...] | None:
     if found := _TRANSPOSE.fullmatch(name):
         operator = {"IfInf": "IsInf", "Shrink": "Shrink"}.get(found[1], found[1])
         return (NameUse("sink-transposes", {"operators": [operator]}),)
+    return _dotted(name.removeprefix("onnx_passes.passes."))
+
+
+def _dotted(name: str) -> tuple[NameUse, ...] | None:
+    module, dot, cls = name.rpartition(".")
+    if not (dot and cls[:1].isupper()):
+        return None
+    if (found := uses_of(cls)) is not None:
+        return found
+    while module:
+        if module in _OF_MODULE:
+            return _OF_MODULE[module]
+        module = module.rpartition(".")[0]
     return None

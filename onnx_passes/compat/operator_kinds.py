@@ -40,6 +40,17 @@ def _operands(op: str | ir.Node) -> int:
     return 2 if schema.max_input > 3 else int(schema.max_input)
 
 
+ELEMENTWISE_UNARY, ELEMENTWISE_BINARY, ELEMENTWISE_TERNARY = (
+    {
+        schema.name
+        for schema in onnx.defs.get_all_schemas()
+        if schema.domain == "" and _operands(schema.name) == count
+    }
+    for count in _OPERANDS
+)
+ELEMENTWISE_NARY = ELEMENTWISE_UNARY | ELEMENTWISE_BINARY | ELEMENTWISE_TERNARY
+
+
 POOLING = {
     schema.name
     for schema in onnx.defs.get_all_schemas()

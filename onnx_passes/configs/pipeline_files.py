@@ -94,7 +94,10 @@ def _behind(place: YamlPath, count: int) -> YamlPath:
 
 
 _PART = re.compile(r""""([^"]*)"|'([^']*)'|([^.="'\s]+)""")
-_HELP = "write KEY=VALUE, such as verify.scope=model or passes.0.fold-constants.size_limit=1"
+_HELP = (
+    "write KEY=VALUE, such as verify.scope=model or passes.0.fold-constants.size_limit=1; a "
+    "file of state, which -s is in the seed system, is not read"
+)
 
 
 def apply_override(tree: Tree, text: str) -> None:

@@ -20,4 +20,4 @@ def __getattr__(name: str) -> Any:
     # onnxscript takes longer to load than the rest of this package.
     if name in _SCRIPTED:
         return getattr(importlib.import_module("onnx_passes.ops.scripted"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module("onnx_passes.compat").reexport(__name__, name)

@@ -1,5 +1,6 @@
 """The pass author's vocabulary; the passes themselves are one per file below."""
 
+from importlib import import_module
 from typing import Any
 
 from onnxscript.rewriter._basics import MatchContext, MatchResult
@@ -52,4 +53,4 @@ def __getattr__(name: str) -> Any:
         from onnx_passes.ops.scripted import inject_custom_ops
 
         return inject_custom_ops
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module("onnx_passes.compat").reexport(__name__, name)

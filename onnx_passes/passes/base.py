@@ -1,6 +1,7 @@
 """The kinds of pass, as their authors import them."""
 
 import warnings
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from onnx_ir.passes import FunctionalPass
@@ -55,7 +56,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         if name not in _MOVED:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return import_module("onnx_passes.compat").reexport(__name__, name)
         found, place = _MOVED[name]
         warning = f"{__name__}.{name} is going to be removed: import it from {place}"
         warnings.warn(warning, DeprecationWarning, stacklevel=2)

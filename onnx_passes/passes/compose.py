@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Hashable, Sequence
-from typing import ClassVar, TypeAlias
+from importlib import import_module
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 from weakref import WeakKeyDictionary
 
 import onnx_ir as ir
@@ -143,3 +144,9 @@ def may_not_pay(pass_: Pass, rule: str) -> bool:
     """
     owner = imported_pass(rule.partition("[")[0])
     return not pass_.always_pays or (owner is not None and not owner.always_pays)
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        return import_module("onnx_passes.compat").reexport(__name__, name)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable, Sequence
+from functools import partial
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -17,7 +19,7 @@ import onnx_ir as ir
 from onnx_passes.contracts import READS_ONLY, Contract, contracts_of
 from onnx_passes.passes.context import Application, InterfaceMap, PassContext
 from onnx_passes.passes.options import is_class_variable, pipeline_name, validate_options
-from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.plain import Plain, PlainDict, PlainMapping
 
 ALL: Literal["all"] = "all"
 
@@ -91,7 +93,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
         """
         self.config = {} if config is None else config
         self.state_dict = {} if state is None else state
-        self.context = PassContext()
+        self.context = self._alone = PassContext()
         self.settled = False
         self.options = validate_options(type(self), options)
         for key, value in self.options.items():
@@ -125,7 +127,11 @@ class Pass(ir.passes.PassBase, abc.ABC):
     def __call__(
         self, model_or_result: ir.Model | ir.passes.PassResult, /
     ) -> ir.passes.PassResult:
-        """Run the pass, and say so in the report if it has the name of another one."""
+        """Run the pass, and say so in the report if it has the name of another one.
+
+        Outside of a pipeline it checks itself if ``config["verify"]`` is set: see
+        ``compat.self_check``.
+        """
         if self.in_place_of:
             cls = type(self)
             self.context.notes.append(
@@ -134,11 +140,21 @@ class Pass(ir.passes.PassBase, abc.ABC):
             )
         unchanged = False
         try:
-            result = super().__call__(model_or_result)
+            result = self._run_alone(model_or_result)
             unchanged = not result.modified and is_shipped(type(self))
         finally:
             if not unchanged:
                 self.context.rewrites.index = None
+        return result
+
+    def _run_alone(self, given: ir.Model | ir.passes.PassResult) -> ir.passes.PassResult:
+        run = partial(super().__call__, given)
+        # A pipeline compares by itself, and passes a context of its own.
+        if self.context is not self._alone or not self.config.get("verify"):
+            return run()
+        model = given.model if isinstance(given, ir.passes.PassResult) else given
+        check: Plain = import_module("onnx_passes.compat.self_check")
+        result: ir.passes.PassResult = check.run_checked(self, model, run)
         return result
 
     @classmethod

@@ -256,10 +256,14 @@ class ConsoleSummary:
         yield from (self._name(str(each)) for each in self._report.waivers)
         kept = []
         for done in self._kept:
-            if "metric" in done.contract and not (done.changed or done.error):
-                name = done.name.partition("{")[0]
-                told = f"changed nothing; onnx-passes explain {name} says what it leaves alone"
-                kept += [f"{done.name}: {note}" for note in done.notes or [told]]
+            if not done.contract or done.changed or done.error:
+                continue
+            name, told = done.name.partition("{")[0], list(done.notes)
+            if not told and "metric" in done.contract:
+                told = [
+                    f"changed nothing; onnx-passes explain {name} says what it leaves alone"
+                ]
+            kept += [f"{done.name}: {note}" for note in told]
         for note in dict.fromkeys((*self._report.notes, *kept)):
             if noise or NOISE not in note:
                 yield f"note: {self._name(note)}"

@@ -433,7 +433,11 @@ def extract(
             not take a shape. Or the outputs depend on other inputs than those named, or not on
             all of these.
     """
+    # What is declared is not inferred: outputs without a shape are left out meanwhile.
+    declared = list(model.graph.outputs)
+    model.graph.outputs[:] = [value for value in declared if value.shape is not None]
     try_infer_shapes(model)
+    model.graph.outputs[:] = declared
     part = cut_out(model, inputs, outputs)
     for value in part.graph.outputs:
         if value.type is None:

@@ -13,8 +13,9 @@ import onnx_ir as ir
 from onnx_passes.arrays import Array
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.model.digest import tensor_digest
-from onnx_passes.model.walk import all_graphs
+from onnx_passes.model.walk import all_graphs, all_tensors, graphs_within
 from onnx_passes.passes.common.large_tensors import Scratch
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.plain import PlainDict
 
 KEY = "onnx_passes.stripped_weights"
@@ -41,8 +42,9 @@ _SUPPORTED = frozenset(
 def strip_weights(model: ir.Model, least: int = LEAST) -> list[str]:
     """Replace each large weight by a ConstantOfShape that gives the mean.
 
-    The model stays valid and can be run. Its metadata notes type, shape, digest, mean,
-    standard deviation and range of each weight, and :func:`restore_weights` reads them.
+    Weights are initializers and Constant nodes, in bodies and functions too. The model stays
+    valid and can be run. Its metadata notes type, shape, digest, mean, standard deviation and
+    range of each weight, and :func:`restore_weights` reads them.
 
     Args:
         model: The model, changed in place.
@@ -58,17 +60,22 @@ def strip_weights(model: ir.Model, least: int = LEAST) -> list[str]:
     if KEY in model.metadata_props:
         raise UsageError("the weights of this model were removed before")
     noted: dict[str, PlainDict] = {}
-    for graph in _graphs(model):
-        for value in list(graph.initializers.values()):
-            tensor = value.const_value
-            # An input with a default is for callers to override.
-            plain = tensor is not None and tensor.dtype in _SUPPORTED
-            if tensor is None or not plain or tensor.nbytes < least or value.is_graph_input():
-                continue
-            noted[str(value.name)] = _describe(tensor)
-            _replace(graph, value, tensor, noted[str(value.name)]["mean"])
+    for key, value, tensor in list(_weights(model)):
+        # An input with a default is for callers to override.
+        plain = tensor.dtype in _SUPPORTED and not value.is_graph_input()
+        if plain and tensor.nbytes >= least:
+            noted[key] = _describe(tensor)
+            if value.producer() is not None:
+                noted[key]["node"] = True
+            _replace(value, tensor, noted[key]["mean"])
     model.metadata_props[KEY] = json.dumps(noted)
     return list(noted)
+
+
+def large_tensors(model: ir.Model, least: int = LEAST) -> list[str]:
+    """Return the names of tensors of a number of bytes or more that a file would hold."""
+    found = (tensor for tensor in all_tensors(model) if tensor.nbytes >= least)
+    return [tensor.name or "a tensor without a name" for tensor in found]
 
 
 def restore_weights(
@@ -95,27 +102,45 @@ def restore_weights(
             "no weights were removed from this model", help="onnx-passes strip-weights does"
         )
     noted: dict[str, PlainDict] = json.loads(text)
-    held = {} if source is None else _weights(source)
+    held = {} if source is None else {key: tensor for key, _, tensor in _weights(source)}
     rng = np.random.default_rng(seed)
     # Weights of the source stay in its files.
     scratch = Scratch(model, always=source is None and _bytes(noted) > _IN_MEMORY)
-    for graph in _graphs(model):
+    for owner, graph in _graphs(model):
         for node in list(graph):
-            name = str(node.outputs[0].name) if node.op_type == "ConstantOfShape" else ""
-            if name in noted:
+            key = f"{owner}{node.outputs[0].name}" if node.op_type == "ConstantOfShape" else ""
+            if key in noted:
                 array = (
-                    _drawn(noted[name], rng)
+                    _drawn(noted[key], rng)
                     if source is None
-                    else _check(name, noted[name], held.get(name))
+                    else _check(key, noted[key], held.get(key))
                 )
-                _restore(graph, node, scratch.keep(ir.tensor(array, name=name)))
+                tensor = scratch.keep(ir.tensor(array, name=node.outputs[0].name))
+                _restore(graph, node, tensor, as_node="node" in noted[key])
     del model.metadata_props[KEY]
     return list(noted)
 
 
-def _graphs(model: ir.Model) -> list[ir.Graph]:
-    """Return the graphs that have initializers: bodies of functions have none."""
-    return [graph for graph in all_graphs(model) if isinstance(graph, ir.Graph)]
+def _graphs(model: ir.Model) -> Iterator[tuple[str, ir.Graph]]:
+    """Yield all graphs, each with a prefix for names of functions."""
+    for graph in graphs_within(model.graph):
+        yield "", graph
+    for function in model.functions.values():
+        for graph in graphs_within(function.graph):
+            yield f"{'::'.join(function.identifier())}/", graph
+
+
+def _weights(model: ir.Model) -> Iterator[tuple[str, ir.Value, ir.TensorProtocol]]:
+    """Yield initializers and results of Constant nodes, each with a key and its tensor."""
+    for owner, graph in _graphs(model):
+        values = [*graph.initializers.values(), *(v for n in graph for v in n.outputs[:1])]
+        for value in values:
+            node = value.producer()
+            tensor = value.const_value if node is None else None
+            if node is not None and (node.domain, node.op_type) == ("", "Constant"):
+                tensor = constant_of(value)
+            if tensor is not None:
+                yield f"{owner}{value.name}", value, tensor
 
 
 def _describe(tensor: ir.TensorProtocol) -> PlainDict:
@@ -151,8 +176,8 @@ def _sum(array: Array, term: Callable[[Array], Array]) -> np.float64:
     return _sum(array[:half], term) + _sum(array[half:], term)
 
 
-def _replace(graph: ir.Graph, value: ir.Value, tensor: ir.TensorProtocol, mean: float) -> None:
-    name = str(value.name)
+def _replace(value: ir.Value, tensor: ir.TensorProtocol, mean: float) -> None:
+    name, node, graph = str(value.name), value.producer(), value.graph
     shape = np.array(tensor.shape.numpy(), np.int64)
     filled = np.array([mean]).astype(tensor.dtype.numpy())
     sizes = ir.node("Constant", [], {"value": ir.tensor(shape)})
@@ -160,36 +185,40 @@ def _replace(graph: ir.Graph, value: ir.Value, tensor: ir.TensorProtocol, mean: 
     sizes.outputs[0].name = f"{name}_shape"
     made.outputs[0].type, made.outputs[0].shape = value.type, value.shape
     value.replace_all_uses_with(made.outputs[0], replace_graph_outputs=True)
-    del graph.initializers[name]
+    home = graph if node is None else node.graph
+    assert home is not None, "it stands somewhere"
+    if node is not None:
+        home.remove(node, safe=True)
+    elif graph is not None:
+        del graph.initializers[name]
     made.outputs[0].name = name
-    for node in (made, sizes):
-        if len(graph):
-            graph.insert_before(graph[0], node)
+    for new in (made, sizes):
+        if len(home):
+            home.insert_before(home[0], new)
         else:
-            graph.append(node)
+            home.append(new)
 
 
-def _restore(graph: ir.Graph, node: ir.Node, tensor: ir.TensorProtocol) -> None:
+def _restore(
+    graph: ir.Graph, node: ir.Node, tensor: ir.TensorProtocol, *, as_node: bool
+) -> None:
     old = node.outputs[0]
     name, old.name = old.name, None
-    new = ir.Value(name=name, const_value=tensor, type=ir.TensorType(tensor.dtype))
+    if as_node:
+        constant = ir.node("Constant", [], {"value": tensor})
+        graph.insert_before(node, constant)
+        new = constant.outputs[0]
+        new.name, new.type = name, ir.TensorType(tensor.dtype)
+    else:
+        new = ir.Value(name=name, const_value=tensor, type=ir.TensorType(tensor.dtype))
+        graph.register_initializer(new)
     new.shape = ir.Shape(tensor.shape.numpy())
-    graph.register_initializer(new)
     old.replace_all_uses_with(new, replace_graph_outputs=True)
     sizes = node.inputs[0]
     graph.remove(node, safe=True)
     maker = None if sizes is None else sizes.producer()
     if maker is not None and sizes is not None and not sizes.uses():
         graph.remove(maker, safe=True)
-
-
-def _weights(model: ir.Model) -> dict[str, ir.TensorProtocol]:
-    return {
-        name: value.const_value
-        for graph in _graphs(model)
-        for name, value in graph.initializers.items()
-        if value.const_value is not None
-    }
 
 
 def _check(name: str, noted: PlainDict, tensor: ir.TensorProtocol | None) -> Array:

@@ -65,7 +65,7 @@ class StoredWeight:
 def read_stored_weight(layer: ir.Node, original: ir.Node, index: int) -> StoredWeight | None:
     """Return the weight that a layer reads; None if it is stored in no way that is known."""
     if layer.op_type == PACKED:
-        return _unpack(layer)
+        return _unpack(layer, original)
     value = layer.inputs[1 if layer.op_type == MatMulInteger.op_type else index]
     if value is None:
         return None
@@ -191,7 +191,7 @@ def _scale_behind(layer: ir.Node) -> Array | None:
     return None
 
 
-def _unpack(layer: ir.Node) -> StoredWeight | None:
+def _unpack(layer: ir.Node, original: ir.Node) -> StoredWeight | None:
     names = ("K", "N", "bits", "block_size")
     depth, columns, bits, block = (layer.attributes.get_int(n, 0) or 0 for n in names)
     inputs = [None if v is None else constant_tensor(v) for v in layer.inputs]
@@ -207,9 +207,11 @@ def _unpack(layer: ir.Node) -> StoredWeight | None:
         origin = packed[:, :blocks].astype(np.int64)
     step = step.repeat(block, 1)[:, :depth]
     origin = origin.repeat(block, 1)[:, :depth]
-    values = (levels[:, :depth] - origin) * step
+    values, step = (levels[:, :depth] - origin) * step, np.abs(step)
+    if not original.attributes.get_int("transB", 0):
+        values, step = values.T, step.T
     dtype = ir.DataType.UINT4 if bits == 4 else ir.DataType.UINT8
-    return StoredWeight(dtype, values.T, step.T, _slack(dtype, origin))
+    return StoredWeight(dtype, values, step, _slack(dtype, origin))
 
 
 def _unpack_bits(data: Array, bits: int) -> Array:
@@ -418,7 +420,10 @@ def _numbers(stored: StoredWeight, expected: Array, what: str, item: Format) -> 
     np.abs(error, out=error)
     limit = stored.step * (stored.slack + item.slack + _ROUNDING) + 1e-30
     beyond = ~(error <= limit)
-    if item.options.get("calibration") == "mse" and item.weight_bits < 16:
+    cuts = (
+        item.options.get("calibration") == "mse" or item.options.get("form") == "matmulnbits"
+    )
+    if cuts and item.weight_bits < 16:
         size, most = np.abs(stored.values), (1 << (item.weight_bits - 1)) - 1.5
         cut = (size >= stored.step * most) & (size < np.abs(expected))
         beyond &= ~(cut & (stored.values * expected >= 0))

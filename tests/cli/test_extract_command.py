@@ -88,3 +88,29 @@ def test_the_model_is_never_written_over(cli, model):
     before = model.read_bytes()
     assert cli("extract", model, "-o", model, "--outputs", "s").code == 2
     assert model.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("last", "dims"),
+    [
+        ("MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (p)", ["n", 4, 4, 4]),
+        ("ReduceMax <keepdims = 0, axes = [1]> (p)", ["n", 8, 8]),
+        ("Concat <axis = 1> (p, p)", ["n", 8, 8, 8]),
+    ],
+)
+@pytest.mark.parametrize("auto", [":auto", ""])
+def test_the_shape_of_an_output_that_declares_none_is_inferred(
+    cli, tmp_path, last, dims, auto
+):
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 16]> g (float[n,4,8,8] x) => (float[] y)
+        {{ p = Relu(x) y = {last} }}"""
+    )
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    onnx.save(model, tmp_path / "m.onnx")
+    words = ("--inputs", "p", "--outputs", f"y{auto}", "-o", tmp_path / "part.onnx")
+    assert cli("extract", tmp_path / "m.onnx", *words).code == 0
+    part = onnx.load(tmp_path / "part.onnx")
+    onnx.checker.check_model(part, full_check=True)
+    found = part.graph.output[0].type.tensor_type.shape.dim
+    assert [d.dim_param or d.dim_value for d in found] == dims

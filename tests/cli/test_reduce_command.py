@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 import pytest
 
+from onnx_passes.verify.saved import write_samples
+
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 MODEL = DIGITS / "model.onnx"
 ONNX_PASSES = [sys.executable, "-m", "onnx_passes"]
@@ -340,3 +342,33 @@ def test_a_check_may_ask_two_engines_over_a_whole_data_set(cli):
     )
     assert told.code == 0, told.err
     assert operators("small.onnx") == ["Relu", "Sin", "GlobalMaxPool"]
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_every_sample_is_asked(cli, tmp_path, failing):
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[n,4] x) => (float[n,4] y)'
+        " { a = Relu(x) b = Log(a) y = Neg(b) }"
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    samples = [{"x": np.full((1, 4), 2 if i != failing else 0, np.float32)} for i in range(3)]
+    path = tmp_path / "in.json"
+    write_samples(path, samples)
+    words = ("--engine", "onnxruntime", "--load-inputs", path, "--no-shrink", "--json")
+    done = cli("reduce", tmp_path / "m.onnx", "-o", tmp_path / "small.onnx", *words)
+    assert done.code == 0
+    assert operators(tmp_path / "small.onnx") == ["Log"]
+    assert f"reduced on sample {failing} of 3, the first that fails" in done.out
+
+
+def test_samples_that_all_pass_are_one_error(cli, tmp_path):
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[n] x) => (float[n] y)'
+        " { y = Log(x) }"
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    write_samples(tmp_path / "in.json", [{"x": np.ones(2, np.float32)}] * 2)
+    words = ("--engine", "onnxruntime", "--load-inputs", tmp_path / "in.json")
+    done = cli("reduce", tmp_path / "m.onnx", "-o", tmp_path / "small.onnx", *words)
+    assert done.code == 2
+    assert "does not fail on the whole model" in done.err

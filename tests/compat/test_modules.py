@@ -6,9 +6,13 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 import pytest
+from click.testing import CliRunner
+from onnxscript import FLOAT, script
+from onnxscript import opset18 as op
 
 import onnx_passes
 from onnx_passes import compat
+from onnx_passes.cli.main import program
 from onnx_passes.ops.bodies import QONNX_ALIASES
 from onnx_passes.passes.registry import lookup
 
@@ -126,3 +130,60 @@ def test_a_model_is_evaluated_with_its_own_operators(graph):
     np.testing.assert_allclose(context["a"], expected, rtol=1e-6)
     assert set(context) == {"a", "y"}
     assert len(model.graph.outputs) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        ("passes", "cleanup eliminate fusion imports inline lowering streamline convert"),
+        ("passes.base", "PassBase InPlacePass RewritePass RewriteRuleSet remove_unused_nodes"),
+        ("passes.compose", "is_isomorphic"),
+        ("ops", "InjectCustomOps"),
+        ("traits.elementwise", "is_elementwise ELEMENTWISE_UNARY ELEMENTWISE_NARY"),
+        ("traits.pooling", "is_pooling POOLING"),
+        ("traits.reduction", "is_reduction REDUCTIONS"),
+        ("tests.base", "PassesTestBase"),
+        ("__main__", "main"),
+    ],
+)
+def test_names_that_modules_of_the_seed_system_have(module, names):
+    found = importlib.import_module(f"onnx_passes.{module}")
+    assert all(hasattr(found, name) for name in names.split())
+    assert not hasattr(found, "nothing_of_this_name")
+
+
+def test_tests_of_passes_written_beside_the_seed_system_run():
+    from onnx_passes.tests.base import PassesTestBase
+
+    class Sums(PassesTestBase):
+        __passes__ = ("gather-terms",)
+
+        @staticmethod
+        @script(default_opset=op)
+        def __model__(x: FLOAT["N"]) -> FLOAT["N"]:  # noqa: F821
+            return op.Add(
+                op.Add(x, op.Constant(value_float=0.25)), op.Constant(value_float=1.5)
+            )
+
+        @staticmethod
+        @script(default_opset=op)
+        def __expected__(x: FLOAT["N"]) -> FLOAT["N"]:  # noqa: F821
+            return op.Add(x, op.Constant(value_float=1.75))
+
+        @staticmethod
+        def __inputs__():
+            return [np.array([0.5, 2], np.float32)]
+
+    Sums().test_apply_and_verify()
+    Sums().test_isomorphic_to_expected()
+    Sums.__expected__ = Sums.__model__
+    with pytest.raises(AssertionError):
+        Sums().test_isomorphic_to_expected()
+
+
+def test_a_file_of_state_is_answered_by_what_the_option_means(tmp_path):
+    (tmp_path / "state.pkl").write_bytes(b"")
+    done = CliRunner().invoke(
+        program, ["m.onnx", "cleanup", "-s", str(tmp_path / "state.pkl")]
+    )
+    assert "a file of state, which -s is in the seed system" in done.exception.help

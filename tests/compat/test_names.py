@@ -6,6 +6,7 @@ import pytest
 
 from onnx_passes import testing
 from onnx_passes.compat.names import is_for_seed, uses_of
+from onnx_passes.errors import UnknownPassError
 from onnx_passes.passes.registry import lookup
 
 ALL = (Path(__file__).parent / "seed_names.txt").read_text().split()
@@ -71,3 +72,24 @@ def test_passes_of_a_client_with_the_configuration_of_the_seed_system_do_what_th
     assert "Im2Col" not in {n.op_type for n in cls({}, {})(model.clone()).model.graph}
     made = cls({"model_checker": {"full_check": True}}, {})(model.clone()).model
     assert "Im2Col" in {n.op_type for n in made.graph}
+
+
+@pytest.mark.parametrize(
+    ("name", "passes"),
+    [
+        ("eliminate.where.EliminateWhereLhs", {"eliminate-constant-where"}),
+        ("cleanup.remove.RemoveUnusedNodes", {"remove-unused-nodes", "topological-sort"}),
+        ("streamline.reorder.transpose.MoveAddPastTranspose", {"sink-transposes"}),
+        ("streamline.reorder.shapes.MoveElementwisePastReshape", {"sink-past-movement"}),
+        ("streamline.algebraic.numeric.GroupAdd", {"gather-terms"}),
+        ("onnx_passes.passes.inline.qonnx.FoldConstantQONNXQuant", {"inline-qonnx"}),
+    ],
+)
+def test_dotted_names_of_classes_mean_what_does_the_same(name, passes):
+    assert passes <= {cls.name for cls in lookup(name)}
+
+
+@pytest.mark.parametrize("name", ["eliminate.nowhere.x", "acme.passes.Mine", "a.b"])
+def test_other_dotted_names_are_unknown(name):
+    with pytest.raises(UnknownPassError):
+        lookup(name)

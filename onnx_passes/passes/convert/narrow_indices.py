@@ -53,6 +53,8 @@ class NarrowIndices(Transformation):
     constants have no initializers; models before opset 11, in which the engines differ.
     """
 
+    needs = ("shape-inference",)
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Narrow the indices of each node, if all that must be of one type can be."""
         if model.graph.opset_imports.get("", 0) < 11 or model.ir_version < 4:

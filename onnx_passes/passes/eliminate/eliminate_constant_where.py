@@ -24,6 +24,8 @@ class EliminateConstantWhere(Transformation, RewriteRuleSetPass):
     Leaves alone: an operand that is broadcast to the shape of the others.
     """
 
+    needs = ("shape-inference",)
+
     def rules(self) -> Iterator[Rule]:
         def of_two(op: Op, c: Var, x: Var, y: Var) -> Var:
             return op.Where(c, x, y)

@@ -57,6 +57,8 @@ class MoveScaleToMatmul(Transformation, RewriteRuleSetPass):
     other readers; inner values that are read elsewhere.
     """
 
+    needs = ("shape-inference",)
+
     always_pays = False
 
     exclusive = True

@@ -213,7 +213,7 @@ def channels_last(
     filters = to.reshape(filters, [math.prod(weights[1:]), weights[0]])
     indices = to.tensor(_indices(windows, weights[1]))
     parts = [
-        to.node("MatMul", _windows(to, part, indices), matrix)
+        to.node("MatMul", _windows(to, part, indices, windows), matrix)
         for part, matrix in zip(
             _split(to, x, group, weights[1], -1),
             _split(to, filters, group, weights[0] // group, 1),
@@ -226,8 +226,14 @@ def channels_last(
     return to.node("Transpose", result, perm=[0, axes + 1, *range(1, axes + 1)])
 
 
-def _windows(to: Primitives, x: Value, indices: Value) -> Value:
-    made: Value = to.op.Im2Col(x, indices, _domain=CUSTOM)
+def _windows(to: Primitives, x: Value, indices: Value, windows: Sequence[Window]) -> Value:
+    # The indices say it all; the attributes are what clients of the seed system match.
+    form = {
+        "dilations": [window.dilation for window in windows],
+        "kernel_shape": [window.kernel for window in windows],
+        "strides": [window.stride for window in windows],
+    }
+    made: Value = to.op.Im2Col(x, indices, **form, _domain=CUSTOM)
     return made
 
 

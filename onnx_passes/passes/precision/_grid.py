@@ -150,31 +150,46 @@ def weight_grid(
     return Grid(made.scale, made.zero, axis, block)
 
 
-def fit_grid(weight: Array, dtype: ir.DataType, grid: Grid) -> Grid:
-    """Return a grid whose scales are smaller where that lessens the squared error.
+def fit_grid(weight: Array, dtype: ir.DataType, grid: Grid, *, shrink: bool) -> Grid:
+    """Return a grid with other scales where that lessens the squared error.
 
-    Zero points stay: both ends of a range shrink by the same share. ``grid`` covers the whole
-    range of the float32 weight.
+    Zero points stay. With ``shrink``, smaller scales are tried: both ends of a range shrink by
+    the same share. Otherwise the largest element goes to the end of the integers that has one
+    more, with a negative scale if need be. ONNX Runtime's symmetric grids are so. ``grid``
+    covers the whole range of the float32 weight.
     """
     best, scale = np.full(grid.scale.shape, np.inf), grid.scale.copy()
-    for share in np.linspace(1.0, 0.4, _SHARES, dtype=np.float32):
-        tried = Grid(grid.scale * share, grid.zero, grid.axis, grid.block)
+    if shrink:
+        shares = np.linspace(1.0, 0.4, _SHARES, dtype=np.float32)
+        candidates = [grid.scale * share for share in shares]
+    else:
+        candidates = [grid.scale, _longer_end(weight, dtype, grid)]
+    for candidate in candidates:
+        tried = Grid(candidate, grid.zero, grid.axis, grid.block)
         near = dequantise(quantise(weight, tried, dtype), tried)
-        error = _sum_by_scale((near - weight).astype(np.float64) ** 2, grid)
+        error = _by_scale(np.add, (near - weight).astype(np.float64) ** 2, grid)
         scale = np.where(error < best, tried.scale, scale)
         best = np.minimum(best, error)
     return Grid(scale.astype(np.float32), grid.zero, grid.axis, grid.block)
 
 
-def _sum_by_scale(error: Array, grid: Grid) -> Array:
-    """Sum over the elements that share a scale."""
+def _longer_end(weight: Array, dtype: ir.DataType, grid: Grid) -> Array:
+    """Return scales of a symmetric grid whose lowest integer is the largest element."""
+    low = _by_scale(np.minimum, weight, grid)
+    high = _by_scale(np.maximum, weight, grid)
+    scale = np.where(high > -low, -high, -low) / float(1 << (dtype.bitwidth - 1))
+    return np.where(np.abs(scale) > _LEAST, scale, grid.scale).astype(np.float32)
+
+
+def _by_scale(combine: np.ufunc, array: Array, grid: Grid) -> Array:
+    """Combine the elements that share a scale."""
     if grid.axis is None:
-        return np.asarray(error.sum())
+        return np.asarray(combine.reduce(array, axis=None))
     if grid.block:
-        starts = np.arange(0, error.shape[grid.axis], grid.block)
-        return np.asarray(np.add.reduceat(error, starts, grid.axis))
-    rest = tuple(i for i in range(error.ndim) if i != grid.axis)
-    return np.asarray(error.sum(rest))
+        starts = np.arange(0, array.shape[grid.axis], grid.block)
+        return np.asarray(combine.reduceat(array, starts, grid.axis))
+    rest = tuple(i for i in range(array.ndim) if i != grid.axis)
+    return np.asarray(combine.reduce(array, axis=rest))
 
 
 def dequantise_node(node: ir.Node) -> Array | None:
@@ -286,3 +301,27 @@ def _least_error(counts: Array, edges: Array, dtype: ir.DataType, symmetric: boo
         if error < best:
             best, chosen = error, tried
     return chosen
+
+
+def pack_levels(levels: Array, grid: Grid, bits: int) -> Array:
+    """Return integers as MatMulNBits has them: [columns, blocks, bytes], low bits first.
+
+    ``levels`` are [depth, columns], and ``grid`` has blocks along the depth.
+    """
+    depth, columns = levels.shape
+    blocks = len(grid.scale)
+    padded: Array = np.zeros((columns, blocks * grid.block), np.uint8)
+    padded[:, :depth] = levels.astype(np.uint8).T
+    if bits == 4:
+        padded = padded[:, ::2] | (padded[:, 1::2] << 4)
+    return padded.reshape(columns, blocks, -1)
+
+
+def pack_zeros(grid: Grid, bits: int) -> Array:
+    """Return zero points as MatMulNBits has them: [columns, bytes of all blocks]."""
+    zeros = grid.zero.astype(np.uint8).T
+    if bits == 8:
+        return np.ascontiguousarray(zeros)
+    if zeros.shape[1] % 2:
+        zeros = np.pad(zeros, ((0, 0), (0, 1)))
+    return np.ascontiguousarray(zeros[:, ::2] | (zeros[:, 1::2] << 4))

@@ -16,7 +16,6 @@ from pydantic import Field
 from onnx_passes.errors import PassError
 from onnx_passes.model.copy import copy_nodes
 from onnx_passes.model.ort_sessions import open_session
-from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes.common.bounds import MOVES, bounds_of
 from onnx_passes.passes.common.large_tensors import LARGEST_KEPT
 from onnx_passes.passes.constants import constant_of
@@ -24,13 +23,16 @@ from onnx_passes.passes.context import InterfaceMap
 from onnx_passes.passes.convert.convert_io_types import ConvertIoTypes
 from onnx_passes.passes.precision._half_precision import (
     EXACT,
+    FAINT,
     NONE,
     ROUNDED,
     WIDE,
     Lowering,
     Signature,
+    faint_values,
     misfit,
     misfit_of,
+    moves_only,
     narrow_bodies,
     signature_of,
 )
@@ -173,6 +175,8 @@ class ConvertsToHalf(OnSomeNodes):
         largest = self._largest(model, possible)
         reasons = {name: misfit(np.array([v]), self.half) for name, v in largest.items()}
         seen = {name: reason for name, reason in reasons.items() if reason is not None}
+        for value in faint_values(model.graph.all_nodes(), self.half):
+            seen.setdefault(str(value.name), FAINT)
         exact = self._reading_integers(model, largest)
         for node, places in possible.items():
             reason = misfit_of(node, places, self.half, seen)
@@ -187,7 +191,7 @@ class ConvertsToHalf(OnSomeNodes):
                 chosen[node] = places
             elif node in meant:
                 kept[reason].append(node.name or node.op_type)
-        moves = {n for n in chosen if _only_moves(n)}
+        moves = {n for n in chosen if moves_only(n)}
         wanted = {n: p for n, p in chosen.items() if n in set(meant)}
         found = set(wanted) | _with_moves(model.graph.all_nodes(), wanted, moves)
         self.note_kept({reason: names for reason, names in kept.items() if reason != NONE})
@@ -270,11 +274,6 @@ class ConvertsToHalf(OnSomeNodes):
                 if node.op_type in _INTEGERS:
                     whole.add(output)
         return found
-
-
-def _only_moves(node: ir.Node) -> bool:
-    operator = operator_of(node)
-    return operator is not None and tuple(operator.moves[:2]) == (0,)
 
 
 def _join_casts(model: ir.Model, half: ir.DataType) -> None:

@@ -6,7 +6,7 @@ boundaries of bodies in the lower type, so that Casts there are removed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within, subgraphs_of
+from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes.common.large_tensors import Scratch
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.convert._ports import rename_value
@@ -158,6 +159,7 @@ _LIMITS = {
 EXACT = {ir.DataType.FLOAT16: 2048, ir.DataType.BFLOAT16: 256}
 """Largest integer of each type up to which it has all integers."""
 ROUNDED = "whose integers {} would round"
+FAINT = "which an epsilon keeps from 0, or that read such values"
 
 
 def misfit(array: Array, half: ir.DataType) -> str | None:
@@ -193,6 +195,45 @@ def misfit_of(
         if reason is not None:
             return reason
     return None
+
+
+def faint_values(nodes: Iterable[ir.Node], half: ir.DataType) -> Iterator[ir.Value]:
+    """Yield values that an epsilon keeps from 0, and that may be too small for a type.
+
+    A constant that vanishes is added, or is the least of a result. Of its roots, powers and
+    reciprocals, those that vanish or overflow are among them.
+    """
+    most, least = _LIMITS[half]
+    sizes: dict[ir.Value, float] = {}
+    for node in nodes:
+        read = [value for value in node.inputs if value is not None]
+        if node.domain or not read or node.outputs[0].dtype is not WIDE:
+            continue
+        tensors = [constant_of(value) for value in read]
+        constants = [float(t.numpy().item()) for t in tensors if t is not None and t.size == 1]
+        size = sizes.get(read[0], 0.0)
+        match node.op_type:
+            case "Add" | "Max" | "Clip":
+                size = min((c for c in constants if 0 < c < least), default=0.0)
+            case "Sqrt":
+                size = size**0.5
+            case "Reciprocal" if size:
+                size = 1 / size
+            case "Pow" if size and constants:
+                with np.errstate(all="ignore"):
+                    size = float(np.power(size, constants[-1]))
+            case _ if not (node.op_type in ("Abs", "Neg") or moves_only(node)):
+                size = 0.0
+        if size:
+            sizes[node.outputs[0]] = size
+            if not least <= size <= most:
+                yield node.outputs[0]
+
+
+def moves_only(node: ir.Node) -> bool:
+    """Whether a node only moves elements of its first input."""
+    operator = operator_of(node)
+    return operator is not None and tuple(operator.moves[:2]) == (0,)
 
 
 def rounded_integers(array: Array, half: ir.DataType) -> str | None:

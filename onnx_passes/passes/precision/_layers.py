@@ -70,6 +70,48 @@ def layers_of(nodes: Iterable[ir.Node]) -> tuple[list[Layer], list[ir.Node]]:
     return found, others
 
 
+def left_weights(
+    nodes: Iterable[ir.Node], taken: Iterable[ir.Node], least: int = 0
+) -> dict[str, list[str]]:
+    """Return the float weights that nodes read and that stay as they are, by reason.
+
+    Those of nodes that are ``taken`` do not. A weight has two dimensions or more, and is worth
+    converting from ``least`` elements on.
+    """
+    known, found = set(taken), dict[str, dict[str, None]]()
+    for node in nodes:
+        quantises = node.op_type in ("QuantizeLinear", "DequantizeLinear")
+        for place, value in enumerate(() if node in known or quantises else node.inputs):
+            reason = _why_left(node, place, value, least) if value is not None else None
+            if value is not None and reason is not None:
+                found.setdefault(reason, {})[str(value.name)] = None
+    return {f"weights {reason}": list(names) for reason, names in found.items()}
+
+
+def _why_left(node: ir.Node, place: int, value: ir.Value, least: int) -> str | None:
+    maker, tensor = value.producer(), constant_of(value)
+    if tensor is None and maker is not None and maker.op_type == "Transpose":
+        tensor = constant_of(maker.inputs[0])
+    if tensor is None or len(tensor.shape) < 2 or not tensor.dtype.is_floating_point():
+        return None
+    is_product = node.op_type in ("Conv", "Gemm", "MatMul") and not node.domain
+    if tensor.size < least:
+        return f"with fewer than {least} elements (least)" if is_product else None
+    if not is_product:
+        return f"of {node.op_type}" if node.op_type != "Transpose" else None
+    if tensor.dtype is not WIDE:
+        return f"of {tensor.dtype.name.lower()}"
+    if constant_of(value) is None:
+        return "behind a Transpose, which fold-constants computes"
+    if place != 1:
+        return f"that are operand {place} of {node.op_type}"
+    if node.op_type == "Gemm" and not _is_plain(node):
+        return "of Gemm with alpha, beta or transA"
+    if node.op_type == "MatMul" and len(tensor.shape) > 2:
+        return "that are stacks of matrices"
+    return f"of {node.op_type}"
+
+
 def find_stored_layers(nodes: Iterable[ir.Node]) -> list[Layer]:
     """Return the layers among nodes whose weights are integers behind a DequantizeLinear."""
     found = layers_of(nodes)[0]

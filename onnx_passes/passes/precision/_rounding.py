@@ -167,7 +167,7 @@ _MOMENTS, _CHOSEN = "moments of what layers read", "integers that were chosen fo
 _INNER = "moments of what layers in bodies read"
 _PLACES = (
     *("nodes", "operators", "skip", "skip_operators", "after", "before"),
-    *("data", "least", "compute"),
+    *("data", "least", "compute", "embeddings"),
 )
 """Options that do not say how a weight is rounded."""
 

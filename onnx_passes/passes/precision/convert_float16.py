@@ -23,8 +23,9 @@ class ConvertFloat16(ConvertsToHalf):
 
     Sound because every value has the type that its readers expect; numbers are rounded to 11
     bits, which the metrics of the pipeline judge. Values over 65504 or that vanish are found
-    among the constants and, on inputs, among all values; their nodes stay in float32. So does
-    what is computed of integers over 2048 and constants alone, such as positions and angles.
+    among the constants and, on inputs, among all values; their nodes stay in float32. So do
+    what reads a sum with an epsilon that vanishes, and what is computed of integers over 2048
+    and constants alone, such as positions and angles.
 
     Nodes in bodies of If, Loop and Scan are converted as well. What crosses the end of a body
     has the lower type if that saves Casts. Calls of functions are replaced by their bodies,

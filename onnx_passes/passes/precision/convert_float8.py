@@ -13,7 +13,12 @@ from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._grid import Grid
 from onnx_passes.passes.precision._half_precision import WIDE
 from onnx_passes.passes.precision._insert import Inserter, demand_opset
-from onnx_passes.passes.precision._layers import Layer, find_stored_layers, layers_of
+from onnx_passes.passes.precision._layers import (
+    Layer,
+    find_stored_layers,
+    layers_of,
+    left_weights,
+)
 from onnx_passes.passes.precision._node_selection import NOTHING, OnData
 from onnx_passes.plain import PlainMapping
 
@@ -62,7 +67,9 @@ class ConvertFloat8(OnData):
         self._kind = ir.DataType[f"FLOAT8{self.format.upper()}"]
         self._most = float(self._kind.max)
         opened = self.open_functions(model)
-        found, _ = layers_of(self.select(model, bodies=True))
+        nodes = self.select(model, bodies=True)
+        found, _ = layers_of(nodes)
+        self.note_kept(left_weights(nodes, [layer.node for layer in found]))
         stored = {layer.node for layer in find_stored_layers([layer.node for layer in found])}
         found = [layer for layer in found if layer.node not in stored]
         if not found:

@@ -51,6 +51,8 @@ class FoldQdq(Transformation, RewriteRuleSetPass):
     QuantizeLinear of a constant is computed by fold-constants.
     """
 
+    needs = ("shape-inference",)
+
     hints: ClassVar[Hints] = {
         "with-zero-point": _grids("zu", 0.0, 7.0),
         "without-zero-point": _grids("u", 0.0),

@@ -10,9 +10,8 @@ from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.precision._grid import dequantise_node, quantise, weight_grid
 from onnx_passes.passes.precision._half_precision import Crossings
 from onnx_passes.passes.precision._insert import Inserter
-from onnx_passes.passes.precision._layers import Layer, find_stored_layers
 from onnx_passes.passes.precision._node_selection import OnSomeNodes
-from onnx_passes.passes.precision.remove_qdq import QUANTISERS, remove_pair
+from onnx_passes.passes.precision.remove_qdq import QUANTISERS, remove_pair, store_floats
 
 _INTEGERS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "QuantizeLinear")
 """What TensorRT runs in integers, or fuses with what does."""
@@ -21,6 +20,8 @@ _MOVES = (
     *("Squeeze", "Unsqueeze", "Slice", "Concat", "Gather", "Relu", "Identity"),
 )
 """What quantisers are moved past."""
+_BIASES = tuple((kind, 2) for kind in ("Conv", "ConvTranspose", "Gemm"))
+_BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
 
 
 @passes.verify.metric
@@ -35,7 +36,7 @@ class PlaceQdq(OnSomeNodes):
 
     TensorRT takes int8 with a zero point of 0 only, adds biases in floats, and asks for pairs
     in front of what it runs in integers, not behind it. Grids are widened so that they cover
-    what they did.
+    what they did. Constants are rounded to them as well, and those of int32 become floats.
 
     Sound because both sides have the same types and shapes; other grids round otherwise, which
     the metrics of the pipeline judge.
@@ -57,10 +58,11 @@ class PlaceQdq(OnSomeNodes):
         inserter, nodes = Inserter(model), _with_quantisers(self.select(model, bodies=True))
         changed = [opened]
         changed += [_widen(node, inserter) for node in nodes if _is(node, "QuantizeLinear")]
-        changed += [_symmetric_weight(layer, inserter) for layer in find_stored_layers(nodes)]
-        for node in nodes:
-            if node.op_type in ("Conv", "Gemm") and not node.domain and len(node.inputs) > 2:
-                changed.append(_float_bias(node, inserter))
+        changed += [
+            _convert_constant(node, inserter)
+            for node in nodes
+            if _is(node, "DequantizeLinear")
+        ]
         crossings = Crossings(model)
         for node in reversed(nodes):
             if _is(node, "DequantizeLinear") and node.graph is not None:
@@ -93,7 +95,7 @@ def _widen(node: ir.Node, inserter: Inserter) -> bool:
     readers = node.outputs[0].consumers()
     if scale is None or zero is None or scale.size != 1 or zero.size != 1:
         return False
-    if zero.dtype not in (ir.DataType.INT8, ir.DataType.UINT8):
+    if zero.dtype not in _BYTES:
         return False
     if not readers or not all(_is(reader, "DequantizeLinear") for reader in readers):
         return False
@@ -114,51 +116,27 @@ def _widen(node: ir.Node, inserter: Inserter) -> bool:
     return True
 
 
-def _symmetric_weight(layer: Layer, inserter: Inserter) -> bool:
-    """Give a weight of 8 bits a symmetric grid of int8."""
-    assert layer.weight is not None, "a stored layer has a weight"
-    value = layer.node.inputs[layer.weight]
-    node = value.producer() if value is not None else None
-    assert value is not None, "a stored layer has a weight"
-    assert node is not None, "a DequantizeLinear computes it"
-    levels = constant_of(node.inputs[0])
+def _convert_constant(node: ir.Node, inserter: Inserter) -> bool:
+    """Store a bias in floats, and another constant of 8 bits on a symmetric grid of int8."""
+    levels, (result,) = constant_of(node.inputs[0]), node.outputs
+    if levels is None or node.attributes.get_int("block_size", 0) != 0:
+        return False
+    uses = [(user.op_type, index) for user, index in result.uses()]
+    if levels.dtype is ir.DataType.INT32 or (uses and all(use in _BIASES for use in uses)):
+        return store_floats(node, inserter)
     zero = constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
     plain = zero is None or not zero.numpy().any()
-    if levels is None or levels.dtype not in (ir.DataType.INT8, ir.DataType.UINT8):
+    if levels.dtype not in _BYTES or (levels.dtype is ir.DataType.INT8 and plain):
         return False
-    if (levels.dtype is ir.DataType.INT8 and plain) or node.attributes.get_int(
-        "block_size", 0
-    ) != 0:
+    array, scale = dequantise_node(node), constant_of(node.inputs[1])
+    if array is None or scale is None:
         return False
-    array = dequantise_node(node)
-    if array is None:
-        return False
-    scale = constant_of(node.inputs[1])
-    axis = layer.channels if scale is not None and scale.size > 1 else None
+    axis = (node.attributes.get_int("axis", 1) or 0) % array.ndim if scale.size > 1 else None
     grid = weight_grid(array, ir.DataType.INT8, axis=axis)
     stored = quantise(array, grid, ir.DataType.INT8)
-    name = f"{value.name}_symmetric"
-    new = inserter.dequantised(stored, grid, ir.DataType.INT8, name, layer.node)
-    inserter.read(layer.node, layer.weight, new)
-    if not value.uses() and node.graph is not None:
-        node.graph.remove(node, safe=True)
-    return True
-
-
-def _float_bias(node: ir.Node, inserter: Inserter) -> bool:
-    """Store a bias of integers as floats."""
-    value = node.inputs[2]
-    source = value.producer() if value is not None else None
-    array = (
-        dequantise_node(source)
-        if source is not None and _is(source, "DequantizeLinear")
-        else None
-    )
-    if value is None or source is None or array is None:
-        return False
-    inserter.read(node, 2, inserter.constant(array, f"{value.name}_float"))
-    if not value.uses() and source.graph is not None:
-        source.graph.remove(source, safe=True)
+    name = f"{result.name}_symmetric"
+    new = inserter.dequantised(stored, grid, ir.DataType.INT8, name, node)
+    inserter.take_over(result, new)
     return True
 
 

@@ -12,7 +12,7 @@ from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.precision._grid import quantise, type_of, weight_grid
 from onnx_passes.passes.precision._half_precision import WIDE
 from onnx_passes.passes.precision._insert import Inserter, demand_opset
-from onnx_passes.passes.precision._layers import Layer, layers_of
+from onnx_passes.passes.precision._layers import Layer, layers_of, left_weights
 from onnx_passes.passes.precision._node_selection import NOTHING, OnSomeNodes
 from onnx_passes.plain import PlainMapping
 
@@ -59,8 +59,9 @@ class QuantizeDynamic(OnSomeNodes):
         """Replace the products."""
         self.note_overridable(model)
         opened = self.open_functions(model)
-        found, _ = layers_of(self.select(model, bodies=True))
-        found = [layer for layer in found if self._fits(layer)]
+        nodes = self.select(model, bodies=True)
+        found = [layer for layer in layers_of(nodes)[0] if self._fits(layer)]
+        self.note_kept(left_weights(nodes, [layer.node for layer in found], self.least))
         if not found:
             what = f"MatMul or Gemm by a constant of {self.least} or more float32 elements"
             self.context.notes.append(NOTHING.format(what))

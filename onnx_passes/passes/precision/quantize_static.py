@@ -26,7 +26,7 @@ from onnx_passes.passes.precision._grid import (
 )
 from onnx_passes.passes.precision._half_precision import return_instead
 from onnx_passes.passes.precision._insert import Inserter, demand_opset, opset_for
-from onnx_passes.passes.precision._layers import Layer, layers_of
+from onnx_passes.passes.precision._layers import Layer, layers_of, left_weights
 from onnx_passes.passes.precision._node_selection import NOTHING, OnSomeNodes, names_of
 from onnx_passes.passes.precision._recording import read_feeds, record
 from onnx_passes.plain import PlainMapping
@@ -92,9 +92,11 @@ class QuantizeStatic(OnSomeNodes):
         """Insert the quantisers."""
         self.note_overridable(model)
         opened = self.open_functions(model)
-        found, others = layers_of(self.select(model, bodies=True))
+        nodes = self.select(model, bodies=True)
+        found, others = layers_of(nodes)
         if others:
             self.note_kept({"which are no layers": [n.name or n.op_type for n in others]})
+        self.note_kept(left_weights(nodes, [*others, *(layer.node for layer in found)]))
         found = [layer for layer in found if not _is_quantised(layer)]
         if not found:
             self.context.notes.append(NOTHING.format("Conv, Gemm or MatMul in float32"))

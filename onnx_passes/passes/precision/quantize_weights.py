@@ -16,13 +16,15 @@ from onnx_passes.passes.precision._grid import (
     Grid,
     Kind,
     fit_grid,
+    pack_levels,
+    pack_zeros,
     quantise,
     type_of,
     weight_grid,
 )
 from onnx_passes.passes.precision._half_precision import WIDE
 from onnx_passes.passes.precision._insert import Inserter, demand_opset, opset_for
-from onnx_passes.passes.precision._layers import Layer, layers_of
+from onnx_passes.passes.precision._layers import Layer, layers_of, left_weights
 from onnx_passes.passes.precision._node_selection import NOTHING, OnSomeNodes
 from onnx_passes.plain import PlainMapping
 
@@ -46,8 +48,8 @@ class QuantizeWeights(OnSomeNodes):
     rounded to the grids of their channels or blocks, which the metrics of the pipeline judge.
 
     Leaves alone: all but Conv, Gemm and MatMul; weights that are integers, or have fewer
-    elements than ``least``; with ``form: matmulnbits`` all but MatMul by a
-    matrix in the main graph.
+    elements than ``least``; with ``form: matmulnbits`` all but MatMul and Gemm by a
+    matrix in the main graph. The report names the weights that stay, and why.
 
     Attributes:
         weights: Integers for weights; 4 and 16 bits, and blocks, from opset 21; 2 bits from
@@ -60,6 +62,9 @@ class QuantizeWeights(OnSomeNodes):
         compute: What MatMulNBits multiplies: float32, or int8, to which ONNX Runtime rounds
             what the layer reads at run time (its ``accuracy_level`` 4), which is faster.
         least: Elements from which on a weight is stored as integers.
+        embeddings: Whether matrices whose rows a Gather reads are stored as well, with ONNX
+            Runtime's GatherBlockQuantized if ``form`` is matmulnbits. One table serves the
+            Gather and a MatMul by its transpose.
         calibration: The range of a grid: all its weights (minmax), or the part of them for
             which the squared error is least (mse).
     """
@@ -74,6 +79,7 @@ class QuantizeWeights(OnSomeNodes):
     form: Literal["dequantize", "matmulnbits"] = "dequantize"
     compute: Literal["float32", "int8"] = "float32"
     least: Annotated[int, Field(ge=0)] = 1024
+    embeddings: bool = False
     calibration: Literal["minmax", "mse"] = "minmax"
 
     @classmethod
@@ -94,20 +100,29 @@ class QuantizeWeights(OnSomeNodes):
             )
         self.note_overridable(model)
         opened = self.open_functions(model)
-        found, _ = layers_of(self.select(model, bodies=True))
+        nodes = self.select(model, bodies=True)
+        inserter = Inserter(model, self.state_dict)
+        if self.form == "matmulnbits":
+            opened |= sum(self._fold_transpose(node, inserter) for node in nodes) > 0
+        found, _ = layers_of(nodes)
         if self.form == "matmulnbits":
             inner = [layer for layer in found if layer.node.graph is not model.graph]
             found = [layer for layer in found if layer not in inner]
             if inner:
                 names = [layer.node.name or layer.node.op_type for layer in inner]
                 self.note_kept({"in bodies, which MatMulNBits does not reach": names})
+                nodes = [node for node in nodes if node.graph is model.graph]
         found = [layer for layer in found if self._fits(layer)]
-        if not found:
+        tables = [node for node in nodes if self.embeddings and self._is_embedding(node)]
+        taken = [*(layer.node for layer in found), *tables]
+        self.note_kept(left_weights(nodes, taken, self.least))
+        if not taken:
             what = f"Conv, Gemm or MatMul by a constant of {self.least} or more elements"
             self.context.notes.append(NOTHING.format(what))
             return ir.passes.PassResult(model, modified=opened)
         self.prepare(model, found)
-        inserter = Inserter(model, self.state_dict)
+        for node in tables:
+            self._store_table(node, dtype, inserter)
         if self.form == "matmulnbits":
             for layer in found:
                 self._pack(layer, inserter)
@@ -124,7 +139,7 @@ class QuantizeWeights(OnSomeNodes):
         weight = layer.node.inputs[layer.weight]
         tensor = constant_of(weight)
         size = 0 if tensor is None else tensor.size
-        plain = layer.node.op_type == "MatMul" and layer.channels is not None
+        plain = layer.node.op_type != "Conv" and layer.channels is not None
         return bool(size >= self.least) and (plain or self.form == "dequantize")
 
     def prepare(self, model: ir.Model, layers: list[Layer]) -> None:
@@ -138,7 +153,10 @@ class QuantizeWeights(OnSomeNodes):
 
     def _grid(self, array: Array, dtype: ir.DataType, axis: int | None, block: int) -> Grid:
         grid = weight_grid(array, dtype, axis=axis, block=block, symmetric=self.symmetric)
-        return fit_grid(array, dtype, grid) if self.calibration == "mse" else grid
+        if self.form == "matmulnbits" and self.symmetric:
+            grid = fit_grid(array, dtype, grid, shrink=False)
+        mse = self.calibration == "mse"
+        return fit_grid(array, dtype, grid, shrink=True) if mse else grid
 
     def _store(self, layer: Layer, dtype: ir.DataType, inserter: Inserter) -> None:
         assert layer.weight is not None, "it has been looked at"
@@ -152,6 +170,75 @@ class QuantizeWeights(OnSomeNodes):
         new = inserter.dequantised(levels, grid, dtype, str(weight.name), layer.node)
         inserter.note_original(new, weight)
         inserter.read(layer.node, layer.weight, new)
+
+    def _fold_transpose(self, node: ir.Node, inserter: Inserter) -> bool:
+        """Let a MatMul read a transposed constant itself, whose integers are shared."""
+        value = node.inputs[1] if node.op_type == "MatMul" and not node.domain else None
+        maker = value.producer() if value is not None else None
+        if value is None or maker is None or maker.op_type != "Transpose":
+            return False
+        tensor = constant_of(maker.inputs[0])
+        if tensor is None or len(tensor.shape) != 2 or tensor.size < self.least:
+            return False
+        if tensor.dtype is not WIDE or maker.attributes.get_ints("perm", (1, 0))[0] == 0:
+            return False
+        inserter.read(node, 1, inserter.constant(tensor.numpy().T.copy(), str(value.name)))
+        if not value.uses() and not value.is_graph_output() and maker.graph is not None:
+            maker.graph.remove(maker, safe=True)
+        return True
+
+    def _is_embedding(self, node: ir.Node) -> bool:
+        if node.op_type != "Gather" or node.domain or node.attributes.get_int("axis", 0) != 0:
+            return False
+        tensor, indices = constant_of(node.inputs[0]), node.inputs[1]
+        if tensor is None or tensor.dtype is not WIDE or len(tensor.shape) != 2:
+            return False
+        if self.form == "matmulnbits":  # its rows are whole blocks
+            width = tensor.shape.numpy()[1]
+            if indices is None or indices.shape is None or width % self.block:
+                return False
+        return tensor.size >= self.least
+
+    def _store_table(self, node: ir.Node, dtype: ir.DataType, inserter: Inserter) -> None:
+        """Store the matrix of a Gather; a MatMul by its transpose reads the same integers."""
+        table, indices = node.inputs[:2]
+        assert table is not None, "it has been looked at"
+        assert indices is not None, "it has been looked at"
+        array, name = inserter.array(table), str(table.name)
+        grid = self._grid(array, dtype, 1 if self.block else 0, self.block)
+        levels = quantise(array, grid, dtype)
+        if self.form == "dequantize":
+            turned = [u for u in table.consumers() if u is node or u.op_type == "Transpose"]
+            for user in turned:
+                new = inserter.dequantised(levels, grid, dtype, name, user)
+                inserter.read(user, 0, new)
+            return
+        by_depth = Grid(grid.scale.T, grid.zero.T, 0, self.block)
+        inputs: list[ir.Value | None] = [
+            inserter.constant(pack_levels(levels.T, by_depth, dtype.bitwidth), name),
+            indices,
+            inserter.constant(grid.scale[..., None], f"{name}_row_scale"),
+        ]
+        if not self.symmetric:
+            zeros = grid.zero.astype(np.uint8)[..., None]
+            inputs.append(inserter.constant(zeros, f"{name}_row_zero_point"))
+        result = node.outputs[0]
+        (blocks,) = inserter.node(
+            "GatherBlockQuantized",
+            inputs,
+            [WIDE],
+            name,
+            behind=node,
+            domain=MICROSOFT,
+            gather_axis=0,
+            quantize_axis=2,
+            bits=dtype.bitwidth,
+            block_size=self.block,
+        )
+        assert indices.shape is not None, "it has been looked at"
+        sizes = inserter.constant(np.array([0] * len(indices.shape) + [array.shape[1]]), name)
+        (new,) = inserter.node("Reshape", [blocks, sizes], [WIDE], name, shape=result.shape)
+        inserter.take_over(result, new)
 
     def _check_form(self) -> None:
         power = self.block >= 16 and self.block & (self.block - 1) == 0
@@ -168,19 +255,21 @@ class QuantizeWeights(OnSomeNodes):
         data, weight = node.inputs[0], node.inputs[1]
         assert data is not None, "it has been looked at"
         assert weight is not None, "it has been looked at"
-        array = inserter.array(weight)
-        depth, columns = array.shape
-        name, shape = str(weight.name), node.outputs[0].shape
-        grid = self._grid(array, dtype, 0, self.block)
-        bits = dtype.bitwidth
-        packed = _pack_levels(self.round_weight(layer, array, grid, dtype), grid, bits)
+        array, name, shape = inserter.array(weight), str(weight.name), node.outputs[0].shape
+        assert layer.depth is not None, "it is a matrix"
+        grid = self._grid(array, dtype, layer.depth, self.block)
+        levels = self.round_weight(layer, array, grid, dtype)
+        if layer.depth == 1:
+            levels, grid = levels.T, Grid(grid.scale.T, grid.zero.T, 0, self.block)
+        (depth, columns), bits = levels.shape, dtype.bitwidth
+        packed = pack_levels(levels, grid, bits)
         inputs: list[ir.Value | None] = [
             data,
             inserter.constant(packed, f"{name}_uint{bits}"),
             inserter.constant(grid.scale.T.reshape(-1), f"{name}_scale"),
         ]
         if not self.symmetric:
-            inputs.append(inserter.constant(_pack_zeros(grid, bits), f"{name}_zero_point"))
+            inputs.append(inserter.constant(pack_zeros(grid, bits), f"{name}_zero_point"))
         (new,) = inserter.node(
             "MatMulNBits",
             inputs,
@@ -195,25 +284,7 @@ class QuantizeWeights(OnSomeNodes):
             block_size=self.block,
             **({"accuracy_level": BY_INT8} if self.compute == "int8" else {}),
         )
+        bias = node.inputs[layer.bias] if layer.bias is not None else None
+        if bias is not None:
+            (new,) = inserter.node("Add", [new, bias], [WIDE], str(new.name), shape=shape)
         inserter.take_over(node.outputs[0], new)
-
-
-def _pack_levels(levels: Array, grid: Grid, bits: int) -> Array:
-    """Return integers as MatMulNBits has them: [columns, blocks, bytes], low bits first."""
-    depth, columns = levels.shape
-    blocks = len(grid.scale)
-    padded: Array = np.zeros((columns, blocks * grid.block), np.uint8)
-    padded[:, :depth] = levels.astype(np.uint8).T
-    if bits == 4:
-        padded = padded[:, ::2] | (padded[:, 1::2] << 4)
-    return padded.reshape(columns, blocks, -1)
-
-
-def _pack_zeros(grid: Grid, bits: int) -> Array:
-    """Return zero points as MatMulNBits has them: [columns, bytes of all blocks]."""
-    zeros = grid.zero.astype(np.uint8).T
-    if bits == 8:
-        return np.ascontiguousarray(zeros)
-    if zeros.shape[1] % 2:
-        zeros = np.pad(zeros, ((0, 0), (0, 1)))
-    return np.ascontiguousarray(zeros[:, ::2] | (zeros[:, 1::2] << 4))

@@ -31,7 +31,7 @@ class QuantizeWeightsAdaround(RoundsByMoments):
     rounded to the grids of their channels or blocks, which the metrics of the pipeline judge.
 
     Leaves alone: all but Conv, Gemm and MatMul; weights that are integers, or have fewer
-    elements than ``least``; with ``form: matmulnbits`` all but MatMul by a
+    elements than ``least``; with ``form: matmulnbits`` all but MatMul and Gemm by a
     matrix in the main graph. Groups of a Conv, stacks of matrices, and layers in bodies that
     do not run on the data are rounded to the nearest integers.
 

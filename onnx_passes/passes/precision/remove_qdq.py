@@ -36,6 +36,8 @@ class RemoveQdq(OnSomeNodes):
         weights: Whether constants are stored as float32 again.
     """
 
+    needs = ("shape-inference",)
+
     weights: bool = False
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
@@ -50,7 +52,7 @@ class RemoveQdq(OnSomeNodes):
             if first is not None and first.op_type == "QuantizeLinear" and not first.domain:
                 removed += remove_pair(first, node, inserter)
             elif self.weights and constant_of(levels) is not None:
-                removed += _store_floats(node, inserter)
+                removed += store_floats(node, inserter)
         return ir.passes.PassResult(model, modified=bool(removed))
 
 
@@ -84,7 +86,8 @@ def remove_pair(first: ir.Node, second: ir.Node, inserter: Inserter) -> bool:
     return True
 
 
-def _store_floats(node: ir.Node, inserter: Inserter) -> bool:
+def store_floats(node: ir.Node, inserter: Inserter) -> bool:
+    """Store the constant behind a DequantizeLinear in float32; return whether that worked."""
     (result,) = node.outputs
     array = dequantise_node(node) if result.dtype in (WIDE, None) else None
     if array is None:

@@ -93,7 +93,12 @@ def is_monotone(node: ir.Node, operand: int, opset: int) -> bool:
 
 
 def is_correctly_rounded(node: ir.Node) -> bool:
-    """Whether the kernel of a node is an IEEE operation, or a few of them in a row."""
+    """Whether the kernel of a node is an IEEE operation, or a few of them in a row.
+
+    A quotient of two values of one source is not monotone to the last bit.
+    """
+    if node.op_type == "Div" and constant_of(node.inputs[1]) is None:
+        return False
     return node.domain != "" or node.op_type in CORRECTLY_ROUNDED
 
 
@@ -170,7 +175,7 @@ class Valley:
 
 
 def valley_of(node: ir.Node) -> Valley | None:
-    """Return the activation that a node ends: SiLU, Swish, Gelu, HardSwish, Mish, a square."""
+    """Return the activation that a node ends: SiLU, Gelu, HardSwish, Mish, Abs, a square."""
     x = node.inputs[0] if node.inputs else None
     if x is None or any(a.is_ref() for a in node.attributes.values()):
         return None
@@ -195,6 +200,8 @@ def _of_operator(node: ir.Node) -> float | None:
             return _GELU_TANH if tanh else _GELU
         case "", "HardSwish":
             return -1.5
+        case "", "Abs":
+            return 0.0
         case "", "Mish":
             return _MISH
         case "", "Pow":
@@ -519,7 +526,21 @@ def _segment(node: ir.Node | None, opset: int) -> _Segment | None:
     valley = valley_of(node)
     if valley is not None and valley.source.dtype == ir.DataType.FLOAT:
         return _Segment(valley.nodes, valley.source, np.array([valley.minimum], np.float32))
-    return _step(node, opset)
+    return _softsign(node) or _step(node, opset)
+
+
+def _softsign(node: ir.Node) -> _Segment | None:
+    """Return ``x / (1 + Abs(x))``, which rises, with any number over 0 for 1."""
+    if (node.domain, node.op_type) != ("", "Div"):
+        return None
+    x, total = node.inputs[0], _only(node.inputs[1], "Add")
+    if x is None or total is None:
+        return None
+    for place in (0, 1):
+        size, term = _only(total.inputs[place], "Abs"), scalar(total.inputs[1 - place])
+        if size is not None and size.inputs[0] is x and term is not None and term > 0:
+            return _Segment((size, total, node), x)
+    return None
 
 
 def _step(node: ir.Node, opset: int) -> _Segment | None:

@@ -7,9 +7,13 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.compat.names import is_for_seed
 from onnx_passes.errors import PassError
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.cleanup.remove_initializers_from_inputs import (
+    RemoveInitializersFromInputs,
+)
 from onnx_passes.passes.replace import Namer
 from onnx_passes.plain import PlainMapping
 
@@ -30,6 +34,9 @@ class ConvertLayouts(Transformation):
 
     Sound because the two permutations undo each other; no element changes its place.
 
+    For pipelines with keys of the seed system, initializers that are inputs as well become
+    constants, as there.
+
     Leaves alone: an input or output whose entry is null or that has none; one that has a
     converter; an output that no node computes.
 
@@ -41,6 +48,8 @@ class ConvertLayouts(Transformation):
 
     inp: tuple[Layout | None, ...] = ()
     out: tuple[Layout | None, ...] = ()
+
+    interface_changes = frozenset({"inputs"})
 
     @classmethod
     def example_for(cls, model: ir.Model) -> PlainMapping:
@@ -56,7 +65,11 @@ class ConvertLayouts(Transformation):
         names, graph = Namer(model), model.graph
         required = [value for value in graph.inputs if not value.is_initializer()]
         changed = False
-        for value, layout in zip(required, self.inp, strict=False):
+        if is_for_seed(self.config):
+            changed = RemoveInitializersFromInputs(None, self.state_dict).call(model).modified
+        section = self.config.get("layouts") or {}  # a bare pass manager gives no options
+        inp, out = self.inp or section.get("inp") or (), self.out or section.get("out") or ()
+        for value, layout in zip(required, inp, strict=False):
             if layout is not None and not any(map(_converts, value.consumers())):
                 nodes = self._nodes(value, layout, names)
                 users = [(node, index) for node, index in value.uses() if node not in nodes]
@@ -64,7 +77,7 @@ class ConvertLayouts(Transformation):
                     node.replace_input_with(index, nodes[-1].outputs[0])
                 _insert(graph, nodes)
                 changed = True
-        for index, (value, layout) in enumerate(zip(graph.outputs, self.out, strict=False)):
+        for index, (value, layout) in enumerate(zip(graph.outputs, out, strict=False)):
             made = value.producer()
             if layout is None or made is None or _is_converted(made):
                 continue

@@ -47,6 +47,8 @@ class ConvertToChannelsLast(RulePass):
     AveragePool and ConvTranspose.
     """
 
+    needs = ("shape-inference",)
+
     hints: ClassVar[Hints] = CHANNELS_LAST_OPERATORS
 
     def table(self) -> list[TermRule]:

@@ -10,6 +10,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
+from onnx_passes.model.walk import all_nodes
+from onnx_passes.ops.bodies.operator_bodies import is_quantiser
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.common.matches import node_of
 from onnx_passes.passes.common.rules import RulePass, TermRule, Values
@@ -49,7 +51,8 @@ class ConvertToQcdq(RulePass):
 
     Leaves alone: quantisers of 1 bit, of more than 8 and of bits that are not an integer;
     other rounding modes; zero points that are odd, whose ties go the other way, or that differ
-    along an axis; scales that are not positive, are computed or differ along several axes;
+    along an axis; scales that are not positive, are computed or differ along several axes,
+    or that are inputs with a default, which a note says;
     opsets before 10, before 12 for a Clip, and before 13 for scales along an axis.
 
     Attributes:
@@ -61,6 +64,23 @@ class ConvertToQcdq(RulePass):
     hints: ClassVar[Hints] = {"*": quantiser("s", "z", "b")}
 
     narrow_types: bool = False
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Apply the rules, and note the quantisers whose parameters callers may override."""
+        result = super().call(model)
+        given = set(model.graph.inputs)
+        left = [
+            node.name or node.op_type
+            for node in all_nodes(model)
+            if is_quantiser(node.domain, node.op_type) and given.intersection(node.inputs[1:])
+        ]
+        if left:
+            self.context.notes.append(
+                f"{len(left)} kept, whose scale, zero point or bits are inputs of the model "
+                f"({', '.join(left[:5])}); if no caller gives them, run "
+                "remove-initializers-from-inputs before"
+            )
+        return result
 
     def table(self) -> list[TermRule]:
         places = (place for place in quantisers(*"xszb") if place.kind != "BipolarQuant")

@@ -10,7 +10,14 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM, QONNX
-from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchResult,
+    Op,
+    RewriteRulePass,
+    Transformation,
+    Value,
+    Var,
+)
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, Spec, data, filled
 from onnx_passes.passes.quantised._quantisers import multi_threshold, table_of
@@ -35,7 +42,8 @@ class ConvertToXnorPopcount(Transformation, RewriteRulePass):
     float32 adds integers up to 2 ** 24 without rounding.
 
     Leaves alone: more thresholds, other weights and other terms; matrices that are not of rank
-    2; more than 2 ** 23 rows.
+    2; more than 2 ** 23 rows; thresholds that ``export-qonnx`` has written, which comes after.
+    ``--why-not`` says which of these it is.
     """
 
     exclusive = True
@@ -57,14 +65,12 @@ class ConvertToXnorPopcount(Transformation, RewriteRulePass):
     def pattern(self, op: Op, x: Var, t: Var, v: Var, a: Var, w: Var) -> Var:
         return op.MatMul(op.Add(op.MultiThreshold(x, t, v, _domain=CUSTOM), a), w)
 
-    def check(self, context: object, x: Value, t: Value, v: Value, a: Value, w: Value) -> bool:
-        table, matrix, term = table_of(t, v), _floats(w), _floats(a)
-        if table is None or matrix is None or term is None or matrix.ndim != 2:
-            return False
-        single = table[0].shape[-1] == 1 and (table[1] == 2).all()
-        bipolar = matrix.size > 0 and (np.abs(matrix) == 1).all()
-        fits = bool(single and bipolar and matrix.shape[0] <= _DEEPEST)
-        return fits and term.size == 1 and term.ndim <= 1 and float(term.reshape(())) == -1
+    def check(
+        self, context: object, x: Value, t: Value, v: Value, a: Value, w: Value
+    ) -> MatchResult:
+        found = MatchResult()
+        reason = _obstacle(t, v, a, w)
+        return found if reason is None else found.fail(reason)
 
     def rewrite(self, op: Op, x: Value, t: Value, v: Value, a: Value, w: Value) -> Value:
         table, matrix = table_of(t, v), _floats(w)
@@ -75,6 +81,22 @@ class ConvertToXnorPopcount(Transformation, RewriteRulePass):
         doubled = op.Mul(equal, constant(op, 2))
         made: Value = op.Add(doubled, constant(op, -matrix.shape[0]))
         return made
+
+
+def _obstacle(t: Value, v: Value, a: Value, w: Value) -> str | None:
+    """Return why a product stays, None if it is one of -1 and 1."""
+    table, matrix, term = table_of(t, v), _floats(w), _floats(a)
+    if table is None or matrix is None or term is None:
+        return "thresholds, the term or the matrix are no float32 constants"
+    if matrix.ndim != 2 or not 0 < matrix.shape[0] <= _DEEPEST:
+        return f"the matrix is not of rank 2 with up to {_DEEPEST} rows"
+    if table[0].shape[-1] != 1:
+        return f"it has {table[0].shape[-1]} thresholds in a row, not one"
+    if (table[1] != 2).any() or term.size != 1 or term.ndim > 1 or (term != -1).any():
+        return "what the thresholds make is not -1 or 1: their weight is 2, the term -1"
+    if (np.abs(matrix) != 1).any():
+        return "the matrix has other elements than -1 and 1"
+    return None
 
 
 def _floats(value: Value) -> Array | None:

@@ -44,6 +44,8 @@ class ExtractWeightScales(RulePass):
     or that float32 does not hold; opsets before 9.
     """
 
+    needs = ("shape-inference",)
+
     hints: ClassVar[Hints] = {
         "*": quantiser("s", "z", "b", (Spec("a b", mixed=(0.5, -0.25, 1.0, 3.0)),)),
         "DequantizeLinear": Hint(

@@ -40,9 +40,10 @@ class InferThresholds(RulePass):
     The chain goes up as far as operators are monotone in one operand and have constants for
     the others, which may differ along the channels. Such are sums, products of any sign,
     divisions, BatchNormalization, Relu, Sigmoid, Tanh, Clip, Min, Max and their like. Where it
-    falls, the weights are -1. One place may fall and then rise: Gelu, SiLU, Swish, HardSwish
-    and Mish, as operators or as ``x * Sigmoid(x)`` and ``x * (1 + Erf(x / sqrt(2)))``, or
-    thresholds of both signs. The floats are then searched piece by piece between the turns.
+    falls, the weights are -1. One place may fall and then rise: Abs, Gelu, SiLU, Swish,
+    HardSwish and Mish, as operators, as ``x * Sigmoid(x)`` or ``x * (1 + Erf(x / sqrt(2)))``,
+    or thresholds of both signs. The floats are then searched piece by piece between the turns.
+    Softsign may be ``x / (1 + Abs(x))``.
 
     Sound because each operator is monotone as it is computed, rounding included, so that each
     level is reached at one float32 and kept beyond it. That float is found by bisection over

@@ -11,6 +11,7 @@ from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.common.rules import RulePass, TermCall, TermRule, Values, call, law
+from onnx_passes.passes.common.shapes import dims_of
 from onnx_passes.passes.streamline._rule_constants import constant, floats
 
 
@@ -37,8 +38,10 @@ class GatherTerms(RulePass):
     override; factors of 0; results that leave the range of float32; other types; other
     divisions alone, and those in front of a rounding, where the quotient decides ties; pairs
     in front of Equal, which each rounding decides; like terms that cancel each other, which
-    would leave other digits.
+    would leave other digits. Of constants that cancel each other nothing is left.
     """
+
+    needs = ("shape-inference",)
 
     def table(self) -> list[TermRule]:
         return _RULES
@@ -53,10 +56,20 @@ def _gather(before: TermCall, find: Callable[[Values], _Constants | None]) -> Te
     def make(op: Op, values: Values, found: _Constants) -> Value:
         made = values["x"]
         for kind, array in zip(("Mul", "Add"), found, strict=True):
-            made = made if array is None else getattr(op, kind)(made, constant(op, array))
+            if array is not None and not _is_neutral(kind, array, values["x"]):
+                made = getattr(op, kind)(made, constant(op, array))
         return made
 
     return TermRule(before, lambda v: find(v) if floats(v["x"]) is None else None, make)
+
+
+def _is_neutral(kind: str, array: Array, x: Value) -> bool:
+    """Whether a term is 0 or a factor is 1, and gives the value no other shape."""
+    dims = dims_of(x)
+    if dims is None or array.ndim > len(dims) or (array != (kind == "Mul")).any():
+        return False
+    pairs = zip(reversed(array.shape), reversed(dims), strict=False)
+    return all(size in (1, dim) for size, dim in pairs)
 
 
 def _pair(inner: str, outer: str) -> TermRule:

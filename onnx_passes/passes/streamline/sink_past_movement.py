@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.ops.operator_class import operator_of
@@ -12,7 +16,14 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.streamline._integer_ranges import ARITHMETIC, CHOOSING, let_through
 from onnx_passes.passes.streamline._moves import Mover, move_rows
-from onnx_passes.passes.streamline._rule_constants import floats, is_single, rank_of, scalar
+from onnx_passes.passes.streamline._rule_constants import (
+    along,
+    at_axis,
+    floats,
+    is_single,
+    rank_of,
+    scalar,
+)
 
 _OURS = ("Im2Col", "LayoutConverter")
 _TAKES_ALL = frozenset(
@@ -31,9 +42,9 @@ class SinkPastMovement(Transformation):
     """Move factors and terms behind operators that only move elements.
 
     Before: ``Reshape(Mul(x, s), shape)``, ``Transpose(Add(x, a))``, ``MaxPool(Mul(x, s))``,
-            ``Concat(Mul(x, s), Mul(y, s))``; ``Slice(Relu(x), ...)`` if asked for
+            ``Concat(Mul(x, s), Mul(y, t))``; ``Slice(Relu(x), ...)`` if asked for
     After:  ``Mul(Reshape(x, shape), s)``, ``Add(Transpose(x), a)``, ``Mul(MaxPool(x), s)``,
-            ``Mul(Concat(x, y), s)``; ``Relu(Slice(x, ...))``
+            ``Mul(Concat(x, y), [s, t])``; ``Relu(Slice(x, ...))``
 
     Constants are single numbers; behind Transpose, changes of shape, Slice, Split, pooling
     and Relu also arrays, which are transposed, reshaped and cut alike. Operators are those
@@ -91,20 +102,21 @@ def _move(node: ir.Node, mover: Mover) -> bool:
     if not found or any(o.uses() or o.is_graph_output() for o in node.outputs[len(read) :]):
         return False
     first = found[0]
-    if (
-        first is None
-        or first.op_type not in let_through(node)
-        or any(other is None or not _is_same(first, other) for other in found)
-    ):
+    if first is None or first.op_type not in let_through(node):
         return False
-    array = floats(first.inputs[1])
+    if all(other is not None and _is_same(first, other) for other in found):
+        array = floats(first.inputs[1])
+    else:
+        array = _joined(node, found)
     if array is None:
         return False
     positive = node.op_type in CHOOSING
     if first.op_type == "Mul" and not ((array > 0).all() if positive else array.all()):
         return False
     behind = [first.inputs[1]] * len(read)
-    if array.ndim > 1 or not is_single(first.inputs[1]):
+    if node.op_type == "Concat" and array.size > 1 and node.graph is not None:
+        behind = [mover.constant(node.graph, ir.tensor(array))]
+    elif array.ndim > 1 or not is_single(first.inputs[1]):
         rows = [array.reshape(())] * len(read) if array.size == 1 else move_rows(node, array)
         if rows is None or node.graph is None:
             return False
@@ -168,6 +180,28 @@ def _operation(value: ir.Value | None) -> ir.Node | None:
         return None
     pairs = zip(reversed(array.shape), reversed(shape), strict=False)
     return node if all(size in (1, dim) for size, dim in pairs) else None
+
+
+def _joined(node: ir.Node, found: Sequence[ir.Node | None]) -> Array | None:
+    """Return the constants in front of a Concat as one along its axis; None if they differ.
+
+    Each is a single number of the same operator, or differs along that axis alone.
+    """
+    rank = rank_of(node.inputs[0])
+    if node.op_type != "Concat" or rank is None or len({f and f.op_type for f in found}) != 1:
+        return None
+    axis = (node.attributes.get_int("axis", 0) or 0) % rank
+    rows = []
+    for operation in found:
+        value = None if operation is None else operation.inputs[0]
+        shape = None if value is None else value.shape
+        array = None if operation is None else floats(operation.inputs[1])
+        row = None if array is None else along(array, axis, rank)
+        size = None if shape is None else shape[axis]
+        if row is None or not isinstance(size, int):
+            return None
+        rows.append(np.broadcast_to(row, (size,)))
+    return at_axis(np.concatenate(rows), axis, rank)
 
 
 def _is_same(first: ir.Node, other: ir.Node) -> bool:

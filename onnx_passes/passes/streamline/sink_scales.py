@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes.base import Value
+from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.common.shapes import dims_of
 from onnx_passes.passes.hints import Hint, Hints, data, filled
@@ -18,6 +18,7 @@ from onnx_passes.passes.streamline._moves import Found, behind, conv_rules, conv
 from onnx_passes.passes.streamline._rule_constants import (
     along,
     at_axis,
+    constant,
     floats,
     rank_of,
     scalar,
@@ -31,6 +32,14 @@ _EQUAL_FACTORS = Hint(
     ),
     types=(ir.DataType.FLOAT,),
 )
+_TWO_GRIDS = Hint(
+    {},
+    cases=tuple(
+        Hint({"x": data("a b"), "y": data("a b", "b"), "s": filled("", n), "t": filled("", m)})
+        for n, m in ((0.5, 0.25), (0.3, 0.6), (-0.25, -1.0))
+    ),
+    types=(ir.DataType.FLOAT,),
+)
 
 
 @passes.verify.tolerance
@@ -40,19 +49,20 @@ class SinkScales(RulePass):
     """Move factors and terms behind the linear operator that reads them.
 
     Before: ``MatMul(Mul(x, s), w)``, ``Conv(x, Mul(w, s))``, ``MatMul(Add(x, a), w)``,
-            ``Add(Mul(x, s), Mul(y, s))``, ``Add(Add(x, a), y)``, ``Mul(Mul(x, s), y)``,
-            ``AveragePool(Mul(x, s))``,
+            ``Add(Mul(x, s), Mul(y, s))``, ``Add(Mul(x, 4 * s), Mul(y, s))``,
+            ``Add(Add(x, a), y)``, ``Mul(Mul(x, s), y)``, ``AveragePool(Mul(x, s))``,
             ``Conv(Add(x, a), w)``, ``ReduceSum(Add(x, a))``; ConvTranspose like Conv,
             ReduceMean and ReduceSum like AveragePool
     After:  ``Mul(MatMul(x, w), s)``, ``Mul(Conv(x, w), s)``, ``Add(MatMul(x, w), a @ w)``,
-            ``Mul(Add(x, y), s)``, ``Add(Add(x, y), a)``, ``Mul(Mul(x, y), s)``,
-            ``Mul(AveragePool(x), s)``,
+            ``Mul(Add(x, y), s)``, ``Mul(Add(Mul(x, 4), y), s)``, ``Add(Add(x, y), a)``,
+            ``Mul(Mul(x, y), s)``, ``Mul(AveragePool(x), s)``,
             ``Add(Conv(x, w), sum(a * w))``, ``Add(ReduceSum(x), a * count)``
 
     Factors are single numbers, or numbers for each output channel of weights, or for each
-    channel that is averaged or that a depthwise Conv reads. Terms in front of a MatMul go
-    along its rows, those in front of a Conv along its channels. The bias of a Conv is added
-    behind the factor.
+    channel that is averaged or that a depthwise Conv reads. Of two factors in front of a sum,
+    one may be the other times a power of two: integers are then on one grid. Terms in front of
+    a MatMul go along its rows, those in front of a Conv along its channels. The bias of a Conv
+    is added behind the factor.
 
     Sound because these operators are linear over the reals. The contract is a tolerance: sums
     of floats round at other places.
@@ -66,10 +76,13 @@ class SinkScales(RulePass):
     needs = ("shape-inference",)
     hints: ClassVar[Hints] = {
         f"common-factor-{kind}": _EQUAL_FACTORS for kind in ("Add", "Sub")
-    }
+    } | {f"powers-of-two-{kind}": _TWO_GRIDS for kind in ("Add", "Sub")}
 
     def table(self) -> list[TermRule]:
         return _RULES
+
+
+_SCALED = call("Mul", "x", "s")
 
 
 def _factor(value: Value, beside: Value) -> Array | None:
@@ -153,6 +166,41 @@ def _common(v: Values) -> Found:
     return None if floats(v["x"]) is not None and floats(v["y"]) is not None else [one]
 
 
+def _steps(v: Values) -> tuple[Value, Array, Array] | None:
+    """Find factors of two operands: one is the other times a power of two.
+
+    Returns the operand of the larger one, the quotient and the smaller one.
+    """
+    one, other = _factor(v["s"], v["x"]), _factor(v["t"], v["y"])
+    if (
+        one is None
+        or other is None
+        or floats(v["x"]) is not None
+        or floats(v["y"]) is not None
+    ):
+        return None
+    quotient = np.abs(one / other)
+    low = other if quotient > 1 else one
+    ratio = np.float32((one if quotient > 1 else other) / low)
+    if ratio <= 1 or np.frexp(ratio)[0] != 0.5:
+        return None
+    return v["x"] if quotient > 1 else v["y"], np.asarray(ratio), low
+
+
+def _on_one_grid(kind: str) -> TermRule:
+    """Write a sum on two grids as one on the finer of them."""
+
+    def make(op: Op, v: Values, found: tuple[Value, Array, Array]) -> Value:
+        coarse, ratio, low = found
+        wide = op.Mul(coarse, constant(op, ratio))
+        operands = (wide, v["y"]) if coarse is v["x"] else (v["x"], wide)
+        made: Value = op.Mul(getattr(op, kind)(*operands), constant(op, low))
+        return made
+
+    before = call(kind, _SCALED, call("Mul", "y", "t"))
+    return TermRule(before, _steps, make, name=f"powers-of-two-{kind}")
+
+
 def _beside(kind: str) -> Callable[[Values], Found]:
     """Return what finds a term or factor of one of two operands that are computed."""
 
@@ -182,8 +230,6 @@ def _of_reductions(outer: str, inner: str, find: Callable[[Values], Found]) -> l
     ]
 
 
-_SCALED = call("Mul", "x", "s")
-
 _RULES = [
     behind(call("MatMul", _SCALED, "w"), _of_data, "Mul"),
     behind(call("MatMul", "x", call("Mul", "w", "s")), _of_columns, "Mul"),
@@ -200,6 +246,7 @@ _RULES = [
         )
         for kind in ("Add", "Sub")
     ),
+    *(_on_one_grid(kind) for kind in ("Add", "Sub")),
     *_past_partner("Add"),
     *conv_rules("ConvTranspose"),
     *conv_terms(),

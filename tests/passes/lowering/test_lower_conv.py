@@ -104,3 +104,7 @@ def test_to_im2col(call):
     kinds = {node.op_type for node in model.graph}
     assert {"Im2Col", "MatMul", "Transpose"} <= kinds
     assert "Conv" not in kinds
+    for node in (n for n in model.graph if n.op_type == "Im2Col"):
+        # What finn-plus matches.
+        assert list(node.attributes) == ["dilations", "kernel_shape", "strides"]
+        assert node.attributes["kernel_shape"].as_ints() == (3, 2)

@@ -241,3 +241,35 @@ def test_made_up_inputs_may_be_as_large_as_floats_are(typed):
     model, pass_ = typed("(float[2] x) => (float[2] y) { y = Neg(x) }"), ConvertFloat16()
     pass_.context.made_up = [{"x": np.full(2, 3e38, np.float32)}]
     assert not pass_.call(model).modified
+
+
+@pytest.mark.parametrize(
+    ("nodes", "kept"),
+    [
+        ("e = Add(v, eps) s = Sqrt(e) y = Div(d, s)", {"Add", "Sqrt"}),
+        (
+            "e = Add(v, eps) s = Sqrt(e) r = Reciprocal(s) y = Mul(d, r)",
+            {"Add", "Sqrt", "Reciprocal", "Mul"},
+        ),
+        ("e = Add(v, eps) r = Pow(e, h) y = Mul(d, r)", {"Add", "Pow", "Mul"}),
+        (
+            "e = Max(v, eps) t = Unsqueeze(e, one) l = Squeeze(t, one) y = Div(d, l)",
+            {"Max", "Unsqueeze", "Squeeze", "Div"},
+        ),
+        ("e = Clip(v, eps) l = Log(e) y = Mul(d, l)", {"Clip", "Log"}),
+        ("e = Add(v, eps) s = Neg(e) y = Div(d, s)", {"Add", "Neg", "Div"}),
+    ],
+)
+def test_what_reads_a_vanishing_epsilon_stays_in_float32(typed, run, nodes, kept):
+    model = typed(
+        f"""(float[2,4] x) => (float[2,4] y, float[2,1] e)
+        <float eps = {{1e-12}}, float h = {{-0.5}}, int64[1] one = {{1}}> {{
+        m = ReduceMean(x, one) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, one) {nodes} }}"""
+    )
+    feed = {"x": np.array([[0.25] * 4, [1, 2, 3, 4]], np.float32)}
+    wide, _ = run(model, feed)
+    ConvertFloat16().call(model)
+    half, _ = run(model, feed)
+    np.testing.assert_array_equal(np.isnan(half), np.isnan(wide))
+    wide = [n for n in model.graph if n.outputs[0].dtype is ir.DataType.FLOAT]
+    assert {n.op_type for n in wide} - {"Cast"} == kept

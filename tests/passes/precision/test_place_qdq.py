@@ -66,3 +66,34 @@ def test_integers_that_others_read_stay(typed):
         { q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) y = Add(d, x) }"""
     )
     assert not PlaceQdq().call(model).modified
+
+
+@pytest.mark.parametrize(
+    "constant",
+    [
+        "uint8[4] k = {7, 90, 130, 255}, float t = {0.01}, uint8 u = {100}",
+        "uint8[4] k = {7, 90, 130, 255}, float[4] t = {1, 2, 3, 4}, uint8[4] u = {9, 8, 7, 6}",
+        "int8[1,4] k = {-7, 90, 127, -128}, float t = {0.01}, int8 u = {50}",
+        "int32[4] k = {-700, 90, 1270, -1280}, float t = {0.01}, int32 u = {0}",
+    ],
+)
+@pytest.mark.parametrize("operator", ["Add", "Mul", "Where"])
+def test_constants_outside_of_products_are_symmetric_int8_or_floats(
+    typed, run, operator, constant
+):
+    axis = "<axis = 0>" if "float[4]" in constant else ""
+    given = "c, a, b" if operator == "Where" else "a, b"
+    model = typed(
+        f"""(float[2,4] x, bool[4] c) => (float[2,4] y) <float s = {{0.05}}, int8 z = {{0}},
+        {constant}> {{ q = QuantizeLinear(x, s, z) a = DequantizeLinear(q, s, z)
+        b = DequantizeLinear {axis} (k, t, u) y = {operator}({given}) }}"""
+    )
+    feed = {
+        "x": np.linspace(0, 6, 8, dtype=np.float32).reshape(2, 4),
+        "c": np.array([True, False] * 2),
+    }
+    (old,) = run(model, feed)
+    assert PlaceQdq().call(model).modified
+    assert kinds(model, "DequantizeLinear", 0) <= {ir.DataType.INT8}
+    np.testing.assert_allclose(run(model, feed)[0], old, rtol=0.05, atol=0.1)
+    assert not PlaceQdq().call(model).modified

@@ -39,3 +39,12 @@ def test_an_output_that_is_an_input_keeps_its_name(rewrites, text):
         text("(float[1,2,3,4] x) => (float[1,2,3,4] x) { t = Relu(x) }"),
     )
     assert [value.name for value in (*model.graph.inputs, *model.graph.outputs)] == ["x", "x"]
+
+
+def test_for_clients_of_the_seed_system_weights_are_constants_and_layouts_configured(text):
+    graph = GRAPH.replace("y) {", "y) <float[3] b = {1, 2, 3}> {")
+    model = testing.parse(text(graph))
+    config = {"layouts": {"inp": [LAYOUT], "out": [None]}, "model_checker": {}}
+    assert ConvertLayouts(config, {})(model).modified
+    assert [value.name for value in model.graph.inputs] == ["x"]
+    assert next(iter(model.graph)).op_type == "LayoutConverter"

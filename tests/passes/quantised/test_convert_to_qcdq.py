@@ -105,3 +105,13 @@ def test_leaves_alone(options, text):
     if "float[2,3]" in given:
         given = given.replace("float[N,3]", "float[2,3]")
     testing.assert_leaves_alone(ConvertToQcdq(), testing.parse(given))
+
+
+@pytest.mark.parametrize("given", ["float s", "float z", "float s, float z, float b"])
+def test_parameters_that_callers_may_override_are_named(text, given):
+    model = testing.parse(quant(text).replace("x) =>", f"x, {given}) =>"))
+    pass_ = ConvertToQcdq()
+    assert not pass_(model).modified
+    (note,) = pass_.context.notes
+    assert "1 kept, whose scale, zero point or bits are inputs of the model" in note
+    assert "remove-initializers-from-inputs" in note

@@ -50,3 +50,21 @@ def test_a_quantiser_of_no_bits_is_left_alone(leaves_alone, text):
             y = q.Quant<signed = 1, narrow = 1, rounding_mode = "HALF_UP">(x, s, z, b) }"""
         ),
     )
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("bits", "zero", "signed"), [(3, 0, 1), (1, 0, 1), (4, 2, 0)])
+def test_weights_are_integers_and_a_factor(mode, bits, zero, signed, rewrites, text):
+    model = rewrites(
+        InlineQonnx(),
+        text(
+            f"""(float[N,3] x) => (float[N,3] y) <float[3] w = {{-1.3, 0.25, 0.75}},
+            float[3] s = {{0.5, 0.3, 0.1}}, float z = {{{zero}}}, float b = {{{bits}}}> {{
+            p = q.Quant<signed = {signed}, narrow = 0, rounding_mode = "{mode}">(w, s, z, b)
+            y = Mul(x, p) }}"""
+        ),
+    )
+    left = [node.op_type for node in model.graph if node.op_type != "Constant"]
+    assert "Quant" not in left
+    if mode.upper() in ("ROUND", "CEIL", "FLOOR", "ROUND_TO_ZERO"):
+        assert left == ["Mul", "Mul"]

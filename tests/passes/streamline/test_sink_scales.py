@@ -5,6 +5,7 @@ from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.streamline.sink_scales import SinkScales
 
 CONSTANTS = """float s = {0.5}, float t = {0.5}, float z = {0}, float[3] r = {1, 2, 3},
+float f = {0.3}, float g = {1.2},
 float[4,3] w = {1,2,3,4,5,6,7,8,9,10,11,12}, float[4] a = {1, -1, 2, 0.5}"""
 DENSE = "(float[N,4] x, float[N,4] u) => (float[A,B] y) <" + CONSTANTS + "> "
 IMAGE = """(float[2,2,5,5] x, float[2,2,5,5] u) => (float[A,B,C,D] y) <float s = {0.5},
@@ -33,6 +34,8 @@ def applied(text):
         ("m = Add(x, a) y = MatMul(m, w)", ["MatMul", "Add"]),
         ("m = Mul(x, s) n = Mul(u, t) y = Add(m, n)", ["Add", "Mul"]),
         ("m = Mul(x, s) n = Mul(u, t) y = Sub(m, n)", ["Sub", "Mul"]),
+        ("m = Mul(x, f) n = Mul(u, g) y = Add(m, n)", ["Mul", "Add", "Mul"]),
+        ("m = Mul(x, g) n = Mul(u, f) y = Sub(m, n)", ["Mul", "Sub", "Mul"]),
         ("m = Add(x, a) y = Add(m, u)", ["Add", "Add"]),
         ("m = Add(x, a) y = Add(u, m)", ["Add", "Add"]),
         ("m = Mul(x, s) y = Mul(m, u)", ["Mul", "Mul"]),
@@ -48,6 +51,7 @@ def test_dense(body, kinds):
     [
         "m = Mul(x, d) y = MatMul(m, w)",
         "m = Mul(x, d) n = Mul(u, d) y = Add(m, n)",
+        "m = Mul(x, s) n = Mul(u, f) y = Add(m, n)",
     ],
 )
 def test_a_factor_of_more_axes_stays(body):

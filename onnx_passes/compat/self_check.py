@@ -1,0 +1,141 @@
+"""A pass that is run by onnx-ir's PassManager holds itself to its contract, if asked to.
+
+So the seed system did where ``config["verify"]`` is set. In a pipeline of this package, the
+pipeline compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.arrays import Array
+from onnx_passes.compat.util import load_reference_data
+from onnx_passes.contracts import Equality, Metric, Tolerance, metrics
+from onnx_passes.contracts.contract import Contract
+from onnx_passes.errors import VerificationError
+from onnx_passes.passes.base import Pass
+from onnx_passes.plain import Plain, PlainMapping
+
+
+def run_checked(
+    pass_: Pass, model: ir.Model, run: Callable[[], ir.passes.PassResult]
+) -> ir.passes.PassResult:
+    """Run a pass, and compare what the model computes before and after on reference inputs.
+
+    Args:
+        pass_: The pass. Its ``config`` has the sections ``reference`` and ``verify`` of a
+            pipeline file of the seed system.
+        model: What it is run on.
+        run: Runs it.
+
+    Returns:
+        What ``run`` returns.
+
+    Raises:
+        PreconditionError: The model cannot be run before.
+        PostconditionError: The contract is broken. The cause says which output.
+    """
+    contracts, name = pass_.contracts(), type(pass_).__name__
+    if not contracts:
+        return run()
+    mapping = pass_.interface_map(model)
+    try:
+        feeds, labels = _reference(pass_, model)
+        if mapping is not None:
+            new = dict(mapping.inputs(*item) for item in feeds.items())
+            feeds = dict(mapping.back(*item) for item in new.items())
+        expected = _evaluate(model, feeds)
+        if mapping is not None:
+            feeds, expected = new, dict(mapping.outputs(*item) for item in expected.items())
+    except Exception as error:
+        raise ir.passes.PreconditionError(f"Pre-condition for pass {name!r} failed") from error
+    result = run()
+    if not result.modified:
+        return result
+    try:
+        produced = _evaluate(result.model, feeds)
+        asked = pass_.config["verify"]
+        _same_names(list(produced), list(expected))
+        for contract in contracts:
+            _hold(
+                contract, produced, expected, labels, asked if isinstance(asked, dict) else {}
+            )
+    except Exception as error:
+        raise ir.passes.PostconditionError(
+            f"Post-condition for pass {name!r} failed"
+        ) from error
+    return result
+
+
+def _reference(pass_: Pass, model: ir.Model) -> tuple[dict[str, Array], list[Array]]:
+    """Return reference inputs by name, and expected outputs or labels."""
+    inputs, labels = load_reference_data(pass_)
+    needed = [str(v.name) for v in model.graph.inputs if not v.is_initializer()]
+    if len(inputs) < len(needed):
+        raise VerificationError(
+            f"verify is set, and reference.inp has {len(inputs)} of {len(needed)} inputs",
+            help="give arrays or .npy files in the order of the model's inputs",
+        )
+    return dict(zip(needed, inputs, strict=False)), labels
+
+
+def _evaluate(model: ir.Model, feeds: dict[str, Array]) -> dict[str, Array]:
+    from onnx_passes.model.ort_sessions import open_session
+    from onnx_passes.ops.bodies import attach_bodies
+
+    proto = ir.to_proto(model)
+    attach_bodies(proto)
+    session = open_session(proto)
+    names = [value.name for value in session.get_outputs()]
+    return dict(zip(names, session.run(names, feeds), strict=True))
+
+
+def _same_names(produced: list[str], expected: list[str]) -> None:
+    if produced != expected:
+        raise VerificationError(f"outputs are {produced}, and were {expected}")
+
+
+def _hold(
+    contract: Contract,
+    produced: dict[str, Array],
+    expected: dict[str, Array],
+    labels: Sequence[Array],
+    asked: PlainMapping,
+) -> None:
+    """Raise VerificationError if outputs do not keep a contract."""
+    if isinstance(contract, Metric):
+        _measure(contract, list(produced.values()), labels, asked.get("metrics") or {})
+        return
+    for name, value in produced.items():
+        other = expected[name]
+        if value.shape != other.shape or value.dtype != other.dtype:
+            raise VerificationError(
+                f"{name} is {value.dtype}{list(value.shape)}, and was "
+                f"{other.dtype}{list(other.shape)}"
+            )
+        if isinstance(contract, Equality) or value.dtype.kind not in "fcV":
+            nan = value.dtype.kind in "fc"
+            if not np.array_equal(value, other, equal_nan=nan):
+                raise VerificationError(f"{name} is not as expected")
+        elif not np.allclose(value, other, equal_nan=True, **_limits(contract, asked)):
+            raise VerificationError(f"{name} is not within the tolerance")
+
+
+def _limits(contract: Tolerance, asked: PlainMapping) -> dict[str, Plain]:
+    own = {"rtol": contract.rtol, "atol": contract.atol}
+    known = {name: limit for name, limit in own.items() if limit is not None}
+    return known | dict(asked.get("tolerance") or {})
+
+
+def _measure(
+    contract: Metric, produced: list[Array], labels: Sequence[Array], ranges: PlainMapping
+) -> None:
+    for name, (low, high) in ranges.items() if labels else ():
+        if contract.names and name not in contract.names:
+            continue
+        value = metrics.lookup(name).measure([produced], [labels])
+        if not low <= value <= high:
+            raise VerificationError(f"{name} is {value:g}, not in [{low:g}, {high:g}]")

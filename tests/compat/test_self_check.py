@@ -1,0 +1,101 @@
+"""In onnx-ir's own PassManager, a pass checks itself if its configuration asks for it."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes import passes
+from onnx_passes.errors import VerificationError
+from onnx_passes.passes import collect
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.testing import parse
+
+MODEL = """(float[2,2] a, float[2,2] b) => (float[2,2] y) { c = Add(a, b) y = Relu(c) }"""
+
+
+def break_adds(contract):
+    @contract
+    class BreakAdds(Transformation, RewriteRulePass):
+        def pattern(self, op, x, y):
+            return op.Add(x, y)
+
+        def check(self, _, x, y):
+            return x is not y
+
+        def rewrite(self, op, x, y):
+            return op.Add(x, x)
+
+    return BreakAdds
+
+
+def config(tmp_path, **verify):
+    np.save(tmp_path / "a.npy", np.ones((2, 2), np.float32))
+    np.save(tmp_path / "y.npy", 3 * np.ones((2, 2), np.float32))
+    files = [str(tmp_path / "a.npy"), np.full((2, 2), 2, np.float32)]
+    reference = {"inp": files, "out": [str(tmp_path / "y.npy")]}
+    return {"reference": reference, "verify": verify}
+
+
+def run(cls, given, text=MODEL):
+    manager = ir.passes.PassManager([cls(given, {})], steps=1)
+    return manager(parse(text))
+
+
+def causes(error):
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+@pytest.mark.parametrize(
+    ("contract", "verify", "told"),
+    [
+        (passes.verify.equality, {"tolerance": {}}, "y is not as expected"),
+        (passes.verify.tolerance, {"tolerance": {"atol": 1e-3}}, "not within the tolerance"),
+        (passes.verify.tolerance, {True: True}, "not within the tolerance"),
+        (passes.verify.metric, {"metrics": {"max_abs_error": [0, 0.5]}}, "is 1, not in"),
+    ],
+    ids=["equality", "tolerance", "defaults", "metric"],
+)
+def test_a_wrong_pass_raises(tmp_path, contract, verify, told):
+    given = config(tmp_path) | {"verify": verify}
+    with pytest.raises(ir.passes.PassError) as raised:
+        run(break_adds(contract), given)
+    found = list(causes(raised.value))
+    assert any(isinstance(each, ir.passes.PostconditionError) for each in found)
+    (cause,) = (each for each in found if isinstance(each, VerificationError))
+    assert told in str(cause)
+
+
+@pytest.mark.parametrize("verify", [{}, None, {"tolerance": {"atol": 2}}])
+def test_it_is_accepted_where_nothing_asks_or_the_tolerance_is_wide(tmp_path, verify):
+    given = config(tmp_path) | {"verify": verify}
+    assert run(break_adds(passes.verify.tolerance), given).modified
+
+
+def test_inputs_that_are_missing_are_a_precondition(tmp_path):
+    given = config(tmp_path, tolerance={})
+    del given["reference"]["inp"][1:]
+    with pytest.raises(ir.passes.PassError) as raised:
+        run(break_adds(passes.verify.equality), given)
+    found = list(causes(raised.value))
+    assert any(isinstance(each, ir.passes.PreconditionError) for each in found)
+    assert any("reference.inp has 1 of 2 inputs" in str(each) for each in found)
+
+
+@pytest.mark.parametrize("name", ["cleanup", "streamline", "lower-conv"])
+def test_right_passes_of_the_library_pass(tmp_path, name):
+    given = config(tmp_path, tolerance={"atol": 1e-5})
+    given["reference"]["inp"] = [np.ones((1, 2, 4, 4), np.float32)]
+    text = """(float[1,2,4,4] x) => (float[1,3,3,3] y) <float[3,2,2,2] w =
+    {1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8}, float s = {0.5}>
+    { i = Identity(x) m = Mul(i, s) y = Conv(m, w) }"""
+    for cls in collect([name]):
+        run(cls, given, text)
+
+
+def test_a_pass_whose_interface_changes_is_compared_by_its_map(tmp_path):
+    (cls,) = collect(["convert-io-types"])
+    given = config(tmp_path, tolerance={"atol": 1e-2})
+    pass_ = cls(given, {}, all={"float32": "float16"})
+    assert ir.passes.PassManager([pass_], steps=1)(parse(MODEL)).modified
