@@ -533,7 +533,7 @@ def run_end(bench: EngineBaseline, state: State, model: ir.Model) -> list[Check]
         elif state.origin is not None:
             origin = bench.run(state.origin.model, samples)
     except EngineError as error:
-        if state.baseline.leave_out_empty(bench, model, error):
+        if state.baseline.leave_out_empty(bench, model, f"the result does not run: {error}"):
             return run_end(bench, state, model)
         failed = does_not_run("equality", bench, error)
         return [replace(failed, seconds=time.perf_counter() - start)]

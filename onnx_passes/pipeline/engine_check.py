@@ -39,7 +39,7 @@ from onnx_passes.pipeline.region_evidence import (
 )
 from onnx_passes.pipeline.state import EngineState, State
 from onnx_passes.runtime.engine_base import Data, Outputs, run_each
-from onnx_passes.runtime.inputs import held_on
+from onnx_passes.runtime.inputs import held_on, is_empty
 from onnx_passes.verify.bodies import changed_bodies, holds_bodies, pair_holders
 from onnx_passes.verify.evidence import (
     Check,
@@ -545,7 +545,16 @@ class EngineCheck:
         """Return the finding of one engine, on the region that changed if it can be run."""
         found = self._regional(index, bench, state, step)
         if found is not None and not is_in_doubt(state, bench, found.checks):
-            return found
+            wrong = [check for check in found.checks if check.verdict is Verdict.FAILED]
+            samples = state.baseline.samples
+            if not wrong or any(
+                check.sample is None or not is_empty(samples[check.sample]) for check in wrong
+            ):
+                return found
+            said = wrong[0].reason or "it differs"
+            if not state.baseline.leave_out_empty(bench, step.model, said):
+                return found
+            return self.check(index, bench, state, step)
         found = self.whole(index, bench, state, step)
         if is_in_doubt(state, bench, found.checks):
             return self.whole(index, bench, state, step)
@@ -701,7 +710,9 @@ class EngineCheck:
         try:
             produced = bench.run(step.model, samples)
         except EngineError as error:
-            if state.baseline.leave_out_empty(bench, step.model, error):
+            if state.baseline.leave_out_empty(
+                bench, step.model, f"the result does not run: {error}"
+            ):
                 return self.check(index, bench, state, step)
             failed = replace(
                 does_not_run(kind, bench, error), seconds=time.perf_counter() - start

@@ -167,21 +167,22 @@ class OutputComparison:
         if check.verdict is not Verdict.FAILED or holds or not wrong:
             return check
         settled = self._settled(check, bench, produced) if vouched else None
-        if settled is not None:
+        if settled is not None and settled.verdict is Verdict.PASSED:
             return settled
         compared = bench.original if accepted is None else accepted
-        otherwise = self._or_noise(check, bench, compared, produced)
+        otherwise = settled or self._or_noise(check, bench, compared, produced)
+        held = [k for k in range(len(produced)) if self._holds(check, k, compared, produced)]
+        rows = [(bench.original[k], produced[k]) for k in held]
         if {name.partition("[")[0] for name in wrong} <= self.low.keys():
             if not self.truth.usable:
                 return otherwise
-            right, limit = self.truth.outputs, self.settings.growth
-            found = excuse_outputs(check, bench.original, produced, right, limit)
+            right, limit = [self.truth.outputs[k] for k in held], self.settings.growth
+            old, new = [row[0] for row in rows], [row[1] for row in rows]
+            found = excuse_outputs(check, old, new, right, limit)
             return otherwise if found.verdict is Verdict.FAILED else found
         if not self.settings.derives_limits:
             return otherwise
         models = self.original.model, model
-        held = [k for k in range(len(produced)) if self._holds(check, k, compared, produced)]
-        rows = [(bench.original[k], produced[k]) for k in held]
         feeds = [self.baseline.samples[k] for k in held]
         sides = [compared[k] for k in held]
         return excuse_by_cause(check, models, feeds, rows, sides, otherwise)

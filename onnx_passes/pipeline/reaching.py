@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TypeGuard
 
 import numpy as np
@@ -158,6 +158,10 @@ def along_ray(
                 yield at(high)
                 yield at(high + abs(high))  # a tolerance sees what is well beyond
                 break
+            else:  # an end that is approached and not crossed
+                near = (number, number)
+                close = (k for k, v in enumerate(found) if covers(span_of(v), near))
+                yield from (at(float(_POWERS[k])) for k in islice(close, 1))
 
 
 Run = Callable[[Sequence[Array]], Sequence[Array | None]]

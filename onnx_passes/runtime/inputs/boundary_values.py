@@ -166,8 +166,8 @@ class AdversarialFeeds(GeneratedFeeds):
 def held_on(feeds: Feeds) -> Literal["all", "finite", "none"]:
     """Return which floats a tolerance holds on a sample: not all, if it was asked for.
 
-    Near the greatest number of a type rounding becomes infinity. On other samples the original
-    may overflow or meet an infinity, where a result does not.
+    Near the greatest number of a type rounding becomes infinity, and of the least ones nothing
+    but ties is left. On other samples the original may overflow where a result does not.
     """
     if not isinstance(feeds, AdversarialFeeds) or not feeds.asked:
         return "all"
@@ -177,7 +177,7 @@ def held_on(feeds: Feeds) -> Literal["all", "finite", "none"]:
         and bool((np.abs(data) >= float(float_limits(data.dtype).max) / 2).any())
         for data in feeds.values()
     )
-    return "none" if near else "finite"
+    return "none" if near or feeds.kind == "denormals" else "finite"
 
 
 def is_empty(feeds: Feeds) -> bool:
