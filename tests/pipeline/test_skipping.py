@@ -1,5 +1,6 @@
 import gc
 import inspect
+import re
 
 import onnx_ir as ir
 import pytest
@@ -102,7 +103,7 @@ def test_library_passes_share_no_state():
     assert len(found) > 50
     for cls in found:
         source = inspect.getsource(cls)
-        handed_on = source.replace("cls(self.config, self.state_dict)", "")
+        handed_on = re.sub(r"\w+\([\w.]+, self.state_dict\)", "", source)
         assert "state_dict" not in handed_on, cls.name
 
 
@@ -114,7 +115,7 @@ def test_rules_whose_operators_are_not_there_are_not_tried_and_nothing_is_measur
     rewrite, exact_key = rewriting.rewrite, snapshot.exact_key
     monkeypatch.setattr(rewriting, "rewrite", lambda *a: swept.append(a) or rewrite(*a))
     monkeypatch.setattr(snapshot, "exact_key", lambda m: keys.append(m) or exact_key(m))
-    done = run("eliminate-constant-where", "eliminate-double-reshape", verify=verify)
+    done = run("eliminate-dropout", "eliminate-double-reshape", verify=verify)
     assert not swept
     assert len(keys) == 1  # of the original
     assert all(not p.changed for p in done.report.passes)
