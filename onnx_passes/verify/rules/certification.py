@@ -32,6 +32,7 @@ from onnx_passes.verify.rules.regression import (
 )
 from onnx_passes.verify.rules.rewrite_rule import GIB, Job, assumes_finite, pattern_of, resolve
 from onnx_passes.verify.rules.rule_fuzzing import Tested, fuzz_rule
+from onnx_passes.verify.rules.rule_paths import RulePaths
 
 if TYPE_CHECKING:
     from onnx_passes.verify.rules.proof import Proof
@@ -68,6 +69,7 @@ def verdict_of(subject: object, rule: RewriteRule, job: Job) -> PlainDict:
     tested = proof = None
     finite = assumes_finite(cls)
     shown: list[Fault] = []
+    paths = RulePaths(rule)
 
     def confirm(fault: Fault) -> bool:
         found = is_reproducible(fault, declared)
@@ -85,12 +87,16 @@ def verdict_of(subject: object, rule: RewriteRule, job: Job) -> PlainDict:
             declared=declared if isinstance(declared, Tolerance) else None,
             finite=finite,
             confirm=confirm,
+            paths=paths,
         )
     unproved = ""
     if job.level != "test":
         differ = tested is not None and tested.inexact is not None
-        proof, unproved = _proof(rule, job, confirm, ieee=not differ)
+        proof, unproved = _proof(rule, job, confirm, paths, ieee=not differ)
     verdict, reason = _verdict(rule, tested, proof, unproved)
+    never_ran = paths.never_ran() if verdict in ("proved", "tested") else ""
+    if never_ran:
+        verdict, reason = "tested", never_ran
     contract = _contract(tested, proof, verdict)
     loose = None if tested is None else tested.loose
     disagrees = (
@@ -104,7 +110,9 @@ def verdict_of(subject: object, rule: RewriteRule, job: Job) -> PlainDict:
         "rule": rule_name(rule),
         "verdict": verdict,
         "reason": reason,
-        "claim": _claim(proof) if verdict == "proved" else "",
+        "claim": _claim(proof, paths.taken()) if verdict == "proved" else "",
+        "never_ran": never_ran,
+        "paths": paths.taken(),
         "contract": None if contract is None else str(contract),
         "declared": None if declared is None else str(declared),
         "assumes": "no input is NaN or infinite" if finite else "",
@@ -135,7 +143,12 @@ def verdict_of(subject: object, rule: RewriteRule, job: Job) -> PlainDict:
 
 
 def _proof(
-    rule: RewriteRule, job: Job, confirm: Callable[[Fault], bool], *, ieee: bool
+    rule: RewriteRule,
+    job: Job,
+    confirm: Callable[[Fault], bool],
+    paths: RulePaths,
+    *,
+    ieee: bool,
 ) -> tuple[Proof | None, str]:
     from onnx_passes.verify.rules import Effort, prove_rule
 
@@ -143,12 +156,12 @@ def _proof(
     limit = LIMIT_BEHIND_TEST if job.level == "all" else Effort().limit
     try:
         effort = Effort(seed=job.seed, limit=limit, ieee=ieee)
-        return prove_rule(rule, effort=effort, confirm=confirm), ""
+        return prove_rule(rule, effort=effort, confirm=confirm, paths=paths), ""
     except UsageError as error:
         return None, f"not proved: {error.message}"
 
 
-def _claim(proof: Proof | None) -> str:
+def _claim(proof: Proof | None, taken: str) -> str:
     """Return what "proved" ranges over: the templates that were made, and no more.
 
     A rule is a program: what another path of its guard or its rewrite would do is not proved.
@@ -162,7 +175,7 @@ def _claim(proof: Proof | None) -> str:
     ]
     return (
         f"{'; '.join(parts)}; on the {proof.templates} templates that its guard admitted, "
-        "along the paths that they take through its check and rewrite"
+        f"along the paths through lines {taken}"
     )
 
 

@@ -27,6 +27,7 @@ from onnx_passes.verify.rules.operand_choice import MatchTraces
 from onnx_passes.verify.rules.proof import Counterexample, Fault
 from onnx_passes.verify.rules.replay import Error, Feeds, Replayer, errors_of, exceeds, samples
 from onnx_passes.verify.rules.rewrite_rule import apply_rule, pattern_of
+from onnx_passes.verify.rules.rule_paths import RulePaths
 from onnx_passes.verify.rules.template_models import Candidate, candidates
 from onnx_passes.verify.rules.variants import AMPLIFIED, cut_array, resized
 from onnx_passes.verify.snapshot import compare_interfaces, interface_of
@@ -56,11 +57,12 @@ class RuleTrial:
 
 @dataclass
 class Examiner:
-    """Applies one rule to models, against what its pass declares."""
+    """Applies one rule to models, against what its pass declares; `paths` follow its code."""
 
     rule: RewriteRule
     allowed: frozenset[str] = field(default=frozenset())
     declared: Tolerance | None = None
+    paths: RulePaths | None = None
 
     def fires(self, model: ir.Model) -> bool:
         """Whether the rule changes the model, or raises on it."""
@@ -72,6 +74,8 @@ class Examiner:
     def examine(self, model: ir.Model, kind: str, feeds: Sequence[Feeds]) -> RuleTrial:
         """Apply the rule until it no longer fires; check structure, interface and values."""
         trial = RuleTrial()
+        if self.paths is not None:
+            self.paths.forget()
         if check_structure(model, full=True):
             trial.sound = False
             return trial
@@ -161,12 +165,13 @@ class Examiner:
         return replace(fault, sort=f"{words} {' '.join(sorted(nodes))}")
 
     def _applied(self, model: ir.Model, trial: RuleTrial) -> ir.Model | None:
-        if self.rule.as_function:
-            after = apply_rule(self.rule, model)
+        rule = self.rule if self.paths is None else self.paths.rule
+        if rule.as_function:
+            after = apply_rule(rule, model)
             trial.fired = int(after is not None)
             return after
         copy = model.clone()
-        trial.fired = len(rewrite(copy, [self.rule], Rewrites()))
+        trial.fired = len(rewrite(copy, [rule], Rewrites()))
         return copy if trial.fired else None
 
 
@@ -378,6 +383,7 @@ def fuzz_rule(
     declared: Tolerance | None = None,
     finite: bool = False,
     confirm: Callable[[Fault], bool] = lambda fault: True,
+    paths: RulePaths | None = None,
 ) -> Tested:
     """Test a rule on models built from its pattern.
 
@@ -386,11 +392,12 @@ def fuzz_rule(
 
     Shrinking comes on top of `seconds`, and models of enumerated ranks, types and opsets on
     top of `models`. It ends after `faults` faults of different sorts. `finite` keeps NaN and
-    infinities from the inputs. `confirm` says whether a shrunk fault shows again.
+    infinities from the inputs. `confirm` says whether a shrunk fault shows again. `paths` note
+    what of the rule's code ran.
     """
     end = time.monotonic() + seconds
     tested = Tested(seed=seed, finite=finite)
-    examiner = Examiner(rule, allowed, declared)
+    examiner = Examiner(rule, allowed, declared, paths)
     hits = MatchTraces(np.random.default_rng(seed))
     for group in candidates(rule, attempts=ATTEMPTS, seed=seed, hits=hits):
         tested.attempts += 1
@@ -432,6 +439,8 @@ def _judge(
     tested.not_run += trial.not_run
     if not trial.sound or not trial.fired:
         return
+    if examiner.paths is not None:
+        examiner.paths.keep()
     tested.models += 1
     tested.planned += candidate.planned
     tested.operators |= trial.operators
