@@ -215,7 +215,7 @@ class _Report:
             (key, i.offset)
             for key, code in codes.items()
             for i in dis.get_instructions(code)
-            if "JUMP_IF" in i.opname or i.opname in _BESIDE_JUMPS
+            if ("JUMP" in i.opname and "_IF_" in i.opname) or i.opname in _BESIDE_JUMPS
         }
         self._own: frozenset[str] = frozenset()
         self._key = 0
