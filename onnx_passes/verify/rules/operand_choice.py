@@ -148,7 +148,7 @@ class Chooser:
         ``near`` says afterwards whether a constant is only almost the number asked for, which
         happens only with ``slack``, and wherever it can with ``keen``. ``rank`` is that of the
         next operand, and ``edge`` the shape of all, if they are enumerated. ``target`` is what
-        was last reshaped to, ``parts`` the number of integers that the next operand has, and
+        was last reshaped to, ``ints`` what known integers may be, ``parts`` the number of integers that the next operand has, and
         ``fixed`` what attributes its pattern gives the node.
         """
         self.rng, self.dtype, self.numbers = rng, dtype, numbers
@@ -163,6 +163,7 @@ class Chooser:
         self.edge: Shape | None = None
         self.target: Shape | None = None
         self.parts: int | None = None
+        self.ints: Sequence[int] = ()
         self.fixed: PlainMapping = {}
 
     @cached_property
@@ -204,6 +205,8 @@ class Chooser:
 
     def literal(self, pattern: PatternPart, dtype: ir.DataType) -> Array:
         """Return a constant that a pattern spells out, or one that it still takes for it."""
+        if dtype.is_integer():  # the largest has no float
+            return np.asarray(pattern.value).astype(dtype.numpy())
         value = np.asarray(pattern.value, np.float64)
         likely = 1.0 if self.keen else 0.35
         if self.slack and dtype.is_floating_point() and self.rng.random() < likely:
@@ -253,9 +256,17 @@ class Chooser:
         operator = find("", op_type.removeprefix("Fused"))
         found = None if operator is None else operator.suggest(self, index, known)
         if found is not None:
-            return self._planned(found, index)
+            return self._planned(self._of_rule(found), index)
         others = [shape for shape in known if shape is not None]
         return self.data(self.broadcastable(others[0]) if others else self.shape())
+
+    def _of_rule(self, operand: Operand) -> Operand:
+        """Return known integers with one that the rule's code names, now and then."""
+        if not (self.ints and operand.ints) or self.rng.random() > _OF_RULE:
+            return operand
+        ints = [*operand.ints]
+        ints[int(self.rng.integers(len(ints)))] = self.pick(self.ints)
+        return replace(operand, ints=tuple(ints))
 
     def _planned(self, operand: Operand, index: int) -> Operand:
         """Return data with the shape that is enumerated, whatever an operator prefers."""
@@ -293,6 +304,9 @@ class Chooser:
             options += [shape[-1:], (1,) * len(shape), (*shape[:-1], 1), (2, *shape)]
         return tuple(self.pick(options))
 
+
+_OF_RULE = 0.4
+"""How often known integers are such as the code of the rule names."""
 
 _KEPT = 0.97
 """How often what a hint says of one operand is followed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
 import os
@@ -181,9 +182,27 @@ def literals(rule: RewriteRule) -> list[float]:
 
     Followed by numbers that guards usually ask for, those that are there already left out.
     """
+    return list(dict.fromkeys([*_numbers_of(rule), *_USUAL]))
+
+
+LARGEST = 1 << 17
+"""The largest integer of a rule that decides a size."""
+_MOST = 16
+"""Integers of a rule that decide sizes."""
+
+
+def integers(rule: RewriteRule) -> list[int]:
+    """Return the integers above 1 of a rule's own code, without their signs."""
+    found = (abs(n) for n in _numbers_of(rule) if isinstance(n, int))
+    return list(dict.fromkeys(n for n in found if 1 < n <= LARGEST))[:_MOST]
+
+
+@functools.lru_cache(256)
+def _numbers_of(rule: RewriteRule) -> tuple[float, ...]:
+    """Return the numbers of check, rewrite, and the functions of their modules they call."""
     functions = (rule._condition_function, replacement_of(rule)._function)
-    found = [n for f in functions if f is not None for n in _of_callable(f)]
-    return list(dict.fromkeys([*found, *_USUAL]))
+    seen: set[types.CodeType] = set()
+    return tuple(n for f in functions if f is not None for n in _of_callable(f, seen))
 
 
 @functools.lru_cache(256)
@@ -216,7 +235,7 @@ def _number(node: ast.expr) -> float | None:
     value = node.value if isinstance(node, ast.Constant) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value)
+    return value
 
 
 def _sources(function: Any) -> Iterator[ast.AST]:
@@ -235,34 +254,45 @@ def _sources(function: Any) -> Iterator[ast.AST]:
             continue  # made at run time, or a lambda in the middle of an expression
 
 
-def _of_callable(function: Callable[..., object]) -> Iterator[float]:
+def _of_callable(function: Any, seen: set[types.CodeType]) -> Iterator[float]:
     owner = getattr(function, "__self__", None)
     if owner is not None:
         for value in [*vars(owner).values(), *vars(type(owner)).values()]:
             yield from _numbers(value)
             if inspect.isfunction(value):
-                yield from _of_code(value.__code__)
-    plain = inspect.unwrap(getattr(function, "__func__", function))
-    for cell in getattr(plain, "__closure__", None) or ():
-        try:
-            yield from _numbers(cell.cell_contents)
-        except ValueError:
-            continue  # a cell that was never filled
-    if isinstance(plain, types.FunctionType):
-        yield from _of_code(plain.__code__)
+                yield from _of_function(value, seen)
+    yield from _of_function(inspect.unwrap(getattr(function, "__func__", function)), seen)
 
 
-def _of_code(code: types.CodeType) -> Iterator[float]:
+def _of_function(function: Any, seen: set[types.CodeType]) -> Iterator[float]:
+    if not isinstance(function, types.FunctionType) or function.__code__ in seen:
+        return
+    code = function.__code__
+    seen.add(code)
+    names = [name for each in (code, *_codes_in(code)) for name in each.co_names]
+    read = [function.__globals__[n] for n in names if n in function.__globals__]
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # a cell that was never filled
+            read.append(cell.cell_contents)
+    for value in (*read, *(function.__defaults__ or ())):
+        yield from _numbers(value)
+    for each in (code, *_codes_in(code)):
+        yield from _numbers(each.co_consts)
+    for value in read:
+        if getattr(value, "__module__", None) == function.__module__:
+            yield from _of_function(inspect.unwrap(value), seen)
+
+
+def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _of_code(constant)
-        else:
-            yield from _numbers(constant)
+            yield constant
+            yield from _codes_in(constant)
 
 
 def _numbers(value: object) -> Iterator[float]:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        yield float(value)
+        yield value  # an integer stays one: the largest has no float
     elif isinstance(value, tuple | list | frozenset):
         for item in value:
             yield from _numbers(item)

@@ -56,7 +56,7 @@ from onnx_passes.verify.rules.rewrite_rule import (
     literals,
     pattern_of,
 )
-from onnx_passes.verify.rules.variants import AMPLIFIED, VARIANTS, followed
+from onnx_passes.verify.rules.variants import AMPLIFIED, VARIANTS, followed, read_often
 
 
 class TemplateDraft:
@@ -192,6 +192,7 @@ class ModelBuilder:
     ) -> None:
         """Build from the pattern of ``rule`` with the choices of ``chooser``."""
         self._plan = plan or Plan()
+        chooser.ints = self._plan.ints
         self._pattern = pattern_of(rule)
         self._choose = chooser
         self._alternatives: dict[int, PatternPart] = {}
@@ -211,7 +212,11 @@ class ModelBuilder:
         ends = [self._value(output) for output in self._pattern.outputs]
         if not self._draft.inputs and self._draft.by_chance:
             raise Unsupported("every variable became a constant")
-        return self._draft.model(ends)
+        model = self._draft.model(ends)
+        count = self._plan.readers
+        if not count:
+            return model
+        return read_often(model, count, inner=self._choose.rng.random() < 0.5)
 
     def _value(self, pattern: PatternPart) -> ir.Value:
         """Return the value for an output of a pattern node, building the node first."""
