@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,12 +51,22 @@ _CAUSES = {
 }
 """What a fault breaks, in words."""
 
+_LEAST_GRACE = 20.0
+"""Seconds that a child has beyond those of the property test, at the least."""
+
 LEAST_MODELS = 20
 """Models of the property test on which a rule that is called proved must fire."""
 
 
-def verdict_of(subject: object, rule: RewriteRule, job: Job) -> PlainDict:
+def verdict_of(
+    subject: object,
+    rule: RewriteRule,
+    job: Job,
+    so_far: Callable[[PlainDict], object] = lambda verdict: None,
+) -> PlainDict:
     """Test and prove one rule as ``job`` asks, and say what follows.
+
+    `so_far` gets the verdict of the property test, before the proof begins.
 
     The verdict is "proved", "tested", "refuted", "never fired" or "undecided". Beside it are
     its reason, the contracts derived and declared, whether they disagree, and the evidence.
@@ -90,7 +100,19 @@ def verdict_of(subject: object, rule: RewriteRule, job: Job) -> PlainDict:
             paths=paths,
         )
     unproved = ""
-    if job.level != "test":
+    refuted = tested is not None and bool(tested.faults)
+    if job.level != "test" and not refuted:
+        if tested is not None:
+            verdict, reason = _verdict(rule, tested, None, "")
+            so_far(
+                {
+                    "rule": rule_name(rule),
+                    "verdict": verdict,
+                    "reason": reason,
+                    "contract": None,
+                    "tested": _tested(tested),
+                }
+            )
         differ = tested is not None and tested.inexact is not None
         proof, unproved = _proof(rule, job, confirm, paths, ieee=not differ)
     verdict, reason = _verdict(rule, tested, proof, unproved)
@@ -288,50 +310,53 @@ def certify_apart(job: Job) -> PlainDict:
     """
     command = [sys.executable, "-m", "onnx_passes.verify.rules.certification"]
     pipe = subprocess.PIPE
+    limit = job.seconds + min(job.grace, max(_LEAST_GRACE, job.seconds))
     child = start(command, stdin=pipe, stdout=pipe, stderr=pipe)
     _running.add(child)
+    ended = False
     try:
         asked = json.dumps(asdict(job)).encode()
-        out, err = child.communicate(asked, job.seconds + job.grace)
+        out, err = child.communicate(asked, limit)
+        ended = True
     except subprocess.TimeoutExpired:
-        unended = f"did not end in {job.seconds + job.grace:g} seconds"
-        found = _without_proof(job, unended) if job.level == "all" else {}
-        if found.get("verdict") == "refuted":
-            return found
-        # What was tested is kept, but a verdict must not depend on the machine.
-        what = "the proof" if found else "it"
-        ended = _ended(job, "undecided", f"out of time: {what} {unended}")
-        return {**found, **ended, "rule": found.get("rule", ended["rule"])}
+        pass
     finally:
         # Its own group: an engine that the child started ends with it.
         kill(child)
-        child.communicate()
+        if not ended:
+            out, err = child.communicate()
         _running.discard(child)
         interrupted = child in _killed
         _killed.discard(child)
+    # What was tested comes before the proof, which may end the process.
+    lines = out.splitlines(keepends=True)
+    found: PlainDict = json.loads(lines[-1]) if lines and lines[-1].endswith(b"\n") else {}
+    if not ended:
+        what = "the proof" if found else "it"
+        reason = f"out of time: {what} did not end in {limit:g} seconds"
+        # What was tested is kept, but a verdict must not depend on the machine.
+        return {
+            **_ended(job, "undecided", ""),
+            **found,
+            "verdict": "undecided",
+            "reason": reason,
+        }
     if child.returncode == 0:
-        result: PlainDict = json.loads(out.splitlines()[-1])
-        return result
+        return found
     if child.returncode < 0:
         died = f"died of {signal.Signals(-child.returncode).name}"
-        if job.level != "all" or interrupted:
-            verdict = "undecided" if job.level == "prove" else "refuted"
-            return _ended(job, verdict, f"the process {died}")
         # Engines have a process of their own: what is left is the rule, or the proof.
-        return _without_proof(job, died)
+        if found and not interrupted:
+            return {**found, "reason": found["reason"] or f"the proof {died}"}
+        verdict = "undecided" if job.level == "prove" else "refuted"
+        return _ended(job, verdict, f"the process {died}")
     said = err.decode(errors="replace")
     if "MemoryError" in said or "bad_alloc" in said:
-        if job.level == "all":
-            return _without_proof(job, f"needs {_memory(job)}")
+        if found:
+            return {**found, "reason": found["reason"] or f"the proof needs {_memory(job)}"}
         return _ended(job, "undecided", f"it needs {_memory(job)}")
     last = (said.strip().splitlines() or ["no message"])[-1]
     return _ended(job, "undecided", f"the process failed: {last}")
-
-
-def _without_proof(job: Job, why: str) -> PlainDict:
-    """Return what the property test alone finds, where the proof did not come to an end."""
-    tested = certify_apart(replace(job, level="test"))
-    return {**tested, "reason": tested["reason"] or f"the proof {why}"}
 
 
 def _memory(job: Job) -> str:
@@ -343,7 +368,7 @@ def _ended(job: Job, verdict: str, reason: str) -> PlainDict:
     return {"rule": name, "verdict": verdict, "reason": reason, "contract": None}
 
 
-def _work(job: Job) -> PlainDict:
+def _work(job: Job, say: Callable[[PlainDict], object]) -> PlainDict:
     from onnx_passes.verify.rules.rewrite_rule import rules_of
 
     subject = resolve(job.subject)
@@ -357,7 +382,7 @@ def _work(job: Job) -> PlainDict:
             models=job.models,
             folder=job.folder,
         )
-    return verdict_of(subject, rules_of(subject)[job.index], job)
+    return verdict_of(subject, rules_of(subject)[job.index], job, say)
 
 
 def _main() -> None:
@@ -370,7 +395,11 @@ def _main() -> None:
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)
-    print(json.dumps(_work(job)), file=answer, flush=True)
+
+    def say(verdict: PlainDict) -> None:
+        print(json.dumps(verdict), file=answer, flush=True)
+
+    say(_work(job, say))
 
 
 if __name__ == "__main__":

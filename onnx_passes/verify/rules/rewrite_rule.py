@@ -22,7 +22,7 @@ from onnx_passes.passes.context import Rewrites
 from onnx_passes.passes.rewriting import rewrite
 
 GRACE = 120.0
-"""Seconds on top of the time asked for: imports, shrinking, the last model."""
+"""The most seconds on top of the time asked for: imports, shrinking, the proof."""
 
 
 GIB = 1 << 30
@@ -33,8 +33,8 @@ class Job:
     """What one child does.
 
     `subject` is ``module:object``, without `index` a pass that is not a rewrite rule. `level`
-    is "test", "prove" or "all". `memory` is in bytes. The child is ended `grace` seconds after
-    `seconds`, the time of the property test. The test also ends after `faults` faults of
+    is "test", "prove" or "all". `memory` is in bytes. The child is ended at twice `seconds`, the
+    time of the property test, or `grace` after it if that is sooner. The test also ends after `faults` faults of
     different sorts.
     """
 

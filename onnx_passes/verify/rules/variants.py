@@ -232,7 +232,11 @@ def read_often(model: ir.Model, count: int, *, inner: bool) -> ir.Model:
             reader = ir.node("Identity", [value])
             graph.append(reader)
             (read,) = reader.outputs
-            read.name, read.type, read.shape = f"{value.name}_{number}", value.type, value.shape
+            read.name, read.type, read.shape = (
+                f"{value.name}_{number}",
+                value.type,
+                value.shape,
+            )
             graph.outputs.append(read)
     return copy
 
