@@ -334,13 +334,11 @@ def certify_apart(job: Job) -> PlainDict:
     if not ended:
         what = "the proof" if found else "it"
         reason = f"out of time: {what} did not end in {limit:g} seconds"
+        if found.get("verdict") == "refuted":
+            return found
         # What was tested is kept, but a verdict must not depend on the machine.
-        return {
-            **_ended(job, "undecided", ""),
-            **found,
-            "verdict": "undecided",
-            "reason": reason,
-        }
+        late = _ended(job, "undecided", reason)
+        return {**late, **found, "verdict": "undecided", "reason": reason}
     if child.returncode == 0:
         return found
     if child.returncode < 0:

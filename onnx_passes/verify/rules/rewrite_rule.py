@@ -10,7 +10,7 @@ import os
 import sys
 import textwrap
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -33,9 +33,9 @@ class Job:
     """What one child does.
 
     `subject` is ``module:object``, without `index` a pass that is not a rewrite rule. `level`
-    is "test", "prove" or "all". `memory` is in bytes. The child is ended at twice `seconds`, the
-    time of the property test, or `grace` after it if that is sooner. The test also ends after `faults` faults of
-    different sorts.
+    is "test", "prove" or "all". `memory` is in bytes. The child is ended at twice `seconds`,
+    the time of the property test, or `grace` after it if that is sooner. The test also ends
+    after `faults` faults of different sorts.
     """
 
     subject: str
