@@ -76,7 +76,7 @@ def verdict_of(
     declared = next(
         (c for c in contracts_of(cls) if isinstance(c, Equality | Tolerance)), None
     )
-    tested = proof = None
+    tested = None
     finite = assumes_finite(cls)
     shown: list[Fault] = []
     paths = RulePaths(rule)
@@ -99,69 +99,63 @@ def verdict_of(
             confirm=confirm,
             paths=paths,
         )
-    unproved = ""
-    refuted = tested is not None and bool(tested.faults)
-    if job.level != "test" and not refuted:
-        if tested is not None:
-            verdict, reason = _verdict(rule, tested, None, "")
-            so_far(
-                {
-                    "rule": rule_name(rule),
-                    "verdict": verdict,
-                    "reason": reason,
-                    "contract": None,
-                    "tested": _tested(tested),
-                }
-            )
-        differ = tested is not None and tested.inexact is not None
-        proof, unproved = _proof(rule, job, confirm, paths, ieee=not differ)
-    verdict, reason = _verdict(rule, tested, proof, unproved)
-    never_ran = paths.never_ran() if verdict in ("proved", "tested") else ""
-    if never_ran:
-        verdict, reason = "tested", never_ran
-    contract = _contract(tested, proof, verdict)
-    loose = None if tested is None else tested.loose
-    disagrees = (
-        verdict == "refuted"
-        or loose is not None
-        or (isinstance(declared, Equality) and _inexact(tested, proof))
-    )
-    if loose is not None and not reason:
-        reason = loose.reason
-    result: PlainDict = {
-        "rule": rule_name(rule),
-        "verdict": verdict,
-        "reason": reason,
-        "claim": _claim(proof, paths.taken()) if verdict == "proved" else "",
-        "never_ran": never_ran,
-        "paths": paths.taken(),
-        "contract": None if contract is None else str(contract),
-        "declared": None if declared is None else str(declared),
-        "assumes": "no input is NaN or infinite" if finite else "",
-        "disagrees": disagrees,
-        "arguable": verdict == "refuted" and _arguable(tested, proof),
-        "tested": None if tested is None else _tested(tested),
-        "proof": None if proof is None else proof.as_dict(),
-    }
-    fault = None if tested is None else tested.fault
-    if fault is None and verdict == "refuted":
-        fault = shown[-1] if shown else None
-    if fault is None and tested is not None:
-        fault = loose or (tested.inexact if disagrees else None)
-    if fault is not None:
-        result["counterexample"] = fault.text()
-        result["sort"] = fault.sort
-        result["cause"] = _CAUSES[fault.breaks]
-        if tested is not None and len(tested.faults) > 1:
-            result["further"] = [(_CAUSES[f.breaks], f.text()) for f in tested.faults[1:]]
-        if job.folder is not None:
-            folder = Path(job.folder)
-            if fault.after is not None and fault.found is not None:
-                folder, _ = write_refutation(fault, declared, folder)
-            result["folder"] = str(folder)
-            test = write_regression(fault, job.subject, job.index or 0, folder, declared)
-            result["test"] = str(test)
-    return result
+
+    def concluded(proof: Proof | None, unproved: str) -> PlainDict:
+        verdict, reason = _verdict(rule, tested, proof, unproved)
+        never_ran = paths.never_ran() if verdict in ("proved", "tested") else ""
+        if never_ran:
+            verdict, reason = "tested", never_ran
+        contract = _contract(tested, proof, verdict)
+        loose = None if tested is None else tested.loose
+        disagrees = (
+            verdict == "refuted"
+            or loose is not None
+            or (isinstance(declared, Equality) and _inexact(tested, proof))
+        )
+        if loose is not None and not reason:
+            reason = loose.reason
+        result: PlainDict = {
+            "rule": rule_name(rule),
+            "verdict": verdict,
+            "reason": reason,
+            "claim": _claim(proof, paths.taken()) if verdict == "proved" else "",
+            "never_ran": never_ran,
+            "paths": paths.taken(),
+            "contract": None if contract is None else str(contract),
+            "declared": None if declared is None else str(declared),
+            "assumes": "no input is NaN or infinite" if finite else "",
+            "disagrees": disagrees,
+            "arguable": verdict == "refuted" and _arguable(tested, proof),
+            "tested": None if tested is None else _tested(tested),
+            "proof": None if proof is None else proof.as_dict(),
+        }
+        fault = None if tested is None else tested.fault
+        if fault is None and verdict == "refuted":
+            fault = shown[-1] if shown else None
+        if fault is None and tested is not None:
+            fault = loose or (tested.inexact if disagrees else None)
+        if fault is not None:
+            result["counterexample"] = fault.text()
+            result["sort"] = fault.sort
+            result["cause"] = _CAUSES[fault.breaks]
+            if tested is not None and len(tested.faults) > 1:
+                result["further"] = [(_CAUSES[f.breaks], f.text()) for f in tested.faults[1:]]
+            if job.folder is not None:
+                folder = Path(job.folder)
+                if fault.after is not None and fault.found is not None:
+                    folder, _ = write_refutation(fault, declared, folder)
+                result["folder"] = str(folder)
+                test = write_regression(fault, job.subject, job.index or 0, folder, declared)
+                result["test"] = str(test)
+        return result
+
+    # The property test has broken it already, or ends before a proof that may not.
+    if job.level == "test" or (tested is not None and tested.faults):
+        return concluded(None, "")
+    if tested is not None:
+        so_far(concluded(None, ""))
+    differ = tested is not None and tested.inexact is not None
+    return concluded(*_proof(rule, job, confirm, paths, ieee=not differ))
 
 
 def _proof(

@@ -223,7 +223,7 @@ def _nested(model: ir.Model) -> Variant:
 
 
 def read_often(model: ir.Model, count: int, *, inner: bool) -> ir.Model:
-    """Return a copy with so many readers of operands and results, or of ``inner`` values too."""
+    """Return a copy with so many readers of operands, results, and if asked inner values."""
     copy = model.clone()
     graph = copy.graph
     results = [v for node in graph for v in node.outputs] if inner else graph.outputs
