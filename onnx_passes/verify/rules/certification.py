@@ -273,6 +273,7 @@ def _tested(tested: Tested) -> PlainDict:
         "unrepeated": tested.unrepeated,
         "attempts": tested.attempts,
         "not_run": tested.not_run,
+        "nan_orders": tested.nan_orders,
         "dtypes": dict(sorted(tested.dtypes.items())),
         "surroundings": dict(sorted(tested.kinds.items())),
         "opsets": {str(k): n for k, n in sorted(tested.opsets.items())},

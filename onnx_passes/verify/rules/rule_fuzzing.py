@@ -53,6 +53,7 @@ class RuleTrial:
     not_run: bool = False
     errors: dict[str, Error] = field(default_factory=dict)
     loose: Fault | None = None
+    nan_orders: int = 0
 
 
 @dataclass
@@ -107,6 +108,7 @@ class Examiner:
         for sample in feeds:
             trial.runs += 1
             found = replayer.compare(sample, real=False)
+            trial.nan_orders = replayer.nan_orders
             if found is None or (kind == AMPLIFIED and not beyond_rounding(found)):
                 continue
             if _contradicts_inference(model, found):
@@ -328,7 +330,7 @@ class Tested:
 
     Unless `out_of_time`, the same seed repeats the run. `finite` means that no input was NaN
     or infinite. `unrepeated` counts differences that their own script did not show; they are
-    not faults.
+    not faults. `nan_orders` counts differences in how kernels order NaN, nor are they.
     """
 
     models: int = 0
@@ -348,6 +350,7 @@ class Tested:
     finite: bool = False
     unrepeated: int = 0
     not_run: int = 0
+    nan_orders: int = 0
     planned: int = 0
     covered: Covered = field(default_factory=Covered)
     operators: set[tuple[str, str]] = field(default_factory=set)
@@ -448,6 +451,7 @@ def _judge(
         tested.covered.add(candidate.template)
     tested.firings += trial.fired
     tested.runs += trial.runs
+    tested.nan_orders += trial.nan_orders
     tested.dtypes[candidate.dtype] += 1
     tested.kinds[candidate.kind] += 1
     tested.opsets[candidate.model.graph.opset_imports[""]] += 1
