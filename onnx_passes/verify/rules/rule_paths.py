@@ -269,7 +269,6 @@ class _Report:
                 region = (*_span(body[0])[:2], *_span(body[-1])[2:])
                 yes = yes and any(_inside(s, region) for s in self._ran)
                 self._condition(statement.test, region, yes=yes, no=no)
-                self._expression(statement.test)
                 self._block(body, rest, loop=inside)
                 self._block(statement.orelse, rest, loop=inside)
             case ast.For() | ast.AsyncFor():
@@ -300,16 +299,28 @@ class _Report:
             case ast.Lambda() | ast.JoinedStr():
                 return
             case ast.IfExp():
-                yes, no = ((not returned or _accepting(n)) for n in (node.body, node.orelse))
+                branches = (node.body, node.orelse)
+                yes, no = ((not returned or _accepting(n)) for n in branches)
                 self._condition(node.test, _span(node.body), yes=yes, no=no)
+                for branch in branches:
+                    self._expression(branch, returned=returned)
+                return
             case ast.BoolOp() if returned:
                 self._condition(node, None, yes=True, no=False)
+                return
             case ast.BoolOp():
                 for operand in node.values:
                     if not self._saw(operand) and not isinstance(operand, ast.Constant):
                         self._miss(operand, "asked")
+            # Of nothing, no element is computed: what is made of them decides.
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() if not self._saw(
+                node.elt
+            ):
+                return
+            case ast.DictComp() if not self._saw(node.value):
+                return
         for child in ast.iter_child_nodes(node):
-            self._expression(child, returned=returned and isinstance(node, ast.IfExp))
+            self._expression(child)
 
     def _condition(self, test: ast.expr, body: Span | None, *, yes: bool, no: bool) -> None:
         """Report outcomes that decide a condition and never did, if a rewrite may follow.
@@ -331,10 +342,13 @@ class _Report:
                     pass
                 case _:
                     seen = self._outcomes(node, whole, body)
-                    for word, outcome in (("true", on_true), ("false", on_false)):
-                        live = outcome is not None and (yes if outcome else no)
-                        if live and outcome not in seen:
-                            self._miss(node, word)
+                    words = {on_true: "true", on_false: "false"}
+                    live = {o for o in words if o is not None and (yes if o else no)}
+                    if not self._saw(node):
+                        words = dict.fromkeys(words, "asked")
+                    for outcome in sorted(live - seen):
+                        self._miss(node, words[outcome])
+                    self._expression(node)
 
         decide(test, True, False)
 
