@@ -51,9 +51,6 @@ _CAUSES = {
 }
 """What a fault breaks, in words."""
 
-_LEAST_GRACE = 20.0
-"""Seconds that a child has beyond those of the property test, at the least."""
-
 LEAST_MODELS = 20
 """Models of the property test on which a rule that is called proved must fire."""
 
@@ -305,13 +302,12 @@ def certify_apart(job: Job) -> PlainDict:
     """
     command = [sys.executable, "-m", "onnx_passes.verify.rules.certification"]
     pipe = subprocess.PIPE
-    limit = job.seconds + min(job.grace, max(_LEAST_GRACE, job.seconds))
     child = start(command, stdin=pipe, stdout=pipe, stderr=pipe)
     _running.add(child)
     ended = False
     try:
         asked = json.dumps(asdict(job)).encode()
-        out, err = child.communicate(asked, limit)
+        out, err = child.communicate(asked, job.limit)
         ended = True
     except subprocess.TimeoutExpired:
         pass
@@ -328,7 +324,7 @@ def certify_apart(job: Job) -> PlainDict:
     found: PlainDict = json.loads(lines[-1]) if lines and lines[-1].endswith(b"\n") else {}
     if not ended:
         what = "the proof" if found else "it"
-        reason = f"out of time: {what} did not end in {limit:g} seconds"
+        reason = f"out of time: {what} did not end in {job.limit:g} seconds"
         if found.get("verdict") == "refuted":
             return found
         # What was tested is kept, but a verdict must not depend on the machine.

@@ -24,6 +24,8 @@ from onnx_passes.passes.rewriting import rewrite
 GRACE = 120.0
 """The most seconds on top of the time asked for: imports, shrinking, the proof."""
 
+_LEAST_GRACE = 20.0
+"""Seconds that a child has beyond those of the property test, at the least."""
 
 GIB = 1 << 30
 
@@ -48,6 +50,11 @@ class Job:
     models: int = 200
     grace: float = GRACE
     faults: int = 1
+
+    @property
+    def limit(self) -> float:
+        """Seconds after which the child is ended."""
+        return self.seconds + min(self.grace, max(_LEAST_GRACE, self.seconds))
 
 
 def resolve(subject: str) -> Any:

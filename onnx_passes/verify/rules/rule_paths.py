@@ -7,6 +7,7 @@ instruction. Lines that end in a refusal need not run: there, nothing is rewritt
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
 import dis
 import functools
@@ -32,6 +33,8 @@ _START, _TRUE, _FALSE = -1, -2, -3
 _SHOWN = 3
 """Places and paths that a text names."""
 _WIDTH = 40
+_FIXED = (bool, int, float, str, tuple, frozenset, type, type(None), type(len))
+"""Types of globals and of variables around a function that no match changes."""
 _BESIDE_JUMPS = ("COPY", "TO_BOOL", "UNARY_NOT", "NOT_TAKEN", "POP_TOP")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
@@ -46,6 +49,7 @@ class RulePaths:
         codes = [getattr(inspect.unwrap(f), "__code__", None) for f in functions if f]
         self._files = {code.co_filename for code in codes if code is not None}
         self._codes: dict[int, CodeType] = {}
+        self._fixed: dict[int, set[str]] = {}
         self._call: set[Step] = set()
         self._pending: list[frozenset[Step]] = []
         self._ran: set[frozenset[Step]] = set()
@@ -76,10 +80,11 @@ class RulePaths:
                 tree = ast.parse("".join(linecache.getlines(file)))
             except SyntaxError:
                 continue
-            report = _Report(codes, {step for step in ran if step[0] in codes})
+            changed = _changed(tree)
+            report = _Report(changed, codes, {step for step in ran if step[0] in codes})
             for code in codes.values():
                 for node in _functions_of(tree, code):
-                    report.function(node, code)
+                    report.function(node, code, self._fixed[id(code)] - changed)
             found.update(dict.fromkeys(report.texts()))
         texts = [*found]
         more = f", and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
@@ -127,7 +132,11 @@ class RulePaths:
         if event != "call" or code.co_filename not in self._files:
             return None
         key, add = id(code), self._call.add
-        self._codes[key] = code
+        if self._codes.setdefault(key, code) is code and key not in self._fixed:
+            known = {**vars(builtins), **frame.f_globals}
+            known.update((name, frame.f_locals.get(name)) for name in code.co_freevars)
+            fixed = (n for n in (*code.co_names, *code.co_freevars) if n in known)
+            self._fixed[key] = {n for n in fixed if isinstance(known[n], _FIXED)}
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         before = last = _START
 
@@ -202,7 +211,10 @@ def _ranges(lines: Iterable[int]) -> str:
 class _Report:
     """What of the functions of one file never ran."""
 
-    def __init__(self, codes: dict[int, CodeType], steps: set[Step]) -> None:
+    def __init__(
+        self, changed: set[str], codes: dict[int, CodeType], steps: set[Step]
+    ) -> None:
+        self._changed = changed
         self._spans = {
             (key, at): span for key, c in codes.items() for at, span in _spans(c).items()
         }
@@ -217,7 +229,7 @@ class _Report:
             for i in dis.get_instructions(code)
             if ("JUMP" in i.opname and "_IF_" in i.opname) or i.opname in _BESIDE_JUMPS
         }
-        self._own: frozenset[str] = frozenset()
+        self._fixed: set[str] = set()
         self._key = 0
 
     def texts(self) -> list[str]:
@@ -226,11 +238,10 @@ class _Report:
         lines = [f"line{'s' * (' ' in run)} {run} never ran" for run in words]
         return [*lines, *self._conditions]
 
-    def function(self, node: Any, code: CodeType) -> None:
-        """Report what never ran of one function that was called."""
-        # A condition without a value of this call is the same for all models.
+    def function(self, node: Any, code: CodeType, fixed: set[str]) -> None:
+        """Report what never ran of a function that was called; `fixed` names do not change."""
+        self._fixed = fixed
         self._key = id(code)
-        self._own = frozenset({*code.co_varnames, *code.co_cellvars} - {"self", "cls"})
         if isinstance(node, ast.Lambda):
             self._expression(node.body, returned=True)
             return
@@ -254,6 +265,8 @@ class _Report:
             if _silent(statement):
                 continue
             if not self._saw(statement):
+                if place and self._is_decided(body[place - 1]):
+                    return
                 last = body[-1].end_lineno or body[-1].lineno
                 self._lines.update(range(statement.lineno, last + 1))
                 return
@@ -263,6 +276,11 @@ class _Report:
         match statement:
             case ast.If() | ast.While():
                 inside = loop if isinstance(statement, ast.If) else rest
+                if self._is_decided(statement):
+                    for side in (statement.body, statement.orelse):
+                        if side and self._saw(side[0]):
+                            self._block(side, rest, loop=inside)
+                    return
                 yes = _leads(statement.body, rest, inside)
                 no = _leads(statement.orelse, rest, inside)
                 body = statement.body
@@ -364,15 +382,41 @@ class _Report:
         spans = [self._spans[end] for end in ends if end in self._spans]
         return {_inside(s, body) for s in spans if _inside(s, body) or not _inside(s, whole)}
 
+    def _is_decided(self, statement: ast.stmt) -> bool:
+        return isinstance(statement, ast.If) and self._is_settled(statement.test)
+
     def _is_settled(self, node: ast.expr) -> bool:
         """Whether a condition is the same for all models: nothing of a match is in it."""
-        names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-        return not names & self._own
+        options = {
+            n.value: n.attr
+            for n in ast.walk(node)
+            if isinstance(n, ast.Attribute)
+            and isinstance(n.value, ast.Name)
+            and n.value.id == "self"
+        }
+        names = {n: n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        return bool(names) and all(
+            options[n] not in self._changed if n in options else name in self._fixed
+            for n, name in names.items()
+        )
 
     def _miss(self, node: ast.expr, word: str) -> None:
         text = ast.unparse(node)
         text = text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."
         self._conditions[f"line {node.lineno}: {text} was never {word}"] = None
+
+
+def _changed(tree: ast.AST) -> set[str]:
+    """Return attributes that functions set, but for initialisers, and outer names."""
+    found = set()
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and function.name != "__init__":
+            for node in ast.walk(function):
+                if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+                    found.add(node.attr)
+                elif isinstance(node, ast.Nonlocal | ast.Global):
+                    found.update(node.names)
+    return found
 
 
 def _own_nodes(function: Any) -> Iterator[ast.AST]:
