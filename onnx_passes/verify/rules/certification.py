@@ -76,7 +76,7 @@ def verdict_of(
     tested = None
     finite = assumes_finite(cls)
     shown: list[Fault] = []
-    paths = RulePaths(rule)
+    paths = RulePaths(rule, cls if cls is subject else None)
 
     def confirm(fault: Fault) -> bool:
         found = is_reproducible(fault, declared)

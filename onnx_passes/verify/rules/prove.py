@@ -106,7 +106,7 @@ def _proved(
             )
             if paths is not None:
                 sound = proof is None or proof.outcome in (Outcome.PROVED, Outcome.TESTED)
-                (paths.keep if sound else paths.forget)()
+                paths.keep(judged=sound)
             found.add(told, proof, half=_is_half(template))
             if proof is not None and proof.outcome == Outcome.REFUTED:
                 break

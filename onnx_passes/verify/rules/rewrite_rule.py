@@ -264,11 +264,15 @@ def _sources(function: Any) -> Iterator[ast.AST]:
 def _of_callable(function: Any, seen: set[types.CodeType]) -> Iterator[float]:
     owner = getattr(function, "__self__", None)
     if owner is not None:
-        for value in [*vars(owner).values(), *vars(type(owner)).values()]:
-            yield from _numbers(value)
-            if inspect.isfunction(value):
-                yield from _of_function(value, seen)
+        yield from _of_owner(owner, seen)
     yield from _of_function(inspect.unwrap(getattr(function, "__func__", function)), seen)
+
+
+def _of_owner(owner: object, seen: set[types.CodeType]) -> Iterator[float]:
+    for value in [*getattr(owner, "__dict__", {}).values(), *vars(type(owner)).values()]:
+        yield from _numbers(value)
+        if inspect.isfunction(value):
+            yield from _of_function(value, seen)
 
 
 def _of_function(function: Any, seen: set[types.CodeType]) -> Iterator[float]:
@@ -288,6 +292,8 @@ def _of_function(function: Any, seen: set[types.CodeType]) -> Iterator[float]:
     for value in read:
         if getattr(value, "__module__", None) == function.__module__:
             yield from _of_function(inspect.unwrap(value), seen)
+        elif "self" in code.co_freevars and hasattr(value, "rules"):
+            yield from _of_owner(value, seen)
 
 
 def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:

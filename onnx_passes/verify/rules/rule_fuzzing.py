@@ -76,7 +76,7 @@ class Examiner:
         """Apply the rule until it no longer fires; check structure, interface and values."""
         trial = RuleTrial()
         if self.paths is not None:
-            self.paths.forget()
+            self.paths.keep(judged=False)
         if check_structure(model, full=True):
             trial.sound = False
             return trial

@@ -42,12 +42,16 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 class RulePaths:
     """Follows one rule; `rule` is a copy of it whose functions are followed."""
 
-    def __init__(self, rule: RewriteRule) -> None:
-        """Follow ``rule``, in whose code nothing has run yet."""
+    def __init__(self, rule: RewriteRule, cls: type | None = None) -> None:
+        """Follow ``rule``, in whose code nothing has run yet, and the file of its class."""
         replacement = replacement_of(rule)
         functions = [rule._condition_function, getattr(replacement, "_function", None)]
         codes = [getattr(inspect.unwrap(f), "__code__", None) for f in functions if f]
         self._files = {code.co_filename for code in codes if code is not None}
+        owners = [type(o) for f in functions if (o := getattr(f, "__self__", None))]
+        classes = filter(None, [cls, *owners])
+        files = (getattr(sys.modules.get(c.__module__), "__file__", None) for c in classes)
+        self._files.update(filter(None, files))
         self._codes: dict[int, CodeType] = {}
         self._fixed: dict[int, set[str]] = {}
         self._call: set[Step] = set()
@@ -59,13 +63,9 @@ class RulePaths:
             self.rule._replacement_pattern = copy.copy(replacement)
             self.rule._replacement_pattern._function = self._rewriting(functions[1])
 
-    def keep(self) -> None:
-        """Count the applications since the last call: their results were judged."""
-        self._ran.update(self._pending)
-        self._pending.clear()
-
-    def forget(self) -> None:
-        """Count none of the applications since the last call."""
+    def keep(self, *, judged: bool = True) -> None:
+        """Count the applications since the last call, if their results were judged."""
+        self._ran.update(self._pending if judged else ())
         self._pending.clear()
 
     def never_ran(self) -> str:
