@@ -329,7 +329,7 @@ def certify_apart(job: Job) -> PlainDict:
             return found
         # What was tested is kept, but a verdict must not depend on the machine.
         late = _ended(job, "undecided", reason)
-        return {**late, **found, "verdict": "undecided", "reason": reason}
+        return {**found, **late, "rule": found.get("rule", late["rule"])}
     if child.returncode == 0:
         return found
     if child.returncode < 0:
