@@ -256,7 +256,7 @@ def _plans_of_integers(rule: RewriteRule) -> Iterator[Plan]:
         if n <= _HIGH:
             shapes += [_TALL[:rank] for rank in near if rank > max(RANKS)]
         for shape in shapes:
-            plans.setdefault(shape, Plan(edge=shape, ints=near, draws=2 * _DRAWS, enough=2))
+            plans.setdefault(shape, Plan(edge=shape, ints=near, draws=6 * _DRAWS, enough=2))
         for readers in near if n <= _READERS else ():
             plans.setdefault(readers, Plan(readers=readers, enough=2))
     return iter(plans.values())

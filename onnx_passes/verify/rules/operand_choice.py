@@ -55,6 +55,7 @@ class RecordedGenerator:
         self._rng, self._old, self._place = rng, old, 0
         self._anew = {int(rng.integers(len(old))) for _ in range(changes)} if old else set()
         self.trace: list[Draw] = []
+        self.edge: Shape | None = None
 
     def random(self) -> float:
         """Return a number from 0 to below 1."""
@@ -94,7 +95,7 @@ class MatchTraces:
     def __init__(self, rng: np.random.Generator) -> None:
         """Choose among them by ``rng``."""
         self._rng = rng
-        self._traces: dict[Kind, list[tuple[Draw, ...]]] = {}
+        self._traces: dict[Kind, list[tuple[tuple[Draw, ...], Shape | None]]] = {}
         self.count = 0
 
     def __bool__(self) -> bool:
@@ -107,11 +108,14 @@ class MatchTraces:
         operators = " ".join(sorted(node.op_type for node in graph))
         return dtype, graph.opset_imports[""], operators
 
-    def add(self, kind: Kind, trace: tuple[Draw, ...]) -> None:
-        """Keep what was drawn for a model that fired; the latest of many are kept."""
+    def add(self, kind: Kind, trace: tuple[Draw, ...], edge: Shape | None = None) -> None:
+        """Keep what was drawn for a model that fired; the latest of many are kept.
+
+        `edge` is the shape of its data that an integer of the rule decided.
+        """
         self.count += 1
         traces = self._traces.setdefault(kind, [])
-        traces.append(trace)
+        traces.append((trace, edge))
         del traces[:-40]
 
     def pick(self) -> tuple[Kind, RecordedGenerator]:
@@ -119,8 +123,10 @@ class MatchTraces:
         kinds = sorted(self._traces)
         kind = kinds[int(self._rng.integers(len(kinds)))]
         traces = self._traces[kind]
-        old = traces[int(self._rng.integers(len(traces)))]
-        return kind, RecordedGenerator(self._rng, old, int(self._rng.geometric(0.5)))
+        old, edge = traces[int(self._rng.integers(len(traces)))]
+        draws = RecordedGenerator(self._rng, old, int(self._rng.geometric(0.5)))
+        draws.edge = edge
+        return kind, draws
 
 
 T = TypeVar("T")

@@ -406,7 +406,8 @@ def fuzz_rule(
         tested.attempts += 1
         fired = _firing(examiner, group)
         if fired:
-            hits.add(hits.kind(fired[0].dtype, fired[0].model), fired[0].trace)
+            first = fired[0]
+            hits.add(hits.kind(first.dtype, first.model), first.trace, first.edge)
         for candidate in fired:
             if time.monotonic() > end:
                 tested.out_of_time = True

@@ -474,7 +474,8 @@ def instances(
             chooser = Chooser(draws, dtype, numbers)
             model = _template(rule, chooser, plan, seen, near=False)
             if model is not None:
-                hits.add(hits.kind(dtype.name, model), tuple(draws.trace))
+                edge = plan.edge if plan.ints else draws.edge
+                hits.add(hits.kind(dtype.name, model), tuple(draws.trace), edge)
                 yield model
                 if hits.count - before >= plan.enough:
                     break
@@ -493,7 +494,7 @@ def instances(
         model = _template(rule, Chooser(draws, dtype, numbers), Plan(), seen, near=near)
         if model is not None:
             found += 1
-            hits.add(hits.kind(dtype.name, model), tuple(draws.trace))
+            hits.add(hits.kind(dtype.name, model), tuple(draws.trace), draws.edge)
             yield model
 
 
@@ -503,7 +504,7 @@ def _template(
     """Return a model on which the rule fires, unlike those seen; None if the choices fail."""
     # No constant is infinite: the reals, in which is proved, have no such number.
     chooser.slack, chooser.sizes, chooser.finite = near, SIZES, True
-    chooser.edge = plan.edge
+    chooser.edge = plan.edge or chooser.rng.edge
     try:
         model = ModelBuilder(rule, chooser, plan).build()
     except (CannotInstantiate, Unsupported, OverflowError):
@@ -608,6 +609,7 @@ class Candidate:
     dtype: str
     near: bool = False
     trace: tuple[Draw, ...] = ()
+    edge: Shape | None = None
     planned: bool = False
     template: Template | None = None
 
@@ -698,7 +700,7 @@ def _group(
     rule: RewriteRule, chooser: Chooser, plan: Plan, surroundings: Sequence[int]
 ) -> list[Candidate]:
     """Return a model and itself in surroundings; nothing if the choices make none."""
-    chooser.edge, chooser.keen = plan.edge, plan.near
+    chooser.edge, chooser.keen = plan.edge or chooser.rng.edge, plan.near
     try:
         model = ModelBuilder(rule, chooser, plan, measures=True).build()
         behind = followed(model)
@@ -717,4 +719,7 @@ def _group(
                 group.append((kind, *made))
     trace, kind = tuple(chooser.rng.trace), chooser.dtype.name.lower()
     planned, told = plan != Plan(), describe(model, operand_names(rule))
-    return [Candidate(k, m, p, kind, chooser.near, trace, planned, told) for k, m, p in group]
+    edge = plan.edge if plan.ints else chooser.rng.edge
+    return [
+        Candidate(k, m, p, kind, chooser.near, trace, edge, planned, told) for k, m, p in group
+    ]
