@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import copy
 import dis
 import functools
@@ -328,7 +329,7 @@ class _Report:
                 return
             case ast.BoolOp():
                 for operand in node.values:
-                    if not self._saw(operand) and not isinstance(operand, ast.Constant):
+                    if not self._saw(operand) and not _is_literal(operand):
                         self._miss(operand, "asked")
             # Of nothing, no element is computed: what is made of them decides.
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() if not self._saw(
@@ -434,6 +435,14 @@ def _silent(statement: ast.stmt) -> bool:
     constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
     bare = isinstance(statement, ast.AnnAssign) and statement.value is None
     return constant or bare or isinstance(statement, ast.Pass | ast.Global | ast.Nonlocal)
+
+
+def _is_literal(node: ast.expr) -> bool:
+    """Whether an expression is a number, a text, or a list of such: a default."""
+    with contextlib.suppress(ValueError):
+        ast.literal_eval(node)
+        return True
+    return False
 
 
 def _accepting(value: ast.expr | None) -> bool:
