@@ -24,7 +24,7 @@ from onnx_passes.passes.rewriting import rewrite
 GRACE = 120.0
 """The most seconds on top of the time asked for: imports, shrinking, the proof."""
 
-_LEAST_GRACE = 20.0
+_LEAST_GRACE = 18.0
 """Seconds that a child has beyond those of the property test, at the least."""
 
 GIB = 1 << 30
@@ -35,8 +35,8 @@ class Job:
     """What one child does.
 
     `subject` is ``module:object``, without `index` a pass that is not a rewrite rule. `level`
-    is "test", "prove" or "all". `memory` is in bytes. The child is ended at twice `seconds`,
-    the time of the property test, or `grace` after it if that is sooner. The test also ends
+    is "test", "prove" or "all". `memory` is in bytes. The child is ended at 1.9 times `seconds`
+    (the time of the property test), or `grace` after it if that is sooner. The test also ends
     after `faults` faults of different sorts.
     """
 
@@ -54,7 +54,7 @@ class Job:
     @property
     def limit(self) -> float:
         """Seconds after which the child is ended."""
-        return self.seconds + min(self.grace, max(_LEAST_GRACE, self.seconds))
+        return self.seconds + min(self.grace, max(_LEAST_GRACE, 0.9 * self.seconds))
 
 
 def resolve(subject: str) -> Any:
