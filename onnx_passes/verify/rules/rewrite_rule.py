@@ -35,9 +35,9 @@ class Job:
     """What one child does.
 
     `subject` is ``module:object``, without `index` a pass that is not a rewrite rule. `level`
-    is "test", "prove" or "all". `memory` is in bytes. `seconds` is the time of the property test.
-    The child is ended at 1.9 times that, or `grace` after it if that is sooner. The test also
-    ends after `faults` faults of different sorts.
+    is "test", "prove" or "all". `memory` is in bytes. `seconds` limits the property test. The
+    child is ended at 1.9 times that, or `grace` after it if that is sooner. The test also ends
+    after `faults` faults of different sorts.
     """
 
     subject: str

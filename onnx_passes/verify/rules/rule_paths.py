@@ -357,7 +357,7 @@ class _Report:
                     for operand in node.values[:-1]:
                         decide(operand, None if both else on_true, on_false if both else None)
                     decide(node.values[-1], on_true, on_false)
-                case _ if self._is_settled(node):
+                case _ if self._is_settled(node) or _is_literal(node):
                     pass
                 case _:
                     seen = self._outcomes(node, whole, body)
