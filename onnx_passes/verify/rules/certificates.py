@@ -164,6 +164,8 @@ def _line(
         "types": sorted(tested.get("dtypes", {})),
         "error": max((e["rtol"] for e in tested.get("errors", {}).values()), default=0),
         "templates": proof.get("templates", 0) if proved else 0,
+        "never_ran": result.get("never_ran", ""),
+        "paths": result.get("paths", "") if proved else "",
         "operators": operators,
     }
     if found["error"]:
@@ -239,7 +241,7 @@ def check_certificate(
     """Return why the certificate of a pass is stale, one reason each; none if it is fresh.
 
     A pass that is not a rule and changed no random model is stale too: what random models hold
-    is not its own to say.
+    is not its own to say. So is a rule of which a path to a rewrite never ran.
 
     VerificationError if it is missing or was edited, or if a rule is refuted, keeps less than
     its pass declares, was not judged, or never fired.
@@ -268,6 +270,8 @@ def check_certificate(
                 f"{line.get('reason')}",
                 help="give it time, or a hint, then " + renew,
             )
+        if line.get("never_ran"):
+            reasons[f"the rule {line['rule']} is tested only: {line['never_ran']}"] = None
         today = keys.of(cls, line.get("operators", ())).split(".")
         for what, old, new in zip(_PARTS, str(line["key"]).split("."), today, strict=True):
             if old != new:

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from onnx_passes.verify.rules.regression import (
 )
 from onnx_passes.verify.rules.rewrite_rule import GIB, Job, assumes_finite, pattern_of, resolve
 from onnx_passes.verify.rules.rule_fuzzing import Tested, fuzz_rule
+from onnx_passes.verify.rules.rule_paths import RulePaths
 
 if TYPE_CHECKING:
     from onnx_passes.verify.rules.proof import Proof
@@ -54,8 +55,15 @@ LEAST_MODELS = 20
 """Models of the property test on which a rule that is called proved must fire."""
 
 
-def verdict_of(subject: object, rule: RewriteRule, job: Job) -> PlainDict:
+def verdict_of(
+    subject: object,
+    rule: RewriteRule,
+    job: Job,
+    so_far: Callable[[PlainDict], object] = lambda verdict: None,
+) -> PlainDict:
     """Test and prove one rule as ``job`` asks, and say what follows.
+
+    `so_far` gets the verdict of the property test, before the proof begins.
 
     The verdict is "proved", "tested", "refuted", "never fired" or "undecided". Beside it are
     its reason, the contracts derived and declared, whether they disagree, and the evidence.
@@ -65,9 +73,10 @@ def verdict_of(subject: object, rule: RewriteRule, job: Job) -> PlainDict:
     declared = next(
         (c for c in contracts_of(cls) if isinstance(c, Equality | Tolerance)), None
     )
-    tested = proof = None
+    tested = None
     finite = assumes_finite(cls)
     shown: list[Fault] = []
+    paths = RulePaths(rule, cls if cls is subject else None)
 
     def confirm(fault: Fault) -> bool:
         found = is_reproducible(fault, declared)
@@ -85,57 +94,74 @@ def verdict_of(subject: object, rule: RewriteRule, job: Job) -> PlainDict:
             declared=declared if isinstance(declared, Tolerance) else None,
             finite=finite,
             confirm=confirm,
+            paths=paths,
         )
-    unproved = ""
-    if job.level != "test":
-        differ = tested is not None and tested.inexact is not None
-        proof, unproved = _proof(rule, job, confirm, ieee=not differ)
-    verdict, reason = _verdict(rule, tested, proof, unproved)
-    contract = _contract(tested, proof, verdict)
-    loose = None if tested is None else tested.loose
-    disagrees = (
-        verdict == "refuted"
-        or loose is not None
-        or (isinstance(declared, Equality) and _inexact(tested, proof))
-    )
-    if loose is not None and not reason:
-        reason = loose.reason
-    result: PlainDict = {
-        "rule": rule_name(rule),
-        "verdict": verdict,
-        "reason": reason,
-        "claim": _claim(proof) if verdict == "proved" else "",
-        "contract": None if contract is None else str(contract),
-        "declared": None if declared is None else str(declared),
-        "assumes": "no input is NaN or infinite" if finite else "",
-        "disagrees": disagrees,
-        "arguable": verdict == "refuted" and _arguable(tested, proof),
-        "tested": None if tested is None else _tested(tested),
-        "proof": None if proof is None else proof.as_dict(),
-    }
-    fault = None if tested is None else tested.fault
-    if fault is None and verdict == "refuted":
-        fault = shown[-1] if shown else None
-    if fault is None and tested is not None:
-        fault = loose or (tested.inexact if disagrees else None)
-    if fault is not None:
-        result["counterexample"] = fault.text()
-        result["sort"] = fault.sort
-        result["cause"] = _CAUSES[fault.breaks]
-        if tested is not None and len(tested.faults) > 1:
-            result["further"] = [(_CAUSES[f.breaks], f.text()) for f in tested.faults[1:]]
-        if job.folder is not None:
-            folder = Path(job.folder)
-            if fault.after is not None and fault.found is not None:
-                folder, _ = write_refutation(fault, declared, folder)
-            result["folder"] = str(folder)
-            test = write_regression(fault, job.subject, job.index or 0, folder, declared)
-            result["test"] = str(test)
-    return result
+
+    def concluded(proof: Proof | None, unproved: str) -> PlainDict:
+        verdict, reason = _verdict(rule, tested, proof, unproved)
+        never_ran = paths.never_ran() if verdict in ("proved", "tested") else ""
+        if never_ran:
+            verdict, reason = "tested", never_ran
+        contract = _contract(tested, proof, verdict)
+        loose = None if tested is None else tested.loose
+        disagrees = (
+            verdict == "refuted"
+            or loose is not None
+            or (isinstance(declared, Equality) and _inexact(tested, proof))
+        )
+        if loose is not None and not reason:
+            reason = loose.reason
+        result: PlainDict = {
+            "rule": rule_name(rule),
+            "verdict": verdict,
+            "reason": reason,
+            "claim": _claim(proof, paths.taken()) if verdict == "proved" else "",
+            "never_ran": never_ran,
+            "paths": paths.taken(),
+            "contract": None if contract is None else str(contract),
+            "declared": None if declared is None else str(declared),
+            "assumes": "no input is NaN or infinite" if finite else "",
+            "disagrees": disagrees,
+            "arguable": verdict == "refuted" and _arguable(tested, proof),
+            "tested": None if tested is None else _tested(tested),
+            "proof": None if proof is None else proof.as_dict(),
+        }
+        fault = None if tested is None else tested.fault
+        if fault is None and verdict == "refuted":
+            fault = shown[-1] if shown else None
+        if fault is None and tested is not None:
+            fault = loose or (tested.inexact if disagrees else None)
+        if fault is not None:
+            result["counterexample"] = fault.text()
+            result["sort"] = fault.sort
+            result["cause"] = _CAUSES[fault.breaks]
+            if tested is not None and len(tested.faults) > 1:
+                result["further"] = [(_CAUSES[f.breaks], f.text()) for f in tested.faults[1:]]
+            if job.folder is not None:
+                folder = Path(job.folder)
+                if fault.after is not None and fault.found is not None:
+                    folder, _ = write_refutation(fault, declared, folder)
+                result["folder"] = str(folder)
+                test = write_regression(fault, job.subject, job.index or 0, folder, declared)
+                result["test"] = str(test)
+        return result
+
+    # The property test has broken it already, or ends before a proof that may not.
+    if job.level == "test" or (tested is not None and tested.faults):
+        return concluded(None, "")
+    if tested is not None:
+        so_far(concluded(None, ""))
+    differ = tested is not None and tested.inexact is not None
+    return concluded(*_proof(rule, job, confirm, paths, ieee=not differ))
 
 
 def _proof(
-    rule: RewriteRule, job: Job, confirm: Callable[[Fault], bool], *, ieee: bool
+    rule: RewriteRule,
+    job: Job,
+    confirm: Callable[[Fault], bool],
+    paths: RulePaths,
+    *,
+    ieee: bool,
 ) -> tuple[Proof | None, str]:
     from onnx_passes.verify.rules import Effort, prove_rule
 
@@ -143,12 +169,12 @@ def _proof(
     limit = LIMIT_BEHIND_TEST if job.level == "all" else Effort().limit
     try:
         effort = Effort(seed=job.seed, limit=limit, ieee=ieee)
-        return prove_rule(rule, effort=effort, confirm=confirm), ""
+        return prove_rule(rule, effort=effort, confirm=confirm, paths=paths), ""
     except UsageError as error:
         return None, f"not proved: {error.message}"
 
 
-def _claim(proof: Proof | None) -> str:
+def _claim(proof: Proof | None, taken: str) -> str:
     """Return what "proved" ranges over: the templates that were made, and no more.
 
     A rule is a program: what another path of its guard or its rewrite would do is not proved.
@@ -162,7 +188,7 @@ def _claim(proof: Proof | None) -> str:
     ]
     return (
         f"{'; '.join(parts)}; on the {proof.templates} templates that its guard admitted, "
-        "along the paths that they take through its check and rewrite"
+        f"along the paths through lines {taken}"
     )
 
 
@@ -244,6 +270,7 @@ def _tested(tested: Tested) -> PlainDict:
         "unrepeated": tested.unrepeated,
         "attempts": tested.attempts,
         "not_run": tested.not_run,
+        "nan_orders": tested.nan_orders,
         "dtypes": dict(sorted(tested.dtypes.items())),
         "surroundings": dict(sorted(tested.kinds.items())),
         "opsets": {str(k): n for k, n in sorted(tested.opsets.items())},
@@ -277,48 +304,48 @@ def certify_apart(job: Job) -> PlainDict:
     pipe = subprocess.PIPE
     child = start(command, stdin=pipe, stdout=pipe, stderr=pipe)
     _running.add(child)
+    ended = False
     try:
         asked = json.dumps(asdict(job)).encode()
-        out, err = child.communicate(asked, job.seconds + job.grace)
+        out, err = child.communicate(asked, job.limit)
+        ended = True
     except subprocess.TimeoutExpired:
-        unended = f"did not end in {job.seconds + job.grace:g} seconds"
-        found = _without_proof(job, unended) if job.level == "all" else {}
-        if found.get("verdict") == "refuted":
-            return found
-        # What was tested is kept, but a verdict must not depend on the machine.
-        what = "the proof" if found else "it"
-        ended = _ended(job, "undecided", f"out of time: {what} {unended}")
-        return {**found, **ended, "rule": found.get("rule", ended["rule"])}
+        pass
     finally:
         # Its own group: an engine that the child started ends with it.
         kill(child)
-        child.communicate()
+        if not ended:
+            out, err = child.communicate()
         _running.discard(child)
         interrupted = child in _killed
         _killed.discard(child)
+    # What was tested comes before the proof, which may end the process.
+    lines = out.splitlines(keepends=True)
+    found: PlainDict = json.loads(lines[-1]) if lines and lines[-1].endswith(b"\n") else {}
+    if not ended:
+        what = "the proof" if found else "it"
+        reason = f"out of time: {what} did not end in {job.limit:g} seconds"
+        if found.get("verdict") == "refuted":
+            return found
+        # What was tested is kept, but a verdict must not depend on the machine.
+        late = _ended(job, "undecided", reason)
+        return {**found, **late, "rule": found.get("rule", late["rule"])}
     if child.returncode == 0:
-        result: PlainDict = json.loads(out.splitlines()[-1])
-        return result
+        return found
     if child.returncode < 0:
         died = f"died of {signal.Signals(-child.returncode).name}"
-        if job.level != "all" or interrupted:
-            verdict = "undecided" if job.level == "prove" else "refuted"
-            return _ended(job, verdict, f"the process {died}")
         # Engines have a process of their own: what is left is the rule, or the proof.
-        return _without_proof(job, died)
+        if found and not interrupted:
+            return {**found, "reason": found["reason"] or f"the proof {died}"}
+        verdict = "undecided" if job.level == "prove" else "refuted"
+        return _ended(job, verdict, f"the process {died}")
     said = err.decode(errors="replace")
     if "MemoryError" in said or "bad_alloc" in said:
-        if job.level == "all":
-            return _without_proof(job, f"needs {_memory(job)}")
+        if found:
+            return {**found, "reason": found["reason"] or f"the proof needs {_memory(job)}"}
         return _ended(job, "undecided", f"it needs {_memory(job)}")
     last = (said.strip().splitlines() or ["no message"])[-1]
     return _ended(job, "undecided", f"the process failed: {last}")
-
-
-def _without_proof(job: Job, why: str) -> PlainDict:
-    """Return what the property test alone finds, where the proof did not come to an end."""
-    tested = certify_apart(replace(job, level="test"))
-    return {**tested, "reason": tested["reason"] or f"the proof {why}"}
 
 
 def _memory(job: Job) -> str:
@@ -330,7 +357,7 @@ def _ended(job: Job, verdict: str, reason: str) -> PlainDict:
     return {"rule": name, "verdict": verdict, "reason": reason, "contract": None}
 
 
-def _work(job: Job) -> PlainDict:
+def _work(job: Job, say: Callable[[PlainDict], object]) -> PlainDict:
     from onnx_passes.verify.rules.rewrite_rule import rules_of
 
     subject = resolve(job.subject)
@@ -344,7 +371,7 @@ def _work(job: Job) -> PlainDict:
             models=job.models,
             folder=job.folder,
         )
-    return verdict_of(subject, rules_of(subject)[job.index], job)
+    return verdict_of(subject, rules_of(subject)[job.index], job, say)
 
 
 def _main() -> None:
@@ -357,7 +384,11 @@ def _main() -> None:
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)
-    print(json.dumps(_work(job)), file=answer, flush=True)
+
+    def say(verdict: PlainDict) -> None:
+        print(json.dumps(verdict), file=answer, flush=True)
+
+    say(_work(job, say))
 
 
 if __name__ == "__main__":

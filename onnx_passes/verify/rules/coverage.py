@@ -19,7 +19,13 @@ from onnxscript.rewriter import RewriteRule
 from onnx_passes.ops.input_hints import Shape
 from onnx_passes.ops.operator_class import find
 from onnx_passes.plain import PlainDict
-from onnx_passes.verify.rules.rewrite_rule import PatternPart, alternatives_of, pattern_of
+from onnx_passes.verify.rules.rewrite_rule import (
+    LARGEST,
+    PatternPart,
+    alternatives_of,
+    integers,
+    pattern_of,
+)
 
 MAIN = frozenset({"", "ai.onnx"})
 """Names of the main domain."""
@@ -159,8 +165,11 @@ EDGES: tuple[Shape, ...] = (
 )
 """Shapes with axes that authors forget."""
 
-_LONGEST = 1 << 17
-"""The longest axis that an integer of a pattern asks for."""
+_WIDE, _HIGH, _READERS = 4096, 8, 16
+"""Integers up to which rows, ranks and readers are as many."""
+
+_TALL: Shape = (2, 1, 3, 1, 2, 1, 2, 1, 2)
+"""A shape that is cut to each rank above the usual ones."""
 
 Ranks: TypeAlias = Mapping[str, int]
 
@@ -171,8 +180,9 @@ class Plan:
 
     None, and no `ranks` or `full`, means any. Data have the shape `edge`. Operators in `full`
     have all optional inputs that the pattern leaves open, others none. With `near`, numbers of
-    the pattern become others that its tolerance admits. `draws` models are drawn, until the
-    rule fires on `enough`.
+    the pattern become others that its tolerance admits. Integers that the model holds are some
+    of `ints`, and operands and results have so many `readers`. `draws` models are drawn, until
+    the rule fires on `enough`.
     """
 
     ranks: Ranks = field(default_factory=dict)
@@ -181,6 +191,8 @@ class Plan:
     edge: Shape | None = None
     full: tuple[str, ...] = ()
     near: bool = False
+    ints: tuple[int, ...] = ()
+    readers: int = 0
     draws: int = _DRAWS
     enough: int = 1
 
@@ -195,7 +207,7 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
     ranks = [Plan(ranks=profile) for profile in rank_profiles(operand_names(rule))]
     opsets = [o for o in sorted(set(OPSETS)) if fits(pattern_of(rule), o)]
     opsets = [o for o in opsets if o >= since] or opsets
-    edges = (*EDGES, *_longer(rule)) if operand_names(rule) else ()
+    edges = EDGES if operand_names(rule) else ()
     nodes = list(pattern_of(rule))
     more = [Plan(full=f, draws=_MORE, enough=_ENOUGH) for f in choices_of_inputs(rule)]
     # An empty axis and the axis that an attribute names are each one of few.
@@ -213,24 +225,46 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
         *_opset_plans(rule, opsets),
         *_one_rank(operand_names(rule)),
         *more,
+        *(_plans_of_integers(rule) if operand_names(rule) else ()),
     ]
 
 
-def _longer(rule: RewriteRule) -> Iterator[Shape]:
-    """Yield shapes with an axis that is longer than an integer of the pattern.
+def _plans_of_integers(rule: RewriteRule) -> Iterator[Plan]:
+    """Yield plans in which an integer of the rule decides a size, a rank, or a count.
 
-    A Slice that ends at 1000 takes all of an axis, until there are more.
+    A Slice that ends at 1000 takes all of an axis, until there are more; a guard may ask for
+    a rank of 6, for 12 elements, or for a third reader.
     """
     found = [getattr(operand, "value", None) for operand in operands_of(rule)]
     for node in pattern_of(rule):
         plain = (node.attributes.get(name) for name in ("value_int", "value_ints"))
         found += [getattr(attribute, "_value", None) for attribute in plain]
-    numbers: set[object] = set()
+    numbers: dict[int, None] = {}
     for each in found:
-        numbers.update(each if isinstance(each, list | tuple) else [each])
-    sizes = {abs(n) for n in numbers if isinstance(n, int) and _FEW < abs(n) < _LONGEST}
-    for size in sorted(sizes):
-        yield from ((size + 1,), (2, size + 1))
+        for number in each if isinstance(each, list | tuple) else [each]:
+            if isinstance(number, int) and 1 < abs(number) < LARGEST:
+                numbers[abs(number)] = None
+    numbers.update(dict.fromkeys(integers(rule)))
+    plans: dict[Shape | int, Plan] = {}
+    for n in numbers:
+        near = (n - 1, n, n + 1)
+        shapes: list[Shape] = [(size,) for size in (*near, 2 * n)]
+        shapes += [(2, size) for size in (n, n + 1, 2 * n)]
+        if n <= _WIDE:
+            shapes += [(size, 2) for size in near]
+            shapes += [(divisor, n // divisor) for divisor in _divisors(n)]
+        if n <= _HIGH:
+            shapes += [_TALL[:rank] for rank in near if rank > max(RANKS)]
+        for shape in shapes:
+            plans.setdefault(shape, Plan(edge=shape, ints=near, draws=6 * _DRAWS, enough=2))
+        for readers in near if n <= _READERS else ():
+            plans.setdefault(readers, Plan(readers=readers, enough=2))
+    return iter(plans.values())
+
+
+def _divisors(n: int) -> list[int]:
+    """Return the divisor of a number that makes a matrix of so many elements squarest."""
+    return [d for d in range(2, int(n**0.5) + 1) if n % d == 0][-1:]
 
 
 def _opset_plans(rule: RewriteRule, opsets: Sequence[int]) -> Iterator[Plan]:

@@ -55,6 +55,7 @@ class RecordedGenerator:
         self._rng, self._old, self._place = rng, old, 0
         self._anew = {int(rng.integers(len(old))) for _ in range(changes)} if old else set()
         self.trace: list[Draw] = []
+        self.edge: Shape | None = None
 
     def random(self) -> float:
         """Return a number from 0 to below 1."""
@@ -94,7 +95,7 @@ class MatchTraces:
     def __init__(self, rng: np.random.Generator) -> None:
         """Choose among them by ``rng``."""
         self._rng = rng
-        self._traces: dict[Kind, list[tuple[Draw, ...]]] = {}
+        self._traces: dict[Kind, list[tuple[tuple[Draw, ...], Shape | None]]] = {}
         self.count = 0
 
     def __bool__(self) -> bool:
@@ -107,11 +108,14 @@ class MatchTraces:
         operators = " ".join(sorted(node.op_type for node in graph))
         return dtype, graph.opset_imports[""], operators
 
-    def add(self, kind: Kind, trace: tuple[Draw, ...]) -> None:
-        """Keep what was drawn for a model that fired; the latest of many are kept."""
+    def add(self, kind: Kind, trace: tuple[Draw, ...], edge: Shape | None = None) -> None:
+        """Keep what was drawn for a model that fired; the latest of many are kept.
+
+        `edge` is the shape of its data that an integer of the rule decided.
+        """
         self.count += 1
         traces = self._traces.setdefault(kind, [])
-        traces.append(trace)
+        traces.append((trace, edge))
         del traces[:-40]
 
     def pick(self) -> tuple[Kind, RecordedGenerator]:
@@ -119,8 +123,10 @@ class MatchTraces:
         kinds = sorted(self._traces)
         kind = kinds[int(self._rng.integers(len(kinds)))]
         traces = self._traces[kind]
-        old = traces[int(self._rng.integers(len(traces)))]
-        return kind, RecordedGenerator(self._rng, old, int(self._rng.geometric(0.5)))
+        old, edge = traces[int(self._rng.integers(len(traces)))]
+        draws = RecordedGenerator(self._rng, old, int(self._rng.geometric(0.5)))
+        draws.edge = edge
+        return kind, draws
 
 
 T = TypeVar("T")
@@ -148,8 +154,9 @@ class Chooser:
         ``near`` says afterwards whether a constant is only almost the number asked for, which
         happens only with ``slack``, and wherever it can with ``keen``. ``rank`` is that of the
         next operand, and ``edge`` the shape of all, if they are enumerated. ``target`` is what
-        was last reshaped to, ``parts`` the number of integers that the next operand has, and
-        ``fixed`` what attributes its pattern gives the node.
+        was last reshaped to, ``ints`` what known integers may be, ``parts`` the number of
+        integers that the next operand has, and ``fixed`` what attributes its pattern gives the
+        node.
         """
         self.rng, self.dtype, self.numbers = rng, dtype, numbers
         self._shapes = SHAPES
@@ -163,6 +170,7 @@ class Chooser:
         self.edge: Shape | None = None
         self.target: Shape | None = None
         self.parts: int | None = None
+        self.ints: Sequence[int] = ()
         self.fixed: PlainMapping = {}
 
     @cached_property
@@ -204,6 +212,8 @@ class Chooser:
 
     def literal(self, pattern: PatternPart, dtype: ir.DataType) -> Array:
         """Return a constant that a pattern spells out, or one that it still takes for it."""
+        if dtype.is_integer():  # the largest has no float
+            return np.asarray(pattern.value).astype(dtype.numpy())
         value = np.asarray(pattern.value, np.float64)
         likely = 1.0 if self.keen else 0.35
         if self.slack and dtype.is_floating_point() and self.rng.random() < likely:
@@ -253,9 +263,17 @@ class Chooser:
         operator = find("", op_type.removeprefix("Fused"))
         found = None if operator is None else operator.suggest(self, index, known)
         if found is not None:
-            return self._planned(found, index)
+            return self._planned(self._of_rule(found), index)
         others = [shape for shape in known if shape is not None]
         return self.data(self.broadcastable(others[0]) if others else self.shape())
+
+    def _of_rule(self, operand: Operand) -> Operand:
+        """Return known integers with one that the rule's code names, now and then."""
+        if not (self.ints and operand.ints) or self.rng.random() > _OF_RULE:
+            return operand
+        ints = [*operand.ints]
+        ints[int(self.rng.integers(len(ints)))] = self.pick(self.ints)
+        return replace(operand, ints=tuple(ints))
 
     def _planned(self, operand: Operand, index: int) -> Operand:
         """Return data with the shape that is enumerated, whatever an operator prefers."""
@@ -293,6 +311,9 @@ class Chooser:
             options += [shape[-1:], (1,) * len(shape), (*shape[:-1], 1), (2, *shape)]
         return tuple(self.pick(options))
 
+
+_OF_RULE = 0.4
+"""How often known integers are such as the code of the rule names."""
 
 _KEPT = 0.97
 """How often what a hint says of one operand is followed."""

@@ -26,6 +26,7 @@ from onnx_passes.verify.rules.proof import (
 )
 from onnx_passes.verify.rules.replay import Replayer, engine_name
 from onnx_passes.verify.rules.rewrite_rule import RuleLike, apply_rule, rules_of
+from onnx_passes.verify.rules.rule_paths import RulePaths
 from onnx_passes.verify.rules.template_models import instances
 
 _OPEN = (Outcome.UNDECIDED, Outcome.TESTED)
@@ -62,6 +63,7 @@ def prove_rule(
     *,
     effort: Effort | None = None,
     confirm: Callable[[Fault], bool] = lambda fault: True,
+    paths: RulePaths | None = None,
 ) -> Proof:
     """Apply a rule to templates, as it stands, and compare before and after.
 
@@ -69,12 +71,12 @@ def prove_rule(
     are counted in the notes. Of several rules, the verdicts hold for all.
 
     Without `templates`, models are built from the pattern. A refutation that `confirm` rejects
-    is dropped. The verdict is undecided if the clock stopped z3. UsageError without z3, or for
-    an object that is not a rule.
+    is dropped. `paths` note what of a rule's code ran. The verdict is undecided if the clock
+    stopped z3. UsageError without z3, or for an object that is not a rule.
     """
     z3()  # its absence is said before anything is built
     try:
-        return _proved(rule, templates, effort or Effort(), confirm)
+        return _proved(rule, templates, effort or Effort(), confirm, paths)
     except arithmetic_verdicts.QueryTimeout as error:
         return replace(_undecided(str(error)), out_of_time=True)
 
@@ -84,6 +86,7 @@ def _proved(
     templates: Iterable[ir.Model] | None,
     effort: Effort,
     confirm: Callable[[Fault], bool],
+    paths: RulePaths | None,
 ) -> Proof:
     start = time.perf_counter()
     given = None if templates is None else list(templates)
@@ -95,11 +98,15 @@ def _proved(
             else given
         )
         names = operand_names(single)
+        applied = single if paths is None else paths.rule
         for template in made:
             told = describe(template, names)
             proof = _on_template(
-                single, template, effort, confirm, screen=not found.wants(told, effort)
+                applied, template, effort, confirm, screen=not found.wants(told, effort)
             )
+            if paths is not None:
+                sound = proof is None or proof.outcome in (Outcome.PROVED, Outcome.TESTED)
+                paths.keep(judged=sound)
             found.add(told, proof, half=_is_half(template))
             if proof is not None and proof.outcome == Outcome.REFUTED:
                 break

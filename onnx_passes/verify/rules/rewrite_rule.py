@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
 import os
 import sys
 import textwrap
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -21,8 +22,10 @@ from onnx_passes.passes.context import Rewrites
 from onnx_passes.passes.rewriting import rewrite
 
 GRACE = 120.0
-"""Seconds on top of the time asked for: imports, shrinking, the last model."""
+"""The most seconds on top of the time asked for: imports, shrinking, the proof."""
 
+_LEAST_GRACE = 18.0
+"""Seconds that a child has beyond those of the property test, at the least."""
 
 GIB = 1 << 30
 
@@ -32,9 +35,9 @@ class Job:
     """What one child does.
 
     `subject` is ``module:object``, without `index` a pass that is not a rewrite rule. `level`
-    is "test", "prove" or "all". `memory` is in bytes. The child is ended `grace` seconds after
-    `seconds`, the time of the property test. The test also ends after `faults` faults of
-    different sorts.
+    is "test", "prove" or "all". `memory` is in bytes. `seconds` limits the property test. The
+    child is ended at 1.9 times that, or `grace` after it if that is sooner. The test also ends
+    after `faults` faults of different sorts.
     """
 
     subject: str
@@ -47,6 +50,11 @@ class Job:
     models: int = 200
     grace: float = GRACE
     faults: int = 1
+
+    @property
+    def limit(self) -> float:
+        """Seconds after which the child is ended."""
+        return self.seconds + min(self.grace, max(_LEAST_GRACE, 0.9 * self.seconds))
 
 
 def resolve(subject: str) -> Any:
@@ -181,9 +189,27 @@ def literals(rule: RewriteRule) -> list[float]:
 
     Followed by numbers that guards usually ask for, those that are there already left out.
     """
+    return list(dict.fromkeys([*_numbers_of(rule), *_USUAL]))
+
+
+LARGEST = 1 << 17
+"""The largest integer of a rule that decides a size."""
+_MOST = 16
+"""Integers of a rule that decide sizes."""
+
+
+def integers(rule: RewriteRule) -> list[int]:
+    """Return the integers above 1 of a rule's own code, without their signs."""
+    found = (abs(n) for n in _numbers_of(rule) if isinstance(n, int))
+    return list(dict.fromkeys(n for n in found if 1 < n <= LARGEST))[:_MOST]
+
+
+@functools.lru_cache(256)
+def _numbers_of(rule: RewriteRule) -> tuple[float, ...]:
+    """Return the numbers of check, rewrite, and the functions of their modules they call."""
     functions = (rule._condition_function, replacement_of(rule)._function)
-    found = [n for f in functions if f is not None for n in _of_callable(f)]
-    return list(dict.fromkeys([*found, *_USUAL]))
+    seen: set[types.CodeType] = set()
+    return tuple(n for f in functions if f is not None for n in _of_callable(f, seen))
 
 
 @functools.lru_cache(256)
@@ -216,7 +242,7 @@ def _number(node: ast.expr) -> float | None:
     value = node.value if isinstance(node, ast.Constant) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value)
+    return value
 
 
 def _sources(function: Any) -> Iterator[ast.AST]:
@@ -235,34 +261,51 @@ def _sources(function: Any) -> Iterator[ast.AST]:
             continue  # made at run time, or a lambda in the middle of an expression
 
 
-def _of_callable(function: Callable[..., object]) -> Iterator[float]:
+def _of_callable(function: Any, seen: set[types.CodeType]) -> Iterator[float]:
     owner = getattr(function, "__self__", None)
     if owner is not None:
-        for value in [*vars(owner).values(), *vars(type(owner)).values()]:
-            yield from _numbers(value)
-            if inspect.isfunction(value):
-                yield from _of_code(value.__code__)
-    plain = inspect.unwrap(getattr(function, "__func__", function))
-    for cell in getattr(plain, "__closure__", None) or ():
-        try:
-            yield from _numbers(cell.cell_contents)
-        except ValueError:
-            continue  # a cell that was never filled
-    if isinstance(plain, types.FunctionType):
-        yield from _of_code(plain.__code__)
+        yield from _of_owner(owner, seen)
+    yield from _of_function(inspect.unwrap(getattr(function, "__func__", function)), seen)
 
 
-def _of_code(code: types.CodeType) -> Iterator[float]:
+def _of_owner(owner: object, seen: set[types.CodeType]) -> Iterator[float]:
+    for value in [*getattr(owner, "__dict__", {}).values(), *vars(type(owner)).values()]:
+        yield from _numbers(value)
+        if inspect.isfunction(value):
+            yield from _of_function(value, seen)
+
+
+def _of_function(function: Any, seen: set[types.CodeType]) -> Iterator[float]:
+    if not isinstance(function, types.FunctionType) or function.__code__ in seen:
+        return
+    code = function.__code__
+    seen.add(code)
+    names = [name for each in (code, *_codes_in(code)) for name in each.co_names]
+    read = [function.__globals__[n] for n in names if n in function.__globals__]
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # a cell that was never filled
+            read.append(cell.cell_contents)
+    for value in (*read, *(function.__defaults__ or ())):
+        yield from _numbers(value)
+    for each in (code, *_codes_in(code)):
+        yield from _numbers(each.co_consts)
+    for value in read:
+        if getattr(value, "__module__", None) == function.__module__:
+            yield from _of_function(inspect.unwrap(value), seen)
+        elif "self" in code.co_freevars and hasattr(value, "rules"):
+            yield from _of_owner(value, seen)
+
+
+def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _of_code(constant)
-        else:
-            yield from _numbers(constant)
+            yield constant
+            yield from _codes_in(constant)
 
 
 def _numbers(value: object) -> Iterator[float]:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        yield float(value)
+        yield value  # an integer stays one: the largest has no float
     elif isinstance(value, tuple | list | frozenset):
         for item in value:
             yield from _numbers(item)

@@ -27,6 +27,7 @@ from onnx_passes.verify.rules.operand_choice import MatchTraces
 from onnx_passes.verify.rules.proof import Counterexample, Fault
 from onnx_passes.verify.rules.replay import Error, Feeds, Replayer, errors_of, exceeds, samples
 from onnx_passes.verify.rules.rewrite_rule import apply_rule, pattern_of
+from onnx_passes.verify.rules.rule_paths import RulePaths
 from onnx_passes.verify.rules.template_models import Candidate, candidates
 from onnx_passes.verify.rules.variants import AMPLIFIED, cut_array, resized
 from onnx_passes.verify.snapshot import compare_interfaces, interface_of
@@ -52,15 +53,17 @@ class RuleTrial:
     not_run: bool = False
     errors: dict[str, Error] = field(default_factory=dict)
     loose: Fault | None = None
+    nan_orders: int = 0
 
 
 @dataclass
 class Examiner:
-    """Applies one rule to models, against what its pass declares."""
+    """Applies one rule to models, against what its pass declares; `paths` follow its code."""
 
     rule: RewriteRule
     allowed: frozenset[str] = field(default=frozenset())
     declared: Tolerance | None = None
+    paths: RulePaths | None = None
 
     def fires(self, model: ir.Model) -> bool:
         """Whether the rule changes the model, or raises on it."""
@@ -72,6 +75,8 @@ class Examiner:
     def examine(self, model: ir.Model, kind: str, feeds: Sequence[Feeds]) -> RuleTrial:
         """Apply the rule until it no longer fires; check structure, interface and values."""
         trial = RuleTrial()
+        if self.paths is not None:
+            self.paths.keep(judged=False)
         if check_structure(model, full=True):
             trial.sound = False
             return trial
@@ -103,6 +108,7 @@ class Examiner:
         for sample in feeds:
             trial.runs += 1
             found = replayer.compare(sample, real=False)
+            trial.nan_orders = replayer.nan_orders
             if found is None or (kind == AMPLIFIED and not beyond_rounding(found)):
                 continue
             if _contradicts_inference(model, found):
@@ -161,12 +167,13 @@ class Examiner:
         return replace(fault, sort=f"{words} {' '.join(sorted(nodes))}")
 
     def _applied(self, model: ir.Model, trial: RuleTrial) -> ir.Model | None:
-        if self.rule.as_function:
-            after = apply_rule(self.rule, model)
+        rule = self.rule if self.paths is None else self.paths.rule
+        if rule.as_function:
+            after = apply_rule(rule, model)
             trial.fired = int(after is not None)
             return after
         copy = model.clone()
-        trial.fired = len(rewrite(copy, [self.rule], Rewrites()))
+        trial.fired = len(rewrite(copy, [rule], Rewrites()))
         return copy if trial.fired else None
 
 
@@ -323,7 +330,7 @@ class Tested:
 
     Unless `out_of_time`, the same seed repeats the run. `finite` means that no input was NaN
     or infinite. `unrepeated` counts differences that their own script did not show; they are
-    not faults.
+    not faults. `nan_orders` counts differences in how kernels order NaN, nor are they.
     """
 
     models: int = 0
@@ -343,6 +350,7 @@ class Tested:
     finite: bool = False
     unrepeated: int = 0
     not_run: int = 0
+    nan_orders: int = 0
     planned: int = 0
     covered: Covered = field(default_factory=Covered)
     operators: set[tuple[str, str]] = field(default_factory=set)
@@ -378,6 +386,7 @@ def fuzz_rule(
     declared: Tolerance | None = None,
     finite: bool = False,
     confirm: Callable[[Fault], bool] = lambda fault: True,
+    paths: RulePaths | None = None,
 ) -> Tested:
     """Test a rule on models built from its pattern.
 
@@ -386,17 +395,19 @@ def fuzz_rule(
 
     Shrinking comes on top of `seconds`, and models of enumerated ranks, types and opsets on
     top of `models`. It ends after `faults` faults of different sorts. `finite` keeps NaN and
-    infinities from the inputs. `confirm` says whether a shrunk fault shows again.
+    infinities from the inputs. `confirm` says whether a shrunk fault shows again. `paths` note
+    what of the rule's code ran.
     """
     end = time.monotonic() + seconds
     tested = Tested(seed=seed, finite=finite)
-    examiner = Examiner(rule, allowed, declared)
+    examiner = Examiner(rule, allowed, declared, paths)
     hits = MatchTraces(np.random.default_rng(seed))
     for group in candidates(rule, attempts=ATTEMPTS, seed=seed, hits=hits):
         tested.attempts += 1
         fired = _firing(examiner, group)
         if fired:
-            hits.add(hits.kind(fired[0].dtype, fired[0].model), fired[0].trace)
+            first = fired[0]
+            hits.add(hits.kind(first.dtype, first.model), first.trace, first.edge)
         for candidate in fired:
             if time.monotonic() > end:
                 tested.out_of_time = True
@@ -432,6 +443,8 @@ def _judge(
     tested.not_run += trial.not_run
     if not trial.sound or not trial.fired:
         return
+    if examiner.paths is not None:
+        examiner.paths.keep()
     tested.models += 1
     tested.planned += candidate.planned
     tested.operators |= trial.operators
@@ -439,6 +452,7 @@ def _judge(
         tested.covered.add(candidate.template)
     tested.firings += trial.fired
     tested.runs += trial.runs
+    tested.nan_orders += trial.nan_orders
     tested.dtypes[candidate.dtype] += 1
     tested.kinds[candidate.kind] += 1
     tested.opsets[candidate.model.graph.opset_imports[""]] += 1

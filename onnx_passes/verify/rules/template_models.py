@@ -56,7 +56,7 @@ from onnx_passes.verify.rules.rewrite_rule import (
     literals,
     pattern_of,
 )
-from onnx_passes.verify.rules.variants import AMPLIFIED, VARIANTS, followed
+from onnx_passes.verify.rules.variants import AMPLIFIED, VARIANTS, followed, read_often
 
 
 class TemplateDraft:
@@ -192,6 +192,7 @@ class ModelBuilder:
     ) -> None:
         """Build from the pattern of ``rule`` with the choices of ``chooser``."""
         self._plan = plan or Plan()
+        chooser.ints = self._plan.ints
         self._pattern = pattern_of(rule)
         self._choose = chooser
         self._alternatives: dict[int, PatternPart] = {}
@@ -211,7 +212,11 @@ class ModelBuilder:
         ends = [self._value(output) for output in self._pattern.outputs]
         if not self._draft.inputs and self._draft.by_chance:
             raise Unsupported("every variable became a constant")
-        return self._draft.model(ends)
+        model = self._draft.model(ends)
+        count = self._plan.readers
+        if not count:
+            return model
+        return read_often(model, count, inner=self._choose.rng.random() < 0.5)
 
     def _value(self, pattern: PatternPart) -> ir.Value:
         """Return the value for an output of a pattern node, building the node first."""
@@ -469,7 +474,8 @@ def instances(
             chooser = Chooser(draws, dtype, numbers)
             model = _template(rule, chooser, plan, seen, near=False)
             if model is not None:
-                hits.add(hits.kind(dtype.name, model), tuple(draws.trace))
+                edge = plan.edge if plan.ints else draws.edge
+                hits.add(hits.kind(dtype.name, model), tuple(draws.trace), edge)
                 yield model
                 if hits.count - before >= plan.enough:
                     break
@@ -488,7 +494,7 @@ def instances(
         model = _template(rule, Chooser(draws, dtype, numbers), Plan(), seen, near=near)
         if model is not None:
             found += 1
-            hits.add(hits.kind(dtype.name, model), tuple(draws.trace))
+            hits.add(hits.kind(dtype.name, model), tuple(draws.trace), draws.edge)
             yield model
 
 
@@ -498,7 +504,7 @@ def _template(
     """Return a model on which the rule fires, unlike those seen; None if the choices fail."""
     # No constant is infinite: the reals, in which is proved, have no such number.
     chooser.slack, chooser.sizes, chooser.finite = near, SIZES, True
-    chooser.edge = plan.edge
+    chooser.edge = plan.edge or chooser.rng.edge
     try:
         model = ModelBuilder(rule, chooser, plan).build()
     except (CannotInstantiate, Unsupported, OverflowError):
@@ -603,6 +609,7 @@ class Candidate:
     dtype: str
     near: bool = False
     trace: tuple[Draw, ...] = ()
+    edge: Shape | None = None
     planned: bool = False
     template: Template | None = None
 
@@ -693,7 +700,7 @@ def _group(
     rule: RewriteRule, chooser: Chooser, plan: Plan, surroundings: Sequence[int]
 ) -> list[Candidate]:
     """Return a model and itself in surroundings; nothing if the choices make none."""
-    chooser.edge, chooser.keen = plan.edge, plan.near
+    chooser.edge, chooser.keen = plan.edge or chooser.rng.edge, plan.near
     try:
         model = ModelBuilder(rule, chooser, plan, measures=True).build()
         behind = followed(model)
@@ -712,4 +719,7 @@ def _group(
                 group.append((kind, *made))
     trace, kind = tuple(chooser.rng.trace), chooser.dtype.name.lower()
     planned, told = plan != Plan(), describe(model, operand_names(rule))
-    return [Candidate(k, m, p, kind, chooser.near, trace, planned, told) for k, m, p in group]
+    edge = plan.edge if plan.ints else chooser.rng.edge
+    return [
+        Candidate(k, m, p, kind, chooser.near, trace, edge, planned, told) for k, m, p in group
+    ]

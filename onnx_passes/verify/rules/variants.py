@@ -222,6 +222,25 @@ def _nested(model: ir.Model) -> Variant:
     return copy, (*model.graph.inputs, port)
 
 
+def read_often(model: ir.Model, count: int, *, inner: bool) -> ir.Model:
+    """Return a copy with so many readers of operands, results, and if asked inner values."""
+    copy = model.clone()
+    graph = copy.graph
+    results = [v for node in graph for v in node.outputs] if inner else graph.outputs
+    for value in {**dict.fromkeys(graph.inputs), **dict.fromkeys(results)}:
+        for number in range(len(value.uses()), count):
+            reader = ir.node("Identity", [value])
+            graph.append(reader)
+            (read,) = reader.outputs
+            read.name, read.type, read.shape = (
+                f"{value.name}_{number}",
+                value.type,
+                value.shape,
+            )
+            graph.outputs.append(read)
+    return copy
+
+
 def _bare(model: ir.Model) -> Variant | None:
     """Take types and shapes from all inner values, as a model has them before inference."""
     copy = model.clone()

@@ -1,0 +1,489 @@
+"""Which paths of a rule's own code ran, and which that lead to a rewrite never did.
+
+``check``, ``rewrite`` and what they call of their own files are followed instruction by
+instruction. Lines that end in a refusal need not run: there, nothing is rewritten.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import contextlib
+import copy
+import dis
+import functools
+import inspect
+import linecache
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import CodeType, FrameType
+from typing import Any, TypeAlias
+
+import numpy as np
+from onnxscript.rewriter import MatchResult, RewriteRule
+
+from onnx_passes.verify.rules.rewrite_rule import replacement_of
+
+Step: TypeAlias = tuple[int, int, int]
+"""A code object, an instruction of it, and the next one: `_TRUE` or `_FALSE` at its end."""
+
+Span: TypeAlias = tuple[int, int, int, int]
+"""First line and column of a piece of source, last line and column."""
+
+_START, _TRUE, _FALSE = -1, -2, -3
+_SHOWN = 3
+"""Places and paths that a text names."""
+_WIDTH = 40
+_FIXED = (bool, int, float, str, tuple, frozenset, type, type(None), type(len))
+"""Types of globals and of variables around a function that no match changes."""
+_BESIDE_JUMPS = ("COPY", "TO_BOOL", "UNARY_NOT", "NOT_TAKEN", "POP_TOP")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+class RulePaths:
+    """Follows one rule; `rule` is a copy of it whose functions are followed."""
+
+    def __init__(self, rule: RewriteRule, cls: type | None = None) -> None:
+        """Follow ``rule``, in whose code nothing has run yet, and the file of its class."""
+        replacement = replacement_of(rule)
+        functions = [rule._condition_function, getattr(replacement, "_function", None)]
+        codes = [getattr(inspect.unwrap(f), "__code__", None) for f in functions if f]
+        self._files = {code.co_filename for code in codes if code is not None}
+        owners = [type(o) for f in functions if (o := getattr(f, "__self__", None))]
+        classes = filter(None, [cls, *owners])
+        files = (getattr(sys.modules.get(c.__module__), "__file__", None) for c in classes)
+        self._files.update(filter(None, files))
+        self._codes: dict[int, CodeType] = {}
+        self._fixed: dict[int, set[str]] = {}
+        self._call: set[Step] = set()
+        self._pending: list[frozenset[Step]] = []
+        self._ran: set[frozenset[Step]] = set()
+        self.rule = copy.copy(rule)
+        self.rule._condition_function = self._checking(rule._condition_function)
+        if functions[1] is not None:
+            self.rule._replacement_pattern = copy.copy(replacement)
+            self.rule._replacement_pattern._function = self._rewriting(functions[1])
+
+    def keep(self, *, judged: bool = True) -> None:
+        """Count the applications since the last call, if their results were judged."""
+        self._ran.update(self._pending if judged else ())
+        self._pending.clear()
+
+    def never_ran(self) -> str:
+        """Return which code that leads to a rewrite never ran; empty if all of it did."""
+        if not self._ran:
+            return ""
+        ran = set().union(*self._ran)
+        found: dict[str, None] = {}
+        for file in sorted(self._files):
+            codes = {k: c for k, c in self._codes.items() if c.co_filename == file}
+            try:
+                tree = ast.parse("".join(linecache.getlines(file)))
+            except SyntaxError:
+                continue
+            changed = _changed(tree)
+            report = _Report(changed, codes, {step for step in ran if step[0] in codes})
+            for code in codes.values():
+                for node in _functions_of(tree, code):
+                    report.function(node, code, self._fixed[id(code)] - changed)
+            found.update(dict.fromkeys(report.texts()))
+        texts = [*found]
+        more = f", and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+        return f"{', '.join(texts[:_SHOWN])}{more}"
+
+    def taken(self) -> str:
+        """Return the lines of each path that ran: those of few paths alone."""
+        paths = sorted({_ranges(self._lines(steps)) for steps in self._ran} - {""})
+        more = f"; and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+        return f"{'; '.join(paths[:_SHOWN])}{more}"
+
+    def _lines(self, steps: Iterable[Step]) -> set[int]:
+        lines = {key: dict(_lines_of(code)) for key, code in self._codes.items()}
+        found = {lines[key].get(after) for key, _, after in steps}
+        return {line for line in found if line is not None}
+
+    def _checking(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def checked(*args: object, **kwargs: object) -> object:
+            self._call = set()
+            return self._followed(function, *args, **kwargs)
+
+        return checked
+
+    def _rewriting(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def rewritten(*args: object, **kwargs: object) -> object:
+            made = self._followed(function, *args, **kwargs)
+            if _accepts(made):
+                self._pending.append(frozenset(self._call))
+            return made
+
+        return rewritten
+
+    def _followed(self, function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
+        before = sys.gettrace()
+        sys.settrace(self._enter)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            sys.settrace(before)
+
+    def _enter(self, frame: FrameType, event: str, _: object) -> Any:
+        code = frame.f_code
+        if event != "call" or code.co_filename not in self._files:
+            return None
+        key, add = id(code), self._call.add
+        if self._codes.setdefault(key, code) is code and key not in self._fixed:
+            known = {**vars(builtins), **frame.f_globals}
+            known.update((name, frame.f_locals.get(name)) for name in code.co_freevars)
+            fixed = (n for n in (*code.co_names, *code.co_freevars) if n in known)
+            self._fixed[key] = {n for n in fixed if isinstance(known[n], _FIXED)}
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        before = last = _START
+
+        def step(frame: FrameType, event: str, result: object) -> Any:
+            nonlocal before, last
+            if event == "opcode":
+                before, last = last, frame.f_lasti
+                add((key, before, last))
+            elif event == "return":
+                add((key, before, _TRUE if _accepts(result) else _FALSE))
+            return step
+
+        return step
+
+
+def _accepts(result: object) -> bool:
+    """Whether a check or a rewrite does not refuse by what it returns."""
+    if isinstance(result, bool | np.bool_ | MatchResult):
+        return bool(result)
+    return result is not None
+
+
+def _lines_of(code: CodeType) -> Iterator[tuple[int, int]]:
+    """Yield instructions with their lines, those of no source left out."""
+    for index, (line, *_, column) in enumerate(code.co_positions()):
+        if line is not None and column:
+            yield 2 * index, line
+
+
+def _functions_of(tree: ast.AST, code: CodeType) -> Iterator[ast.AST]:
+    """Yield the function that a code object was made from."""
+    spans = {s for s in _spans(code).values() if s[3]}
+    for node in ast.walk(tree):
+        if not isinstance(node, _FUNCTIONS):
+            continue
+        body = [node.body] if isinstance(node, ast.Lambda) else node.body
+        whole = (*_span(body[0])[:2], *_span(body[-1])[2:])
+        named = isinstance(node, ast.Lambda) == (code.co_name == "<lambda>")
+        if named and spans and all(_inside(span, whole) for span in spans):
+            first = min([node, *getattr(node, "decorator_list", ())], key=lambda n: n.lineno)
+            if first.lineno == code.co_firstlineno:
+                yield node
+
+
+def _spans(code: CodeType) -> dict[int, Span]:
+    found = {}
+    for index, (line, end, start, stop) in enumerate(code.co_positions()):
+        if None not in (line, end, start, stop):
+            found[2 * index] = (line, start, end, stop)
+    return found  # type: ignore[return-value]
+
+
+def _span(node: Any) -> Span:
+    return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
+
+
+def _inside(span: Span, other: Span) -> bool:
+    return span[:2] >= other[:2] and span[2:] <= other[2:]
+
+
+def _ranges(lines: Iterable[int]) -> str:
+    """Write lines as ranges: 3-5 8."""
+    runs: list[list[int]] = []
+    for line in sorted(set(lines)):
+        if runs and line == runs[-1][-1] + 1:
+            runs[-1][1:] = [line]
+        else:
+            runs.append([line])
+    return " ".join("-".join(map(str, run)) for run in runs)
+
+
+class _Report:
+    """What of the functions of one file never ran."""
+
+    def __init__(
+        self, changed: set[str], codes: dict[int, CodeType], steps: set[Step]
+    ) -> None:
+        self._changed = changed
+        self._spans = {
+            (key, at): span for key, c in codes.items() for at, span in _spans(c).items()
+        }
+        self._ran = {self._spans[k, b] for k, _, b in steps if (k, b) in self._spans}
+        self._arcs = [((k, a), (k, b)) for k, a, b in steps]
+        self._lines: set[int] = set()
+        self._conditions: dict[str, None] = {}
+        # Python 3.11 gives jumps the place of another part: they belong to what ran before.
+        self._joints = {
+            (key, i.offset)
+            for key, code in codes.items()
+            for i in dis.get_instructions(code)
+            if ("JUMP" in i.opname and "_IF_" in i.opname) or i.opname in _BESIDE_JUMPS
+        }
+        self._fixed: set[str] = set()
+        self._key = 0
+
+    def texts(self) -> list[str]:
+        """Return what never ran, lines first."""
+        words = [run.replace("-", " to ") for run in _ranges(self._lines).split()]
+        lines = [f"line{'s' * (' ' in run)} {run} never ran" for run in words]
+        return [*lines, *self._conditions]
+
+    def function(self, node: Any, code: CodeType, fixed: set[str]) -> None:
+        """Report what never ran of a function that was called; `fixed` names do not change."""
+        self._fixed = fixed
+        self._key = id(code)
+        if isinstance(node, ast.Lambda):
+            self._expression(node.body, returned=True)
+            return
+        nodes = [*_own_nodes(node)]
+        yields = any(isinstance(n, ast.Yield | ast.YieldFrom) for n in nodes)
+        returns = [n for n in nodes if isinstance(n, ast.Return)]
+        valued = not yields and any(n.value is not None for n in returns)
+        for each in returns if not valued else ():
+            each.value = ast.copy_location(ast.Constant(True), each)  # not a refusal
+        self._block(node.body, not valued, loop=False)
+
+    def _saw(self, node: Any) -> bool:
+        span = _span(node)
+        return any(_inside(s, span) for s in self._ran)
+
+    def _block(self, body: Sequence[ast.stmt], then: bool, *, loop: bool) -> None:
+        """Report statements in front of a rewrite; ``then`` says if one may come behind."""
+        for place, statement in enumerate(body):
+            if not _leads(body[place:], then, loop):
+                return
+            if _silent(statement):
+                continue
+            if not self._saw(statement):
+                if place and self._is_decided(body[place - 1]):
+                    return
+                last = body[-1].end_lineno or body[-1].lineno
+                self._lines.update(range(statement.lineno, last + 1))
+                return
+            self._statement(statement, _leads(body[place + 1 :], then, loop), loop=loop)
+
+    def _statement(self, statement: Any, rest: bool, *, loop: bool) -> None:
+        match statement:
+            case ast.If() | ast.While():
+                inside = loop if isinstance(statement, ast.If) else rest
+                if self._is_decided(statement):
+                    for side in (statement.body, statement.orelse):
+                        if side and self._saw(side[0]):
+                            self._block(side, rest, loop=inside)
+                    return
+                yes = _leads(statement.body, rest, inside)
+                no = _leads(statement.orelse, rest, inside)
+                body = statement.body
+                region = (*_span(body[0])[:2], *_span(body[-1])[2:])
+                yes = yes and any(_inside(s, region) for s in self._ran)
+                self._condition(statement.test, region, yes=yes, no=no)
+                self._block(body, rest, loop=inside)
+                self._block(statement.orelse, rest, loop=inside)
+            case ast.For() | ast.AsyncFor():
+                self._expression(statement.iter)
+                self._block(statement.body, rest, loop=rest)
+                self._block(statement.orelse, rest, loop=loop)
+            case ast.With() | ast.AsyncWith():
+                self._block(statement.body, rest, loop=loop)
+            case ast.Try():
+                self._block(statement.body, rest, loop=loop)
+                for handler in statement.handlers:
+                    self._block(handler.body, rest, loop=loop)
+                self._block(statement.orelse, rest, loop=loop)
+                self._block(statement.finalbody, rest, loop=loop)
+            case ast.Match():
+                for case in statement.cases:
+                    self._block(case.body, rest, loop=loop)
+            case ast.Return(value=ast.expr() as value):
+                self._expression(value, returned=True)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Assert():
+                pass
+            case _:
+                self._expression(statement)
+
+    def _expression(self, node: Any, *, returned: bool = False) -> None:
+        """Report parts of an expression that never ran."""
+        match node:
+            case ast.Lambda() | ast.JoinedStr():
+                return
+            case ast.IfExp():
+                branches = (node.body, node.orelse)
+                yes, no = ((not returned or _accepting(n)) for n in branches)
+                self._condition(node.test, _span(node.body), yes=yes, no=no)
+                for branch in branches:
+                    self._expression(branch, returned=returned)
+                return
+            case ast.BoolOp() if returned:
+                self._condition(node, None, yes=True, no=False)
+                return
+            case ast.BoolOp():
+                for operand in node.values:
+                    if not self._saw(operand) and not _is_literal(operand):
+                        self._miss(operand, "asked")
+            # Of nothing, no element is computed: what is made of them decides.
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() if not self._saw(
+                node.elt
+            ):
+                return
+            case ast.DictComp() if not self._saw(node.value):
+                return
+        for child in ast.iter_child_nodes(node):
+            self._expression(child)
+
+    def _condition(self, test: ast.expr, body: Span | None, *, yes: bool, no: bool) -> None:
+        """Report outcomes that decide a condition and never did, if a rewrite may follow.
+
+        `body` is what follows if it holds; None if it is returned.
+        """
+        whole = _span(test)
+
+        def decide(node: ast.expr, on_true: bool | None, on_false: bool | None) -> None:
+            match node:
+                case ast.UnaryOp(op=ast.Not()):
+                    decide(node.operand, on_false, on_true)
+                case ast.BoolOp():
+                    both = isinstance(node.op, ast.And)
+                    for operand in node.values[:-1]:
+                        decide(operand, None if both else on_true, on_false if both else None)
+                    decide(node.values[-1], on_true, on_false)
+                case _ if self._is_settled(node) or _is_literal(node):
+                    pass
+                case _:
+                    seen = self._outcomes(node, whole, body)
+                    words = {on_true: "true", on_false: "false"}
+                    live = {o for o in words if o is not None and (yes if o else no)}
+                    if not self._saw(node):
+                        words = dict.fromkeys(words, "asked")
+                    for outcome in sorted(live - seen):
+                        self._miss(node, words[outcome])
+                    self._expression(node)
+
+        decide(test, True, False)
+
+    def _outcomes(self, node: ast.expr, whole: Span, body: Span | None) -> set[bool]:
+        """Return which outcomes of a condition one part of it decided."""
+        part = _span(node)
+        inside = {at for at, s in self._spans.items() if _inside(s, part)} - self._joints
+        while more := {b for a, b in self._arcs if a in inside and b in self._joints} - inside:
+            inside |= more
+        ends = {b for a, b in self._arcs if a in inside and b not in inside}
+        if body is None:
+            return {True for key, at in ends if key == self._key and at == _TRUE}
+        spans = [self._spans[end] for end in ends if end in self._spans]
+        return {_inside(s, body) for s in spans if _inside(s, body) or not _inside(s, whole)}
+
+    def _is_decided(self, statement: ast.stmt) -> bool:
+        return isinstance(statement, ast.If) and self._is_settled(statement.test)
+
+    def _is_settled(self, node: ast.expr) -> bool:
+        """Whether a condition is the same for all models: nothing of a match is in it."""
+        options = {
+            n.value: n.attr
+            for n in ast.walk(node)
+            if isinstance(n, ast.Attribute)
+            and isinstance(n.value, ast.Name)
+            and n.value.id == "self"
+        }
+        names = {n: n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        return bool(names) and all(
+            options[n] not in self._changed if n in options else name in self._fixed
+            for n, name in names.items()
+        )
+
+    def _miss(self, node: ast.expr, word: str) -> None:
+        text = ast.unparse(node)
+        text = text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."
+        self._conditions[f"line {node.lineno}: {text} was never {word}"] = None
+
+
+def _changed(tree: ast.AST) -> set[str]:
+    """Return attributes that functions set, but for initialisers, and outer names."""
+    found = set()
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and function.name != "__init__":
+            for node in ast.walk(function):
+                if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+                    found.add(node.attr)
+                elif isinstance(node, ast.Nonlocal | ast.Global):
+                    found.update(node.names)
+    return found
+
+
+def _own_nodes(function: Any) -> Iterator[ast.AST]:
+    """Yield the nodes of a function without those of functions in it."""
+    fringe = [*function.body]
+    while fringe:
+        node = fringe.pop()
+        yield node
+        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            fringe.extend(ast.iter_child_nodes(node))
+
+
+def _silent(statement: ast.stmt) -> bool:
+    """Whether no instruction is made for a statement."""
+    constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    bare = isinstance(statement, ast.AnnAssign) and statement.value is None
+    return constant or bare or isinstance(statement, ast.Pass | ast.Global | ast.Nonlocal)
+
+
+def _is_literal(node: ast.expr) -> bool:
+    """Whether an expression is a number, a text, or a list of such: a default."""
+    with contextlib.suppress(ValueError):
+        ast.literal_eval(node)
+        return True
+    return False
+
+
+def _accepting(value: ast.expr | None) -> bool:
+    """Whether a function that returns this does not refuse, as far as the text says."""
+    match value:
+        case None | ast.Constant(value=None | False):
+            return False
+        case ast.Call(func=ast.Attribute(attr="fail")):
+            return False
+        case ast.IfExp():
+            return _accepting(value.body) or _accepting(value.orelse)
+    return True
+
+
+def _leads(body: Sequence[Any], then: bool, loop: bool) -> bool:
+    """Whether a rewrite may follow some statements; ``loop``: if it may behind a break."""
+    for place, statement in enumerate(body):
+        rest = functools.partial(_leads, body[place + 1 :], then, loop)
+        match statement:
+            case ast.Raise():
+                return False
+            case ast.Return():
+                return _accepting(statement.value)
+            case ast.Break() | ast.Continue():
+                return loop
+            case ast.If():
+                after = rest()
+                return _leads(statement.body, after, loop) or _leads(
+                    statement.orelse, after, loop
+                )
+            case ast.For() | ast.AsyncFor() | ast.While():
+                after = rest()
+                return after or _leads(statement.body, after, after)
+            case ast.With() | ast.AsyncWith():
+                return _leads(statement.body, rest(), loop)
+            case ast.Try():
+                after = rest()
+                handlers = (h.body for h in statement.handlers)
+                parts = ([*statement.body, *statement.orelse], *handlers)
+                return any(_leads(part, after, loop) for part in parts)
+            case ast.Match():
+                after = rest()
+                return after or any(_leads(c.body, after, loop) for c in statement.cases)
+    return then

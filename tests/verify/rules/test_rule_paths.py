@@ -1,0 +1,235 @@
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnxscript.rewriter import MatchResult, RewriteRule
+
+from onnx_passes.testing import parse
+from onnx_passes.verify.rules import Outcome, prove_rule
+from onnx_passes.verify.rules.certification import verdict_of
+from onnx_passes.verify.rules.rewrite_rule import Job, apply_rule, integers
+from onnx_passes.verify.rules.rule_fuzzing import fuzz_rule
+from onnx_passes.verify.rules.rule_paths import RulePaths
+
+SIZES = ("3", "4,16")
+
+
+def twice(op, x):
+    return op.Relu(op.Relu(x))
+
+
+def relu(op, x):
+    return op.Relu(x)
+
+
+def follow(rewrite, check=None, sizes=SIZES, pattern=twice):
+    """Return what never ran, with lines counted from the one that defines the function."""
+    paths = RulePaths(RewriteRule(pattern, rewrite, check, name="followed"))
+    for size in sizes:
+        model = parse(f"(float[{size}] x) => (float[{size}] y) {{ a = Relu(x) y = Relu(a) }}")
+        apply_rule(paths.rule, model)
+        paths.keep()
+    first = (check or rewrite).__code__.co_firstlineno
+    return (
+        paths.never_ran()
+        .replace(f"line {first + 1}", "line 1")
+        .replace(f"line {first + 2}", "line 2")
+    )
+
+
+def test_a_line_that_leads_to_a_rewrite_and_never_ran_is_named():
+    def rewrite(op, x):
+        if len(x.shape) == 6:
+            return op.Abs(x)
+        return op.Relu(x)
+
+    assert follow(rewrite) == "line 2 never ran"
+
+
+def test_a_branch_of_one_line_that_never_ran_is_named():
+    def rewrite(op, x):
+        return op.Abs(x) if x.shape == (7,) else op.Relu(x)
+
+    assert follow(rewrite) == "line 1: x.shape == (7,) was never true"
+
+
+def test_a_branch_without_lines_that_was_never_taken_is_named():
+    def rewrite(op, x):
+        made = op.Abs(x)
+        if x.shape != (7,):
+            made = op.Relu(x)
+        return made
+
+    assert follow(rewrite) == "line 2: x.shape != (7,) was never false"
+
+
+def test_each_part_of_a_guard_that_lets_a_match_pass_must_have_done_so():
+    def check(context, x):
+        return len(x.shape) < 3 or x.shape[-1] % 16 == 0
+
+    assert follow(relu, check) == "line 1: x.shape[-1] % 16 == 0 was never asked"
+
+
+def test_a_refusal_need_not_run():
+    def check(context, x):
+        result = MatchResult()
+        if x is None or x.dtype is None:
+            return result.fail("nothing is known")
+        if x.name == "never":
+            raise ValueError(x.name)
+        for size in x.shape:
+            if size == 1000:
+                return False
+        return result
+
+    assert follow(relu, check) == ""
+
+
+def test_what_is_not_of_the_match_is_the_same_for_all_models():
+    def made(exact):
+        def rewrite(op, x):
+            if exact:
+                return op.Relu(x)
+            return op.Relu(x)
+
+        return rewrite
+
+    assert follow(made(exact=True)) == ""
+
+
+def _many(shape):
+    if len(shape) > 4:
+        return True
+    return int(np.prod(shape)) >= 24
+
+
+def test_what_a_check_sets_is_of_the_match():
+    class Stateful:
+        def check(self, context, x):
+            self.odd = len(x.shape) == 7
+            return True
+
+        def rewrite(self, op, x):
+            if self.odd:
+                return op.Abs(x)
+            return op.Relu(x)
+
+    rule = Stateful()
+    assert "never ran" in follow(rule.rewrite, rule.check)
+
+
+def test_helpers_of_the_same_file_are_followed():
+    def rewrite(op, x):
+        return op.Abs(x) if _many(x.shape) else op.Relu(x)
+
+    line = _many.__code__.co_firstlineno + 2
+    assert f"line {line} never ran" in follow(rewrite)
+
+
+def test_a_path_that_never_ran_is_tested_and_not_proved():
+    def rewrite(op, x):
+        if x.producer() is not None and x.producer().op_type == "Sigmoid":
+            return op.Abs(x)
+        return op.Relu(x)
+
+    rule = RewriteRule(twice, rewrite, name="behind-a-sigmoid")
+    found = verdict_of(None, rule, Job("m:o", models=5, seconds=600))
+    assert found["verdict"] == "tested"
+    assert "never ran" in found["reason"]
+    assert prove_rule(rule).outcome == Outcome.PROVED, "which is why paths are followed"
+
+
+THIRD, ROWS = 3, 16
+
+
+def _by_size(op, x):
+    return op.Abs(x) if x.shape and x.shape[-1] % ROWS == 0 and x.shape[-1] else op.Relu(x)
+
+
+def _by_rank(op, x):
+    return op.Abs(x) if len(x.shape) == 6 else op.Relu(x)
+
+
+def _by_count(op, x):
+    return op.Abs(x) if np.prod(x.shape) == 35 else op.Relu(x)
+
+
+def _by_readers(op, x):
+    return op.Abs(x) if len(x.uses()) >= THIRD else op.Relu(x)
+
+
+def test_integers_are_of_functions_constants_and_helpers():
+    assert integers(RewriteRule(twice, _by_size)) == [16]
+    assert integers(
+        RewriteRule(twice, lambda op, x: relu(op, x) if _many(x.shape) else x)
+    ) == [
+        *(4, 24),
+    ]
+
+
+@pytest.mark.parametrize("rewrite", [_by_size, _by_rank, _by_count, _by_readers])
+def test_an_integer_of_the_code_decides_a_size_a_rank_and_a_count(rewrite):
+    def known(context, x):
+        return x.shape is not None and all(isinstance(size, int) for size in x.shape)
+
+    tested = fuzz_rule(RewriteRule(twice, rewrite, known, name="by"), seconds=600, models=1000)
+    assert tested.verdict == "refuted"
+
+
+def test_an_integer_of_the_guard_is_an_end():
+    def check(context, x, e):
+        return e.const_value is not None and e.const_value.numpy().tolist() >= [64]
+
+    rule = RewriteRule(
+        lambda op, x, e: op.Slice(x, [0], e, [0]), lambda op, x, e: op.Identity(x), check
+    )
+    assert fuzz_rule(rule, seconds=600, models=1000).verdict == "refuted"
+
+
+LARGEST = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "check"),
+    [
+        (lambda op, x: op.Slice(x, [0], [LARGEST]), None),
+        (
+            lambda op, x, e: op.Slice(x, [0], e, [0]),
+            lambda context, x, e: e.const_value.numpy().tolist() == [LARGEST],
+        ),
+    ],
+)
+def test_the_largest_integer_is_an_ordinary_end(pattern, check):
+    def known(context, **values):
+        return "e" not in values or (
+            values["e"].const_value is not None and check(context, **values)
+        )
+
+    rule = RewriteRule(pattern, lambda op, x, **_: op.Identity(x), known, name="all")
+    tested = fuzz_rule(rule, seconds=600, models=5)
+    assert tested.verdict == "tested"
+    assert tested.models > 20
+
+
+def test_how_a_kernel_orders_nan_is_counted_and_no_difference():
+    swapped = [0, 1, 3, 2]
+
+    def rewrite(op, x):
+        made = op.MaxPool(op.Transpose(x, perm=swapped), kernel_shape=[2, 2])
+        return op.Neg(op.Transpose(made, perm=swapped))
+
+    rule = RewriteRule(
+        lambda op, x: op.Neg(
+            op.MaxPool(x, kernel_shape=[2, 2], _allow_other_attributes=False)
+        ),
+        rewrite,
+        lambda context, x: x.dtype == ir.DataType.FLOAT and x.producer() is None,
+    )
+    tested = fuzz_rule(rule, seconds=600, models=10)
+    assert tested.verdict == "tested"
+    assert tested.nan_orders
+    assert tested.inexact is None
+
+
+@pytest.mark.parametrize(("seconds", "limit"), [(1, 19), (20, 38), (600, 720)])
+def test_a_rule_ends_before_twice_its_time(seconds, limit):
+    assert Job("m:o", seconds=seconds).limit == limit
