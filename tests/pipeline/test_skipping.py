@@ -115,7 +115,7 @@ def test_rules_whose_operators_are_not_there_are_not_tried_and_nothing_is_measur
     rewrite, exact_key = rewriting.rewrite, snapshot.exact_key
     monkeypatch.setattr(rewriting, "rewrite", lambda *a: swept.append(a) or rewrite(*a))
     monkeypatch.setattr(snapshot, "exact_key", lambda m: keys.append(m) or exact_key(m))
-    done = run("eliminate-dropout", "eliminate-double-reshape", verify=verify)
+    done = run("eliminate-negated-condition", "eliminate-double-reshape", verify=verify)
     assert not swept
     assert len(keys) == 1  # of the original
     assert all(not p.changed for p in done.report.passes)
