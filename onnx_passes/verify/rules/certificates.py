@@ -241,7 +241,7 @@ def check_certificate(
     """Return why the certificate of a pass is stale, one reason each; none if it is fresh.
 
     A pass that is not a rule and changed no random model is stale too: what random models hold
-    is not its own to say. So is a rule of which a path to a rewrite never ran.
+    is not its own to say. So is a rule with a path to a rewrite that never ran.
 
     VerificationError if it is missing or was edited, or if a rule is refuted, keeps less than
     its pass declares, was not judged, or never fired.

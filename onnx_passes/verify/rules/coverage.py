@@ -232,7 +232,7 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
 def _plans_of_integers(rule: RewriteRule) -> Iterator[Plan]:
     """Yield plans in which an integer of the rule decides a size, a rank, or a count.
 
-    A Slice that ends at 1000 takes all of an axis, until there are more; a guard may ask for
+    A Slice that ends at 1000 takes all of an axis, until there are more. A guard may ask for
     a rank of 6, for 12 elements, or for a third reader.
     """
     found = [getattr(operand, "value", None) for operand in operands_of(rule)]

@@ -154,9 +154,8 @@ class Chooser:
         ``near`` says afterwards whether a constant is only almost the number asked for, which
         happens only with ``slack``, and wherever it can with ``keen``. ``rank`` is that of the
         next operand, and ``edge`` the shape of all, if they are enumerated. ``target`` is what
-        was last reshaped to, ``ints`` what known integers may be, ``parts`` the number of
-        integers that the next operand has, and ``fixed`` what attributes its pattern gives the
-        node.
+        was last reshaped to, and ``ints`` what known integers may be. ``parts`` is the number
+        of integers that the next operand has. ``fixed`` are attributes that its pattern gives.
         """
         self.rng, self.dtype, self.numbers = rng, dtype, numbers
         self._shapes = SHAPES

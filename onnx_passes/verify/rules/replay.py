@@ -218,7 +218,7 @@ _ORDER_NAN = {
     *("ArgMax", "ArgMin", "GlobalMaxPool", "Max", "MaxPool", "Min"),
     *("ReduceMax", "ReduceMin", "TopK"),
 }
-"""Operators of which onnx does not say how NaN is ordered: kernels of one engine differ."""
+"""Operators whose order of NaN onnx leaves open: kernels of one engine differ."""
 
 
 class Replayer:
@@ -244,8 +244,8 @@ class Replayer:
 
         With `real`, a difference must exceed rounding, by its size and by the running error of
         both sides, and both sides must be finite. Else floats are compared bit for bit, with
-        NaN equal to NaN and -0 to 0. What differs only by how kernels order NaN is no
-        counterexample: `nan_orders` counts it.
+        NaN equal to NaN and -0 to 0. What kernels order otherwise of NaN
+        alone is counted in `nan_orders`.
         """
         return self._first([feeds], real)
 

@@ -44,7 +44,7 @@ class RulePaths:
     """Follows one rule; `rule` is a copy of it whose functions are followed."""
 
     def __init__(self, rule: RewriteRule, cls: type | None = None) -> None:
-        """Follow ``rule``, in whose code nothing has run yet, and the file of its class."""
+        """Follow ``rule``, whose code has not run yet, and the file of its class."""
         replacement = replacement_of(rule)
         functions = [rule._condition_function, getattr(replacement, "_function", None)]
         codes = [getattr(inspect.unwrap(f), "__code__", None) for f in functions if f]
