@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from onnx_passes.errors import OptionError
 from onnx_passes.plain import PlainDict, PlainMapping
 
-_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
+_WORD = re.compile(r"[A-Z][A-Z0-9]*(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 
 
 def pipeline_name(class_name: str) -> str:

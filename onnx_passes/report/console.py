@@ -208,8 +208,12 @@ class ConsoleSummary:
             yield ("" if failed else "wrong"), self._rewrite(blame)
         if len(known) > _MOST:
             yield "", f"and {len(known) - _MOST} more"
-        if known and check is not None and check[1] and not any(b.value for b in known):
-            yield "", self._became(check[1])
+        measured = any(b.value and b.value.expected is not None for b in known)
+        if known and check is not None and not measured:
+            if check[1]:
+                yield "", self._became(check[1])
+            elif why := _reason(check[0]):
+                yield "", self._name(why)
         for blame in [] if known else blamed[:1]:
             where = f"{self._name(blame.name)}, " if failed is None else ""
             loses = blame.how.startswith(LOSES)

@@ -85,3 +85,11 @@ def test_says_so_when_it_changes_a_model(cls):
         except (OnnxPassesError, NotImplementedError):
             continue
         assert result.modified or before.change(result.model) is Change.NONE, str(recipe)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("MergeClips", "merge-clips"), ("RL2Norm", "rl2-norm"), ("FuseGELU", "fuse-gelu")],
+)
+def test_words_of_a_class_name_end_at_a_capital_or_a_digit(name, wanted):
+    assert pipeline_name(name) == wanted
