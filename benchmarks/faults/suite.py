@@ -82,6 +82,9 @@ NOT_YET = {
     "iterations-assumed",
     # What a Log reads is drawn from positive numbers, for which both logarithms exist.
     "logs-merged",
+    # Near the greatest number of a type a tolerance holds nothing.
+    "overflow-cancelled",
+    "power-by-root",
     # At size 1 right rewrites fail as well, and one of them is named.
     "odd-one-kept",
 }

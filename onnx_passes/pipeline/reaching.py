@@ -62,7 +62,8 @@ def clipped(row: Mapping[str, Array], bounds: Mapping[str, Interval]) -> dict[st
     found = dict(row)
     for name in bounds.keys() & row.keys():
         if is_float(row[name]):
-            found[name] = np.asarray(np.clip(row[name], *bounds[name]), row[name].dtype)
+            with np.errstate(all="ignore"):
+                found[name] = np.asarray(np.clip(row[name], *bounds[name]), row[name].dtype)
     return found
 
 
@@ -89,12 +90,13 @@ def span_of(value: Data) -> Interval | None:
 
 def beside(row: Mapping[str, Array], names: Collection[str], side: int) -> dict[str, Array]:
     """Return a row with floats of some names moved a little, to one side."""
-    return {
-        name: np.asarray(value * (1 + side * _LITTLE), value.dtype)
-        if name in names and is_float(value)
-        else value
-        for name, value in row.items()
-    }
+    with np.errstate(all="ignore"):
+        return {
+            name: np.asarray(value * (1 + side * _LITTLE), value.dtype)
+            if name in names and is_float(value)
+            else value
+            for name, value in row.items()
+        }
 
 
 _LITTLE = 1e-3
@@ -134,7 +136,8 @@ def along_ray(
     def result(name: str, length: float) -> Array | None:
         row = run(at(length))
         value = None if row is None else row.get(name)
-        return value if isinstance(value, np.ndarray) and value.size else None
+        usable = isinstance(value, np.ndarray) and value.size
+        return np.asarray(value, np.float64) if usable else None
 
     for name, ends in wanted.items():
         found = [result(name, length) for length in _POWERS]

@@ -121,7 +121,22 @@ def test_both_sides_of_a_bound_are_among_the_ordinary_samples(go):
     assert "(edge: limits in x)" in done.err
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != BOUNDS])
+OVERFLOWS = "log(exp(-|x|)) is -|x|"
+EMPTY = "a sum over a size is a mean"
+
+
+def test_what_the_original_alone_makes_infinite_is_not_held(go):
+    done, _ = go(CASES[OVERFLOWS], "adversarial")
+    assert done.code == 0
+
+
+def test_what_the_standard_admits_of_nothing_is_a_precondition(go):
+    done, report = go(CASES[EMPTY], "adversarial")
+    assert done.code == 0
+    assert f"(adversarial: {CASES[EMPTY].shown_by})" in report["preconditions"][0]
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n not in (BOUNDS, OVERFLOWS, EMPTY)])
 def test_special_values_show_what_random_ones_do_not(go, name):
     done, report = go(CASES[name], "random")
     assert done.code in (0, 4)  # verified, or not: never failed

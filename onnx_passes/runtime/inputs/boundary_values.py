@@ -171,6 +171,8 @@ def held_on(feeds: Feeds) -> Literal["all", "finite", "none"]:
     """
     if not isinstance(feeds, AdversarialFeeds) or not feeds.asked:
         return "all"
+    if feeds.kind.startswith("size"):
+        return "all"
     near = feeds.kind == EXTREMES and any(
         isinstance(data, np.ndarray)
         and kind_of(data.dtype) == "float"
