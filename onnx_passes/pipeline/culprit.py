@@ -60,7 +60,14 @@ from onnx_passes.verify.evidence import ENGINE, LEVEL, Check, OutputCheck, Verdi
 from onnx_passes.verify.judge import NOISE_FACTOR, Promise, score
 from onnx_passes.verify.region import producers_by_name
 from onnx_passes.verify.rounding import rounding_verdict
-from onnx_passes.verify.shrink import Case, first_divergence, first_true, largest_loss
+from onnx_passes.verify.shrink import (
+    Case,
+    Divergence,
+    Loss,
+    first_divergence,
+    first_true,
+    largest_loss,
+)
 from onnx_passes.verify.snapshot import Change
 
 MOST_CULPRITS = 32
@@ -640,33 +647,24 @@ class Judgement:
         ]
         if not self.numeric or (found and found[0].value is not None):
             return found
+        parted: Divergence | None
         if not found and self.check.kind == "metric":
-            return self._lossy(before, after, place)
-        parted = first_divergence(before, after, self.feeds, self.engine, *self.limits)
+            parted = lost = largest_loss(before, after, self.feeds, self.engine)
+            how = _loss(lost) if lost else ""
+        else:
+            parted = first_divergence(before, after, self.feeds, self.engine, *self.limits)
+            how = "the first value that diverges"
         if parted is None:
             return found
         if found:
             found[0].value = parted.value
             return found
         nodes, new = ([describe(n)] if n else [] for n in (parted.before, parted.after))
-        how, value = "the first value that diverges", parted.value
+        value = parted.value
         return [Blame(*place, how, nodes=nodes, new_nodes=new, value=value, sample=sample)]
 
-    def _lossy(
-        self, before: ir.Model, after: ir.Model, place: tuple[int | None, str]
-    ) -> list[Blame]:
-        """Return the layer that loses the most, where all may lose something."""
-        lost = largest_loss(before, after, self.feeds, self.engine)
-        if lost is None:
-            return []
-        nodes, new = ([describe(n)] if n else [] for n in (lost.before, lost.after))
-        told = (
-            "it overflows" if lost.share == math.inf else f"an error of {percent(lost.share)}"
-        )
-        how = f"{LOSES}: {told}, {percent(lost.read)} in what it reads"
-        value = lost.value
-        return [
-            Blame(
-                *place, how, nodes=nodes, new_nodes=new, value=value, sample=self.check.sample
-            )
-        ]
+
+def _loss(lost: Loss) -> str:
+    """Describe the layer that loses the most, where all may lose something."""
+    told = "it overflows" if lost.share == math.inf else f"an error of {percent(lost.share)}"
+    return f"{LOSES}: {told}, {percent(lost.read)} in what it reads"

@@ -287,16 +287,15 @@ def largest_loss(
         actual = values_of(after, names, feeds, engine)
     except EngineError:
         return None
-    errors: dict[str, float] = {}
     within: dict[str, float] = {}  # the largest error on the way to any value of the model
-    best: tuple[float, str, float] | None = None
+    best: tuple[float, str, float, float] | None = None
     for node in after.graph:
         read = max((within.get(str(v.name), 0.0) for v in node.inputs if v), default=0.0)
         for name in (str(value.name) for value in node.outputs):
             error = _error_share(expected.get(name), actual.get(name)) if name in old else None
             within[name] = read if error is None else error
             if error is not None and (best is None or error - read > best[0]):
-                best, errors[name] = (error - read, name, read), error
+                best = (error - read, name, error, read)
             if error == np.inf:
                 break
         else:
@@ -304,14 +303,14 @@ def largest_loss(
         break
     if best is None or best[0] <= 0:
         return None
-    name = best[1]
+    _, name, error, read = best
     one = np.asarray(expected[name])
     with np.errstate(over="ignore"):
         other = np.asarray(actual[name]).astype(one.dtype)
     wrong = Promise(Tolerance(0.0, 0.0), inside=True).broken({name: one}, {name: other})
     if not wrong:
         return None
-    return Loss(wrong[0], old.get(name), new.get(name), errors[name], best[2])
+    return Loss(wrong[0], old.get(name), new.get(name), error, read)
 
 
 def _error_share(old: Data | None, new: Data | None) -> float | None:
