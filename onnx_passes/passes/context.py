@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import onnx_ir as ir
 
@@ -66,28 +66,6 @@ class Application:
     annotated: bool = False
 
 
-class Witness(Protocol):
-    """What looks on while rewrites are applied."""
-
-    def before(
-        self,
-        outermost: bool,
-        matched: Sequence[ir.Node],
-        old: Sequence[ir.Value],
-        nodes: Sequence[ir.Node],
-        new: Sequence[ir.Value],
-    ) -> None:
-        """See the nodes matched and those for their place, neither of them touched yet.
-
-        The new nodes' values have no names yet; ``new`` replaces ``old``.
-        """
-        ...
-
-    def after(self, application: Application) -> None:
-        """See the record of the application; its new values have their names now."""
-        ...
-
-
 @dataclass
 class Rewrites:
     """Which rewrites may be applied, and which were, in the whole pipeline.
@@ -101,7 +79,6 @@ class Rewrites:
     skip: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
     applied: list[Application] = field(default_factory=list)
-    witness: Witness | None = None
     index: NodeIndex | None = field(default=None, repr=False, compare=False)
 
     def admits(self, key: str) -> bool:

@@ -265,10 +265,6 @@ class _Driver:
         self.scratch.keep_constants(delta.new_nodes)
         texts = tuple(describe(n) for n in matched)
         names = [str(value.name) for value in old]
-        witness = self.rewrites.witness
-        if witness is not None:
-            outermost = container is self.model.graph
-            witness.before(outermost, matched, old, delta.new_nodes, new)
         touched = replace(container, node, delta, self.namer)
         note_constants(delta.new_nodes)
         annotate_constants(delta.new_nodes)
@@ -285,8 +281,6 @@ class _Driver:
         )
         self.rewrites.applied.append(record)
         self.applied.append(record)
-        if witness is not None:
-            witness.after(record)
         self.counts[name] += 1
         self.look_again(container, touched.nodes, touched.values)
         return True

@@ -21,13 +21,14 @@ from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.region_evidence import BY_STRUCTURE
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Finding
-from onnx_passes.verify.applications import ApplicationPieces, Side
+from onnx_passes.verify.bodies import changed_bodies, pair_holders
 from onnx_passes.verify.evidence import Evidence, Kind
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.node_equality import is_identity
 from onnx_passes.verify.obligations import (
     Obligation,
     ObligationPart,
+    find_inner,
     find_obligations,
     find_proved,
     split_parts,
@@ -62,6 +63,11 @@ class Part:
     prefix: str = ""
 
     @property
+    def values(self) -> set[str]:
+        """The names of what its nodes compute."""
+        return {str(v.name) for node in self.model.graph for v in node.outputs if v.name}
+
+    @property
     def kind(self) -> Hashable:
         """Its operators, in order, and the types and ranks that they read."""
         inputs = [
@@ -69,42 +75,6 @@ class Part:
             for v in self.model.graph.inputs
         ]
         return tuple(node.op_identifier() for node in self.model.graph), tuple(inputs)
-
-
-def record(
-    before: ir.Model,
-    after: ir.Model,
-    pieces: Iterable[ApplicationPieces],
-    feeds: Feeds,
-    engine: Engine,
-) -> dict[str, Array]:
-    """Return the values at the borders of rewrites, of one run of each model."""
-    arrays: dict[str, Array] = {}
-    sides = [(piece.old, piece.new) for piece in pieces]
-    for model, index in ((before, 0), (after, 1)):
-        values = {v for pair in sides for v in (*pair[index].read(), *pair[index].outputs)}
-        wanted = {str(value.name) for value in values} - arrays.keys()
-        try:
-            found = values_of(model, wanted, feeds, engine)
-        except EngineError:
-            continue
-        arrays |= {name: v for name, v in found.items() if isinstance(v, np.ndarray)}
-    return arrays
-
-
-def side_part(
-    prefix: str, model: ir.Model, side: Side, arrays: Mapping[str, Array], *, static: bool
-) -> Part | None:
-    """Return a side of a rewrite as a model of its own.
-
-    With ``static`` its inputs have the shapes of the arrays; else their dimensions are free.
-    None if it computes nothing, or a value at its boundary is not known.
-    """
-    read = [str(value.name) for value in side.read()]
-    computed = {value for node in side.nodes for value in node.outputs}
-    ends = [str(value.name) for value in side.outputs if value in computed]
-    part = make_part(model, (side.nodes, read, ends), [arrays], static=static)
-    return part and with_prefix(part, prefix)
 
 
 def make_part(
@@ -159,11 +129,6 @@ def with_prefix(part: Part, prefix: str) -> Part:
     _prefix_values(model, prefix)
     rows = [{f"{prefix}.{name}": array for name, array in row.items()} for row in part.rows]
     return Part(model, rows, names, prefix)
-
-
-def is_left(piece: ApplicationPieces, made: set[str]) -> bool:
-    """Whether a model still has what a rewrite put there, by the names that it computes."""
-    return all(str(v.name) in made for node in piece.new.nodes for v in node.outputs if v.name)
 
 
 def _prefix_values(part: ir.Model, prefix: str) -> None:
@@ -239,6 +204,12 @@ def names_part(reason: str, part: Part) -> bool:
     return any(re.search(rf"(?<![\w.]){re.escape(n)}(?!\d)", reason) for n in part.nodes)
 
 
+def is_named(reason: str, part: Part) -> bool:
+    """Whether what a compiler says of a whole model names a node, or value, of a part."""
+    names = part.values | {shown.rpartition(" (")[0] for shown in part.nodes.values()}
+    return any(re.search(rf"(?<![\w.]){re.escape(n)}(?![\d.])", reason) for n in names)
+
+
 _UNMATCHED = "values inside cannot be matched by name"
 
 
@@ -301,11 +272,14 @@ def pair_up(
     promises: Sequence[Promise],
     samples: Sequence[Feeds],
     engine: Engine,
+    *,
+    finely: bool = False,
 ) -> Batch:
     """Cut what a pass changed into pairs.
 
     Parts end where a rewrite says that a value was replaced. Each is fed with the values
-    recorded before the pass, so that a fault in one does not show in another.
+    recorded before the pass, so that a fault in one does not show in another. If ``finely``,
+    they also end at new values of old names, and bodies have parts of their own.
     """
     before, after = map(inlined, models)
     numbers = tuple(application.number for application in applied)
@@ -314,6 +288,8 @@ def pair_up(
     if region is None:
         return Batch(name, tuple(promises), (_not_run(rules, numbers, _UNMATCHED),))
     required = find_obligations(region, before, after, applied)
+    if finely:
+        required += find_inner(region, before, {one.old for one in required})
     pieces, lost = split_parts(region, required, required, applied)
     proved = find_proved(region, before, after, required)
     asked = [piece for piece in pieces if not _is_proved(piece, proved)]
@@ -325,6 +301,23 @@ def pair_up(
     pairs = [
         _proved(piece) if _is_proved(piece, proved) else cutter.pair(piece) for piece in pieces
     ]
+    if finely and recorded:
+        inside = [a for a in applied if not a.outermost]
+        replaced = {o.new: o.old for o in required}
+        holders = pair_holders(region.removed, region.nodes, recorded, replaced)
+        for body in changed_bodies(before, after, holders, recorded, replaced, engine):
+            found = pair_up(
+                name,
+                (body.before, body.after),
+                inside,
+                promises,
+                body.feeds,
+                engine,
+                finely=True,
+            ).pairs
+            known = {number for pair in found for number in pair.numbers}
+            inside = [a for a in inside if a.number not in known]
+            pairs += [pair for pair in found if pair.numbers]
     gone = [a for a in lost if a.outermost]
     if gone:
         told = ", ".join(dict.fromkeys(a.rule for a in gone))

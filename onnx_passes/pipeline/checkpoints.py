@@ -39,7 +39,6 @@ from onnx_passes.pipeline.culprit import (
     Judgement,
     error_of,
     find_culprits,
-    measured_by,
     pairs_around,
 )
 from onnx_passes.pipeline.gate import AMPLIFIED, Gate
@@ -51,7 +50,6 @@ from onnx_passes.report.data_results import verdict_text
 from onnx_passes.report.run_report import Blame, RunReport
 from onnx_passes.runtime.engine_base import Data
 from onnx_passes.runtime.tensorrt.engine import compiler_of
-from onnx_passes.verify.applications import Witnesses
 from onnx_passes.verify.evidence import (
     ENGINE,
     EXECUTED,
@@ -348,20 +346,10 @@ class _Tracer:
         drifted, states = self.drifted, self._states()
         executed = self.judgement.check.level == EXECUTED
         for kept, before, after in zip(drifted.kept, states, states[1:], strict=False):
-            witnesses = Witnesses()
-            if kept.applied:
-                self._attempts(kept, before).apply(witness=witnesses)
-            regions = self.judgement.regions(before.model, after.model)
-            if executed:
-                scores = regions.measured(witnesses.pieces, self.judgement.promise)
-            else:
-                scores = regions.scores(witnesses.pieces, left_in=drifted.result)
+            changed = before.model, after.model, kept.applied
+            parts = self.judgement.wrong_parts(changed, drifted.result)
+            found = [Culprit(one, p.how, p.value) for p in parts for one in p.rewrites]
             place = kept.index, kept.step.text
-            found = [
-                Culprit(s.application, s.how, *measured_by(s))
-                for s in scores
-                if s is not None and not s.passed
-            ]
             self.traced.blame += self.judgement.blame(found, before.model, after.model, place)
         if executed and not self.traced.blame:
             self.traced.notes.append(
@@ -428,7 +416,7 @@ class _Tracer:
         search = find_culprits(
             attempts,
             failed,
-            lambda applied, skip, _: self.judgement.scores(attempts, applied, skip),
+            lambda made: self.judgement.wrong_parts((before.model, made.model, made.applied)),
         )
         name = kept.step.text
         right = search.rest.model if search.rest is not None else before.model

@@ -80,12 +80,15 @@ class RegionBuilds:
     """Builds both sides of what passes change, and runs them.
 
     ``most`` limits the builds of a run, and ``share`` their time as a share of that of whole
-    models; None for any.
+    models; None for any. Parts only have to reach a ``level``. Without ``alike``, one that is
+    refused says nothing of others with the same operators.
     """
 
     engine: Engine
     most: int
     share: float | None = None
+    level: Level = Level.EXECUTED
+    alike: bool = True
     whole_seconds: float = 0.0
     seconds: float = 0.0
     builds: int = 0
@@ -103,6 +106,20 @@ class RegionBuilds:
     def judge(self, batch: Batch) -> tuple[list[Check], list[Evidence]]:
         """Run what a pass changed, and hold each part to the promise of the pass."""
         start, first = time.perf_counter(), self.builds
+        found = self.verdicts(batch)
+        evidence = [one.evidence for one in found]
+        if batch.bodies:
+            rules = ", ".join(dict.fromkeys(batch.bodies.values()))
+            kind = weakest(one.kind for one in evidence)
+            reason = "compared at the node that holds it"
+            evidence.append(Evidence(rules, kind, tuple(batch.bodies), reason=reason))
+        if all(one.kind is Kind.PROVED for one in evidence):
+            return [], evidence
+        check = self._check(batch.name, evidence, found, self.builds - first)
+        return [replace(check, seconds=time.perf_counter() - start)], evidence
+
+    def verdicts(self, batch: Batch) -> list[PartVerdict]:
+        """Run both sides of each part, in one build for each side, and judge it."""
         asked = [pair for pair in batch.pairs if pair.known is None]
         new_sides = any(pair.new is not None for pair in asked)
         olds = self._run([pair.old for pair in asked if pair.old], reserve=new_sides)
@@ -116,16 +133,18 @@ class RegionBuilds:
             assert pair.old is not None
             fresh = None if pair.new is None else news.get(_key(pair.new))
             found.append(judge_pair(pair, batch, olds[_key(pair.old)], fresh))
-        evidence = [one.evidence for one in found]
-        if batch.bodies:
-            rules = ", ".join(dict.fromkeys(batch.bodies.values()))
-            kind = weakest(one.kind for one in evidence)
-            reason = "compared at the node that holds it"
-            evidence.append(Evidence(rules, kind, tuple(batch.bodies), reason=reason))
-        if all(one.kind is Kind.PROVED for one in evidence):
-            return [], evidence
-        check = self._check(batch.name, evidence, found, self.builds - first)
-        return [replace(check, seconds=time.perf_counter() - start)], evidence
+        return found
+
+    def lost(self, pairs: Sequence[RegionPair]) -> list[tuple[RegionPair, str]]:
+        """Return the parts that are refused though what they replaced is not, and why."""
+        news = self._run([pair.new for pair in pairs if pair.new])
+        failing = [p for p in pairs if p.new and news[_key(p.new)].outputs is None]
+        olds = self._run([pair.old for pair in failing if pair.old])
+        return [
+            (pair, news[_key(pair.new)].reason)
+            for pair in failing
+            if pair.new and pair.old and olds[_key(pair.old)].outputs is not None
+        ]
 
     def _check(
         self, name: str, evidence: Sequence[Evidence], found: Sequence[PartVerdict], made: int
@@ -189,7 +208,7 @@ class RegionBuilds:
         if why := self._spent(reserve):
             return dict.fromkeys(parts, PartRun(None, why, refused=True))
         finding = self._examine([*parts.values()])
-        if finding.level is Level.EXECUTED:
+        if finding.level.rank >= self.level.rank:
             return {key: PartRun(_outputs(finding, part)) for key, part in parts.items()}
         if len(parts) == 1:
             ((key, part),) = parts.items()
@@ -210,7 +229,7 @@ class RegionBuilds:
             like = {
                 k: self._refused[parts[k].kind]
                 for k in group
-                if parts[k].kind in self._refused
+                if self.alike and parts[k].kind in self._refused
             }
             found |= {key: PartRun(None, why, refused=True) for key, why in like.items()}
             left = {key: parts[key] for key in group if key not in like}
@@ -238,7 +257,7 @@ class RegionBuilds:
         start = time.perf_counter()
         self.builds += 1
         try:
-            return examine(engine, model, rows)
+            return examine(engine, model, rows if self.level is Level.EXECUTED else ())
         except ConfigError as error:
             return Finding(Level.PARSED, error.message, error.help)
         finally:
@@ -708,7 +727,7 @@ def begin(
         if compiler.original.level is Level.EXECUTED and inner.options.region_builds:
             most, share = inner.options.region_builds, inner.options.region_share
             seconds = time.perf_counter() - start
-            compiler.regions = RegionBuilds(engine, most, share, seconds)
+            compiler.regions = RegionBuilds(engine, most, share, whole_seconds=seconds)
         found.append(compiler)
     return CompiledLevels(found, model)
 

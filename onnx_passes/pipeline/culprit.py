@@ -7,59 +7,45 @@ rewrites. On compilers the region of each rewrite is built without the others.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 
-import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.arrays import Array
 from onnx_passes.configs.sections import OutputTolerance
 from onnx_passes.contracts import Contract, Equality, Tolerance
-from onnx_passes.errors import ConfigError, EngineError, OnnxPassesError
+from onnx_passes.errors import EngineError, OnnxPassesError
 from onnx_passes.passes.context import Application
 from onnx_passes.passes.patterns import describe
 from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.change_parts import (
+    Batch,
     Part,
-    describe_finding,
-    is_left,
-    names_part,
+    RegionPair,
+    is_named,
     own_name,
-    record,
-    side_by_side,
-    side_part,
+    pair_up,
 )
-from onnx_passes.pipeline.compiling_engines import Compiler
+from onnx_passes.pipeline.compiling_engines import Compiler, RegionBuilds
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.pass_execution import Attempt, Attempts, SearchEnded
-from onnx_passes.pipeline.rounding import FUSED
 from onnx_passes.report.run_report import LOSES, Blame
 from onnx_passes.report.summary import margin
 from onnx_passes.report.text import percent
-from onnx_passes.runtime.engine_base import Engine, Feeds, Finding, Level, Outputs, examine
+from onnx_passes.runtime.engine_base import Engine, Feeds, Level
 from onnx_passes.runtime.engine_models import assign_seeds, insert_barriers
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.tensorrt.engine import (
     built_layers,
+    compiler_of,
     with_profiles_of,
     without_profiles,
 )
-from onnx_passes.verify.applications import (
-    ApplicationPieces,
-    LocalScore,
-    Side,
-    Witnesses,
-    local_scores,
-)
 from onnx_passes.verify.evidence import ENGINE, LEVEL, Check, OutputCheck, Verdict
 from onnx_passes.verify.judge import NOISE_FACTOR, Promise, score
-from onnx_passes.verify.region import producers_by_name
-from onnx_passes.verify.rounding import rounding_verdict
 from onnx_passes.verify.shrink import (
     Case,
     Divergence,
@@ -75,22 +61,38 @@ MOST_CULPRITS = 32
 MOST_HUNTED = 5
 """Number of searches for a rewrite that is not wrong by itself."""
 
-Scores = Callable[[Sequence[Application], frozenset[str], Attempt], list[LocalScore | None]]
-
 
 @dataclass(frozen=True)
 class Culprit:
     """A rewrite found wrong; its number is that of the run that failed.
 
     ``how`` is "by its own error", "by bisection", "the only rewrite", or "by its region alone"
-    with what a compiler says of that. ``score`` is its own error relative to the largest
-    element.
+    with what a compiler says of that. ``value`` is what differs, where it was measured.
     """
 
     application: Application
     how: str
-    score: float | None = None
     value: OutputCheck | None = None
+
+
+@dataclass(frozen=True)
+class WrongPart:
+    """A part of a change that is wrong by itself, with its rewrites.
+
+    ``how`` and ``value`` are those of :class:`Culprit`.
+    """
+
+    rewrites: Sequence[Application]
+    how: str
+    value: OutputCheck | None = None
+
+    @property
+    def differs(self) -> str:
+        """The name of the value that differs."""
+        return "" if self.value is None else self.value.output
+
+
+WrongParts = Callable[[Attempt], Sequence[WrongPart]]
 
 
 @dataclass
@@ -105,20 +107,20 @@ class CulpritSearch:
 def find_culprits(
     attempts: Attempts,
     failed: Attempt,
-    scores: Scores,
+    wrong_parts: WrongParts,
     *,
     bisect: bool = True,
 ) -> CulpritSearch:
     """Find the rewrites without which a pass keeps its contract.
 
-    ``scores`` are local scores of rewrites, given those left out, on the sample that failed.
-    With ``bisect`` the search continues if no rewrite is wrong by itself. Without a single
+    Those of ``wrong_parts`` are accused. With ``bisect`` the search continues where a part has
+    several, or none is wrong. Without a single
     culprit the result is empty, and a note says why.
     """
     search = CulpritSearch()
     if failed.applied:
         try:
-            _Hunt(attempts, scores, search, bisect).run(failed)
+            _Hunt(attempts, wrong_parts, search, bisect).run(failed)
         except SearchEnded as ended:
             search.notes.append(f"{ended}: more may be wrong")
         except OnnxPassesError as error:
@@ -165,7 +167,7 @@ def pairs_around(
 @dataclass
 class _Hunt:
     attempts: Attempts
-    scores: Scores
+    wrong_parts: WrongParts
     search: CulpritSearch
     bisect: bool
 
@@ -182,19 +184,22 @@ class _Hunt:
                     )
                     return
                 break
-            by_score = self._by_score(current)
-            if by_score is not None:
-                found, current = by_score
-                self.search.culprits += found
-                continue
-            named = self._by_bisection(current) if self.bisect else []
+            parts = self.wrong_parts(current)
+            alone = [part for part in parts if len(part.rewrites) == 1]
+            named = [Culprit(part.rewrites[0], part.how, part.value) for part in alone]
+            if not named and self.bisect:
+                among = {one.key for part in parts for one in part.rewrites}
+                named = self._by_bisection(current, among or {*current.keys})
+                hunted += 1
             if not named:
                 return
             self.search.culprits += named
-            hunted += 1
-            current = self._without(())
+            current = self.attempts.apply(skip=self.skip)
         if current.fails:
-            self.search.culprits = [c for c in self.search.culprits if c.score is not None]
+            wrong = {part.differs for part in self.wrong_parts(current)}
+            self.search.culprits = [
+                c for c in self.search.culprits if c.value and c.value.output not in wrong
+            ]
             self.search.notes.append(
                 "the pass fails even without its rewrites: a rule may change more than "
                 "it returns"
@@ -211,52 +216,12 @@ class _Hunt:
     def skip(self) -> frozenset[str]:
         return frozenset(culprit.application.key for culprit in self.search.culprits)
 
-    def _without(self, more: Sequence[Culprit]) -> Attempt:
-        keys = frozenset(culprit.application.key for culprit in more)
-        return self.attempts.apply(skip=self.skip | keys)
-
-    def _by_score(self, current: Attempt) -> tuple[list[Culprit], Attempt] | None:
-        """Accuse by local scores, the worst first, as few as cure the pass; else None."""
-        scores = [s for s in self.scores(current.applied, self.skip, current) if s]
-        wrong = sorted((s for s in scores if not s.passed), key=lambda s: -s.score)
-        suspects = [Culprit(s.application, s.how, *measured_by(s)) for s in wrong]
-        if not suspects:
-            return None
-        everything = self._without(suspects)
-        if everything.fails:
-            return suspects, everything
-        if all(suspect.value is None for suspect in suspects):
-            return suspects, everything  # each was seen to fail alone
-        tried = {len(suspects): everything}
-
-        def cures(count: int) -> bool:
-            tried[count] = self._without(suspects[:count])
-            return not tried[count].fails
-
-        fewest = first_true(len(suspects), cures)
-        return self._as_far_off(suspects, fewest, tried[fewest])
-
-    def _as_far_off(
-        self, suspects: Sequence[Culprit], count: int, best: Attempt
-    ) -> tuple[list[Culprit], Attempt]:
-        """Accuse as well those with no better score: they may only show together."""
-        more = count
-        while more < len(suspects) and _score(suspects[more]) * NOISE_FACTOR >= _score(
-            suspects[count - 1]
-        ):
-            more += 1
-        if more > count:
-            attempt = self._without(suspects[:more])
-            if not attempt.fails:
-                return list(suspects[:more]), attempt
-        return list(suspects[:count]), best
-
-    def _by_bisection(self, current: Attempt) -> list[Culprit]:
+    def _by_bisection(self, current: Attempt, among: Collection[str]) -> list[Culprit]:
         """Find a least set of rewrites that fail together, in few runs for each of them."""
-        applied = current.applied
-        if len(applied) == 1:
+        applied = [a for a in current.applied if a.key in among]
+        if len(current.applied) == 1:
             return [Culprit(applied[0], "the only rewrite")]
-        position, good, bad = self._first_failing(current)
+        position, good, bad = self._first_failing(current, applied)
         if _gradual(good, bad):
             self.search.notes.append(
                 "no rewrite can be named: the error grows little by little, and at no rewrite "
@@ -264,7 +229,7 @@ class _Hunt:
             )
             return []
         last = applied[position - 1]
-        needed, others = [last], list(applied[: position - 1])
+        needed, others = [last], applied[: position - 1]
         while others and not self._fail_alone(needed):
             place = self._first_needed(others, needed)
             needed.insert(0, others[place - 1])
@@ -273,15 +238,19 @@ class _Hunt:
         how = "by bisection" if len(guilty) == 1 else "by bisection, wrong together"
         return [Culprit(application, how) for application in guilty]
 
-    def _first_failing(self, current: Attempt) -> tuple[int, Attempt | None, Attempt]:
-        tried = {len(current.applied): current}
+    def _first_failing(
+        self, current: Attempt, applied: Sequence[Application]
+    ) -> tuple[int, Attempt | None, Attempt]:
+        """Return how many rewrites fail first, with all others up to there."""
+        tried = {len(applied): current}
 
         def fails(count: int) -> bool:
-            keys = current.keys[:count]
-            tried[count] = self.attempts.apply(skip=self.skip, count=count, expected=keys)
+            place = current.keys.index(applied[count - 1].key) + 1
+            keys = current.keys[:place]
+            tried[count] = self.attempts.apply(skip=self.skip, count=place, expected=keys)
             return tried[count].fails
 
-        first = first_true(len(current.applied), fails)
+        first = first_true(len(applied), fails)
         return first, tried.get(first - 1), tried[first]
 
     def _first_needed(
@@ -300,15 +269,6 @@ class _Hunt:
         return rest <= set(attempt.keys) and not attempt.fails
 
 
-def measured_by(score: LocalScore) -> tuple[float, OutputCheck] | tuple[()]:
-    """Return the error and the value of a score; nothing where no number decided."""
-    return (score.score, score.worst) if score.measured else ()
-
-
-def _score(culprit: Culprit) -> float:
-    return culprit.score or 0.0
-
-
 def _gradual(good: Attempt | None, bad: Attempt) -> bool:
     """Whether the error at the first failing rewrite stands out too little to blame it."""
     if good is None:
@@ -325,192 +285,77 @@ BY_REGION = "by its region alone"
 _MOST_NAMED = 3
 """Rewrites that a compiler names at most, for each to be built by itself."""
 
-ON_ENGINE = "by its own error on that engine"
-"""How a rewrite was found whose values differ where both sides are run on the compiler."""
+Changed = tuple[ir.Model, ir.Model, Sequence[Application]]
+"""A model before and after a pass, and its rewrites."""
 
 
 @dataclass(frozen=True)
-class Regions:
-    """The regions of the rewrites of one pass.
+class PartSearch:
+    """Asks an engine about the parts of a change, each by itself.
 
-    ``engine`` runs both models, for the types and shapes at the boundaries. ``said`` is what
-    the compiler said of the whole model that it refused.
+    ``recording`` runs the model before, for the values at their borders. ``builds`` may know
+    some of the parts.
     """
 
-    compiler: Compiler
-    before: ir.Model
-    after: ir.Model
-    feeds: Feeds
     engine: Engine
-    said: str = ""
+    recording: Engine
+    samples: Sequence[Feeds]
+    promise: Promise
+    builds: RegionBuilds | None = None
 
-    def scores(
-        self, pieces: Sequence[ApplicationPieces], *, left_in: ir.Model | None = None
-    ) -> list[LocalScore | None]:
-        """Return for each rewrite what its region shows; None where it lost nothing by itself.
+    def lost(
+        self, changed: Changed, level: Level, said: str, left_in: ir.Model | None
+    ) -> Iterator[WrongPart]:
+        """Yield the parts with which a compiler does not get as far as a level.
 
-        Those that the compiler named in the whole model are built first. Where they are taken
-        alone, all are. A rewrite inside a body, or one that a later one replaced, is not
-        looked at. ``left_in`` must still hold the rewrites; the model after the pass by
-        default.
+        Those that it named in what it ``said`` of the whole model are built first. If they are
+        taken alone, all are. Parts that ``left_in`` does not hold any more are left out.
         """
-        named = self._named(pieces)
-        found = self._scores(named, left_in) if named else {}
-        found = found or self._scores(pieces, left_in)
-        return [found.get(piece.application.key) for piece in pieces]
+        made = {v.name for node in (left_in or changed[1]).graph for v in node.outputs}
+        pairs = [
+            pair
+            for pair in self._batch(changed).pairs
+            if pair.new and pair.numbers and made >= pair.new.values
+        ]
+        builds = RegionBuilds(self.engine, sys.maxsize, level=level, alike=False)
+        named = [pair for pair in pairs if pair.new and is_named(said, pair.new)]
+        found = builds.lost(named) if len(named) <= _MOST_NAMED else []
+        for pair, why in found or builds.lost(pairs):
+            yield WrongPart(_of(pair, changed), f"{BY_REGION}: {why}")
 
-    def _named(self, pieces: Sequence[ApplicationPieces]) -> list[ApplicationPieces]:
-        """Return the rewrites whose new nodes the compiler named, if they are few."""
-        makers = producers_by_name(self.after)
-        found = [piece for piece in pieces if _is_named(self.said, piece.new, makers)]
-        return found if len(found) <= _MOST_NAMED else []
+    def wrong(self, changed: Changed) -> Iterator[WrongPart]:
+        """Yield the parts whose values differ, and how it was found."""
+        batch, told = self._batch(changed), 0
+        builds = self.builds or RegionBuilds(self.engine, sys.maxsize)
+        compiles = compiler_of(self.engine) is not None
+        for pair, verdict in zip(batch.pairs, builds.verdicts(batch), strict=True):
+            if verdict.fault:
+                how = "by its own error" + (" on that engine" if compiles else "")
+                how += self._layers(pair.new) if compiles and told < _MOST_NAMED else ""
+                told += 1
+                value = next(c for c in verdict.checks if not c.passed)
+                yield WrongPart(_of(pair, changed), how, value)
 
-    def _scores(
-        self, pieces: Sequence[ApplicationPieces], left_in: ir.Model | None
-    ) -> dict[str, LocalScore]:
-        """Return what the regions of rewrites show that lost support, by their keys."""
-        looked, arrays = self._looked(pieces, left_in or self.after)
-        parts: dict[int, Part] = {}
-        for number, piece in enumerate(looked):
-            part = self._part(f"p{number}", self.after, piece.new, arrays)
-            if part is not None:
-                parts[number] = part
-        found: dict[str, LocalScore] = {}
-        for number, finding in self._failing(parts).items():
-            piece = looked[number]
-            old = self._part("old", self.before, piece.old, arrays)
-            if old is not None and self._reaches(self._examine([old])):
-                reason = describe_finding(finding, parts[number])
-                application = piece.application
-                check = OutputCheck(application.replaced[0][0], False, reason)
-                how = f"{BY_REGION}: {reason}"
-                found[application.key] = LocalScore(application, np.inf, (check,), how, False)
-        return found
-
-    def measured(
-        self, pieces: Sequence[ApplicationPieces], promise: Promise
-    ) -> list[LocalScore | None]:
-        """Run both sides of each rewrite on the engine, in one build for each side.
-
-        What differs is held against the running error of its operators, because an engine that
-        fuses nodes rounds elsewhere on each side. There is no score if a side is not executed.
-        """
-        looked, arrays = self._looked(pieces, self.after)
-        sides: list[tuple[ApplicationPieces, Part, Part]] = []
-        for number, piece in enumerate(looked):
-            old = self._part(f"o{number}", self.before, piece.old, arrays)
-            new = self._part(f"p{number}", self.after, piece.new, arrays)
-            if old is not None and new is not None:
-                sides.append((piece, old, new))
-        if not sides:
-            return [None] * len(pieces)
-        found: dict[str, LocalScore] = {}
-        told_of: set[str] = set()
-        olds = self._executed([old for _, old, _ in sides])
-        news = self._executed([new for _, _, new in sides])
-        for piece, old, new in sides if olds and news else ():
-            names = [str(value.name) for value in piece.old.outputs]
-            ends = [str(value.name) for value in piece.new.outputs]
-            expected = {n: olds.get(f"{old.prefix}.{n}") for n in names}
-            actual = {
-                n: news.get(f"{new.prefix}.{e}") for n, e in zip(names, ends, strict=True)
-            }
-            if any(value is None for value in (*expected.values(), *actual.values())):
-                continue  # a constant, or a value that both sides read
-            checks = promise.check(expected, actual)
-            if not all(check.passed for check in checks) and _rounds(old, new, olds, news):
-                checks = tuple(replace(check, passed=True, reason=FUSED) for check in checks)
-            error = score([expected], [actual], frozenset())
-            key = piece.application.key
-            how = ON_ENGINE
-            if not all(check.passed for check in checks) and len(told_of) < _MOST_NAMED:
-                told_of.add(key)
-                how += self._layers(new)
-            found[key] = LocalScore(piece.application, error, checks, how)
-        return [found.get(piece.application.key) for piece in pieces]
-
-    def _layers(self, part: Part) -> str:
-        """Say what layers the engine makes of a part, by its own names; nothing if untold."""
-        engine = with_profiles_of(
-            without_profiles(self.compiler.engine), part.model, [part.rows[0]]
+    def _batch(self, changed: Changed) -> Batch:
+        before, after, applied = changed
+        models, promises = (before, after), [self.promise]
+        finely = compiler_of(self.engine) is None
+        return pair_up(
+            "the pass", models, applied, promises, self.samples, self.recording, finely=finely
         )
+
+    def _layers(self, part: Part | None) -> str:
+        """Say what layers the engine makes of a part, by its own names; nothing if untold."""
+        if part is None:
+            return ""
+        engine = with_profiles_of(without_profiles(self.engine), part.model, [part.rows[0]])
         names = [own_name(layer.name, part) for layer in built_layers(engine, part.model)]
         return f", in its layers {', '.join(map(repr, names))}" if names else ""
 
-    def _executed(self, parts: Sequence[Part]) -> Outputs:
-        finding = self._examine(parts, execute=True)
-        return finding.outputs[0] if finding.level is Level.EXECUTED else {}
 
-    def _looked(
-        self, pieces: Sequence[ApplicationPieces], left_in: ir.Model
-    ) -> tuple[list[ApplicationPieces], dict[str, Array]]:
-        """Return the rewrites that can be looked at, and the values at their borders."""
-        made = {str(v.name) for node in left_in.graph for v in node.outputs}
-        looked = [
-            piece for piece in pieces if piece.application.outermost and is_left(piece, made)
-        ]
-        if not looked:
-            return [], {}
-        return looked, record(self.before, self.after, looked, self.feeds, self.engine)
-
-    def _part(
-        self, prefix: str, model: ir.Model, side: Side, arrays: Mapping[str, Array]
-    ) -> Part | None:
-        shapes = [value.shape for value in self.before.graph.inputs]
-        static = all(shape is not None and shape.is_static() for shape in shapes)
-        return side_part(prefix, model, side, arrays, static=static)
-
-    def _failing(self, parts: Mapping[int, Part]) -> dict[int, Finding]:
-        """Return the parts that are not built, each with what is said of it alone."""
-        if not parts:
-            return {}
-        together = self._examine([*parts.values()])
-        if self._reaches(together):
-            return {}
-        if len(parts) == 1:
-            return dict.fromkeys(parts, together)
-        named = [n for n, part in parts.items() if names_part(together.reason, part)]
-        alone = {n: self._examine([parts[n]]) for n in named if len(named) < len(parts)}
-        found = {n: finding for n, finding in alone.items() if not self._reaches(finding)}
-        if found:
-            rest = {n: part for n, part in parts.items() if n not in alone}
-            return found | self._failing(rest)
-        numbers = list(parts)
-        middle = len(numbers) // 2
-        for half in (numbers[:middle], numbers[middle:]):
-            found |= self._failing({n: parts[n] for n in half})
-        return found
-
-    def _reaches(self, finding: Finding) -> bool:
-        wanted = min(self.compiler.original.level, Level.BUILT, key=lambda level: level.rank)
-        return finding.level.rank >= wanted.rank
-
-    def _examine(self, parts: Sequence[Part], *, execute: bool = False) -> Finding:
-        model = side_by_side(parts)
-        feeds = dict(chain.from_iterable(part.rows[0].items() for part in parts))
-        engine = with_profiles_of(without_profiles(self.compiler.engine), model, [feeds])
-        try:
-            return examine(engine, model, [feeds] if execute else ())
-        except ConfigError as error:
-            return Finding(Level.PARSED, error.message, error.help)
-
-
-def _rounds(old: Part, new: Part, olds: Outputs, news: Outputs) -> bool:
-    """Whether rounding explains how the one value of two parts differs."""
-    if len(old.model.graph.outputs) != 1 or len(new.model.graph.outputs) != 1:
-        return False
-    names = [str(part.model.graph.outputs[0].name) for part in (old, new)]
-    expected, actual = olds[names[0]], news[names[1]]
-    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
-        return False
-    feeds = {**old.rows[0], **new.rows[0]}
-    return rounding_verdict(old.model, new.model, feeds, expected, actual, names[0]) is True
-
-
-def _is_named(reason: str, side: Side, makers: Mapping[str, ir.Node]) -> bool:
-    values = {str(value.name) for node in side.nodes for value in node.outputs if value.name}
-    names = values | {str(makers[v].name) for v in values if v in makers and makers[v].name}
-    return any(re.search(rf"(?<![\w.]){re.escape(n)}(?![\d.])", reason) for n in names)
+def _of(pair: RegionPair, changed: Changed) -> list[Application]:
+    """Return the rewrites of a part."""
+    return [application for application in changed[2] if application.number in pair.numbers]
 
 
 def error_of(model: ir.Model, bench: EngineBaseline, baseline: Baseline) -> float:
@@ -589,38 +434,45 @@ class Judgement:
 
     @property
     def promise(self) -> Promise:
-        """What values inside a model must keep on an engine that compiles."""
+        """What values inside a model must keep."""
         contract, overrides = self.limits
-        return Promise(contract, overrides=overrides, inside=True, negative_zero=True)
+        settings = self.gate.settings
+        return Promise(
+            contract,
+            overrides=overrides,
+            inside=True,
+            negative_zero=True,
+            derived=settings.derives_limits,
+        )
 
-    def scores(
-        self, attempts: Attempts, applied: Sequence[Application], skip: frozenset[str]
-    ) -> list[LocalScore | None]:
-        """Score each rewrite of a pass by itself, by numbers or by what a compiler takes."""
-        regions = self.check.kind == LEVEL and bool(self.samples)
-        if not (self.numeric or regions) or not applied:
+    def wrong_parts(
+        self, changed: Changed, left_in: ir.Model | None = None
+    ) -> list[WrongPart]:
+        """Return the parts of a change that are wrong by themselves.
+
+        By numbers, or by what a compiler takes. None for a pass that promises equal outputs
+        alone: its values inside may differ.
+        """
+        level = self.check.kind == LEVEL
+        free = any(isinstance(c, Equality) and c.at == "outputs" for c in self.contracts)
+        if free or not self.samples or not (self.numeric or level):
             return []
-        witnesses = Witnesses()
-        keys = [application.key for application in applied]
-        after = attempts.apply(skip=skip, expected=keys, witness=witnesses).model
-        before, pieces = attempts.before.model, witnesses.pieces
-        if regions and self.check.level == Level.EXECUTED:
-            return self.regions(before, after).measured(pieces, self.promise)
-        if regions:
-            return self.regions(before, after).scores(pieces)
-        return local_scores(before, after, pieces, self.feeds, self.engine, *self.limits)
+        executing = [bench.engine for bench in self.gate.baseline.benches]
+        recording = executing[0] if executing else OnnxRuntimeEngine()
+        engine = self.compiler.engine if level else self.engine
+        builds = self.compiler.regions if level else None
+        samples = self.compiler.samples if builds else [self.feeds]
+        search = PartSearch(engine, recording, samples, self.promise, builds)
+        if not level or self.check.level == Level.EXECUTED:
+            return list(search.wrong(changed))
+        wanted = min(self.compiler.original.level, Level.BUILT, key=lambda one: one.rank)
+        return list(search.lost(changed, wanted, self.check.reason or "", left_in))
 
     @property
     def compiler(self) -> Compiler:
         """The engine of a check of levels."""
         compilers = self.gate.levels.compilers
         return next(c for c in compilers if c.engine.name == self.check.engine)
-
-    def regions(self, before: ir.Model, after: ir.Model) -> Regions:
-        executing = [bench.engine for bench in self.gate.baseline.benches]
-        engine = executing[0] if executing else OnnxRuntimeEngine()
-        said = self.check.reason or ""
-        return Regions(self.compiler, before, after, self.feeds, engine, said)
 
     def blame(
         self,
@@ -640,7 +492,6 @@ class Judgement:
                 list(culprit.application.nodes),
                 list(culprit.application.new_nodes),
                 culprit.value,
-                culprit.score,
                 sample,
             )
             for culprit in culprits

@@ -13,7 +13,13 @@ from onnx_passes.configs.resolve import PassStep
 from onnx_passes.model.walk import node_count, weight_bytes
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application
-from onnx_passes.pipeline.culprit import CulpritSearch, Judgement, find_culprits, pairs_around
+from onnx_passes.pipeline.culprit import (
+    CulpritSearch,
+    Judgement,
+    WrongPart,
+    find_culprits,
+    pairs_around,
+)
 from onnx_passes.pipeline.engine_check import held_by_type
 from onnx_passes.pipeline.gate import AMPLIFIED, Gate
 from onnx_passes.pipeline.pass_execution import LEAST_RUNS, Attempt, Attempts
@@ -21,7 +27,6 @@ from onnx_passes.pipeline.reproducer import Failure, leave_reproducer
 from onnx_passes.pipeline.run_state import RunState, rewrite_summary
 from onnx_passes.pipeline.state import Checked, Kept
 from onnx_passes.report.run_report import PassReport
-from onnx_passes.verify.applications import LocalScore
 from onnx_passes.verify.evidence import ENGINE, EXECUTED, LEVEL, Check, Verdict
 from onnx_passes.verify.shrink import Case
 from onnx_passes.verify.snapshot import Change, Snapshot
@@ -78,7 +83,7 @@ class FailedCheck:
             self._leave_whole()
             return CulpritSearch()
         failed = self._attempts.known(self.after, self.applied, change, self.checked)
-        search = find_culprits(self._attempts, failed, self._scores, bisect=not overall)
+        search = find_culprits(self._attempts, failed, self._wrong_parts, bisect=not overall)
         if overall and search.rest is None:
             # Held against the original: no rewrite of this pass need be at fault.
             self._trace()
@@ -210,9 +215,8 @@ class FailedCheck:
             self.pass_, self.before, model, change, self.step.tolerance, applied
         )
 
-    def _scores(
-        self, applied: Sequence[Application], skip: frozenset[str], current: Attempt
-    ) -> list[LocalScore | None]:
-        """Score rewrites on the sample, the engine and by the contract that failed."""
-        judged = self._judged(current.checks)
-        return [] if judged is None else judged.scores(self._attempts, applied, skip)
+    def _wrong_parts(self, made: Attempt) -> list[WrongPart]:
+        """Return the parts that are wrong on the sample, the engine and by the contract."""
+        judged = self._judged(made.checks)
+        changed = self.before.model, made.model, made.applied
+        return [] if judged is None else judged.wrong_parts(changed)

@@ -31,7 +31,7 @@ from onnx_passes.errors import (
 from onnx_passes.model.save import changed_files, save_model, stamps_of
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.base import Analysis, Pass, is_shipped
-from onnx_passes.passes.context import Application, PassContext, Rewrites, Witness
+from onnx_passes.passes.context import Application, PassContext, Rewrites
 from onnx_passes.passes.options import did_you_mean
 from onnx_passes.passes.patterns import describe
 from onnx_passes.pipeline.state import Checked
@@ -255,7 +255,6 @@ class Attempts:
         only: frozenset[str] | None = None,
         count: int | None = None,
         expected: Sequence[str] | None = None,
-        witness: Witness | None = None,
     ) -> Attempt:
         """Run the pass without the rewrites of ``skip``, or with ``only`` these; None for all.
 
@@ -272,9 +271,7 @@ class Attempts:
         limit = given.limit if count is None else self.first + count
         pass_ = self.make()
         pass_.context = PassContext(
-            Rewrites(
-                limit, given.skip | skip, only, list(given.applied[: self.first]), witness
-            ),
+            Rewrites(limit, given.skip | skip, only, list(given.applied[: self.first])),
             dict(self.context.analyses),
             file_bytes=self.context.file_bytes,
             samples=self.context.samples,

@@ -47,7 +47,6 @@ class Blame:
         nodes: The nodes before, as text.
         new_nodes: The nodes after, as text.
         value: The value in which the two differ; None where none was measured.
-        score: Its error relative to the largest element; None where none was measured.
         sample: The reference sample on which that was measured.
     """
 
@@ -59,7 +58,6 @@ class Blame:
     nodes: list[str] = field(default_factory=list)
     new_nodes: list[str] = field(default_factory=list)
     value: OutputCheck | None = None
-    score: float | None = None
     sample: int | None = None
 
 
