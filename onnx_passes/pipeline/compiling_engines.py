@@ -14,7 +14,6 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.arrays import Array
 from onnx_passes.configs.engine_configs import EngineStep
 from onnx_passes.errors import ConfigError, EngineError, EngineUnavailableError
 from onnx_passes.model.digest import Key, digest
@@ -30,7 +29,7 @@ from onnx_passes.pipeline.change_parts import (
     with_prefix,
 )
 from onnx_passes.pipeline.output_checks import OutputComparison
-from onnx_passes.pipeline.rounding import FUSED
+from onnx_passes.pipeline.rounding import FUSED, explain
 from onnx_passes.report.run_report import EngineReport
 from onnx_passes.report.text import plural
 from onnx_passes.runtime.engine_base import (
@@ -65,7 +64,7 @@ from onnx_passes.verify.evidence import (
 from onnx_passes.verify.judge import Promise, describe_mismatch, judge
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.recording import is_informative
-from onnx_passes.verify.rounding import OriginalRuns, rounding_verdict
+from onnx_passes.verify.rounding import OriginalRuns
 from onnx_passes.verify.snapshot import Interface, exact_key, interface_of
 
 _SHOWN = 3
@@ -418,27 +417,11 @@ def _is_rounding(
 ) -> bool | None:
     """Return whether rounding explains how a value differs; None where that is not known."""
     assert pair.old is not None
-    old = _leading_to(pair.old, one.old)
-    # A constant is held to the bounds of what it replaces.
-    new = old if one.tensor is not None or pair.new is None else _leading_to(pair.new, one.new)
-    found: list[bool | None] = []
-    for index, (left, right) in enumerate(zip(expected, actual, strict=True)):
-        before, after = left[one.old], right[one.old]
-        if not isinstance(before, np.ndarray) or not isinstance(after, np.ndarray):
-            return None
-        feeds: dict[str, Array] = dict(pair.old.rows[index])
-        feeds |= pair.new.rows[index] if pair.new is not None else {}
-        found.append(rounding_verdict(old, new, feeds, before, after, one.old))
-    if False in found:
-        return False
-    return None if None in found else True
-
-
-def _leading_to(part: Part, name: str) -> ir.Model:
-    """Return a part with one of its outputs alone."""
-    model = part.model.clone()
-    model.graph.outputs[:] = [v for v in model.graph.outputs if v.name == name]
-    return model
+    old, new = ((p.model, list(p.model.graph)) for p in (pair.old, pair.new or pair.old))
+    fresh = pair.new.rows if pair.new is not None else ({},) * len(pair.old.rows)
+    rows = [{**row, **more} for row, more in zip(pair.old.rows, fresh, strict=True)]
+    values = [(e[one.old], a[one.old]) for e, a in zip(expected, actual, strict=True)]
+    return explain(one, old, new, rows, values)
 
 
 def _confirmed(pair: RegionPair, batch: Batch, one: Obligation) -> bool:
