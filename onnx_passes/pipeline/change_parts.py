@@ -19,10 +19,9 @@ from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.context import Application
-from onnx_passes.pipeline.region_evidence import BY_STRUCTURE
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Finding
 from onnx_passes.verify.bodies import changed_bodies, pair_holders
-from onnx_passes.verify.evidence import Evidence, Kind
+from onnx_passes.verify.evidence import BY_STRUCTURE, Evidence, Kind
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.node_equality import is_identity
 from onnx_passes.verify.obligations import (

@@ -30,8 +30,8 @@ from onnx_passes.pipeline.change_parts import (
     pair_up,
 )
 from onnx_passes.pipeline.compiling_engines import Compiler, RegionBuilds
-from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.pass_execution import Attempt, Attempts, SearchEnded
+from onnx_passes.pipeline.state import State
 from onnx_passes.report.run_report import LOSES, Blame
 from onnx_passes.report.summary import margin
 from onnx_passes.report.text import percent
@@ -371,7 +371,8 @@ def error_of(model: ir.Model, bench: EngineBaseline, baseline: Baseline) -> floa
 class Judgement:
     """A failed check, and what it was made with; no contracts if it is of several passes."""
 
-    gate: Gate
+    state: State
+    compilers: Sequence[Compiler]
     check: Check
     contracts: Sequence[Contract] = ()
     override: OutputTolerance | None = None
@@ -379,7 +380,8 @@ class Judgement:
     @classmethod
     def of(
         cls,
-        gate: Gate,
+        state: State,
+        compilers: Sequence[Compiler],
         checks: Sequence[Check],
         contracts: Sequence[Contract] = (),
         override: OutputTolerance | None = None,
@@ -387,7 +389,7 @@ class Judgement:
         """Return the first check that failed, one of an engine if there is any."""
         failed = [check for check in checks if check.verdict is Verdict.FAILED]
         failed.sort(key=lambda check: (check.engine is None, check.kind == ENGINE))
-        return cls(gate, failed[0], contracts, override) if failed else None
+        return cls(state, compilers, failed[0], contracts, override) if failed else None
 
     @property
     def numeric(self) -> bool:
@@ -397,7 +399,7 @@ class Judgement:
 
     @property
     def samples(self) -> Sequence[Feeds]:
-        return self.gate.baseline.samples
+        return self.state.baseline.samples
 
     @property
     def feeds(self) -> Feeds:
@@ -406,7 +408,7 @@ class Judgement:
     @cached_property
     def bench(self) -> EngineBaseline:
         """The engine of the check, or the first one where it needed none."""
-        benches = self.gate.baseline.benches
+        benches = self.state.baseline.benches
         named = [bench for bench in benches if bench.engine.name == self.check.engine]
         return (named or benches)[0]
 
@@ -423,7 +425,8 @@ class Judgement:
     @cached_property
     def limits(self) -> tuple[Equality | Tolerance, dict[str, Tolerance]]:
         """What values inside a model are held to, and those of single values."""
-        limit, single = self.gate.local_limit(self.check.kind, self.contracts, self.override)
+        thresholds = self.state.comparing.thresholds
+        limit, single = thresholds.local(self.check.kind, self.contracts, self.override)
         by_type = isinstance(limit, Tolerance) and limit.rtol is None and limit.atol is None
         wrong = [output for output in self.check.outputs if not output.passed]
         # Without its absolute part, the limit of a type is where double precision decided.
@@ -436,7 +439,7 @@ class Judgement:
     def promise(self) -> Promise:
         """What values inside a model must keep."""
         contract, overrides = self.limits
-        settings = self.gate.settings
+        settings = self.state.comparing.settings
         return Promise(
             contract,
             overrides=overrides,
@@ -457,7 +460,7 @@ class Judgement:
         free = any(isinstance(c, Equality) and c.at == "outputs" for c in self.contracts)
         if free or not self.samples or not (self.numeric or level):
             return []
-        executing = [bench.engine for bench in self.gate.baseline.benches]
+        executing = [bench.engine for bench in self.state.baseline.benches]
         recording = executing[0] if executing else OnnxRuntimeEngine()
         engine = self.compiler.engine if level else self.engine
         builds = self.compiler.regions if level else None
@@ -471,8 +474,7 @@ class Judgement:
     @property
     def compiler(self) -> Compiler:
         """The engine of a check of levels."""
-        compilers = self.gate.levels.compilers
-        return next(c for c in compilers if c.engine.name == self.check.engine)
+        return next(c for c in self.compilers if c.engine.name == self.check.engine)
 
     def blame(
         self,

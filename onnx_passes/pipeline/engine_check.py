@@ -28,7 +28,6 @@ from onnx_passes.pipeline.policy import Budget
 from onnx_passes.pipeline.random_values import Allowance
 from onnx_passes.pipeline.recorder import Recorded, Recorder
 from onnx_passes.pipeline.region_evidence import (
-    BY_STRUCTURE,
     Conclusion,
     InBodies,
     RegionFinding,
@@ -42,6 +41,7 @@ from onnx_passes.runtime.engine_base import Data, Feeds, Outputs, run_each
 from onnx_passes.runtime.inputs import held_on, is_empty
 from onnx_passes.verify.bodies import changed_bodies, holds_bodies, pair_holders
 from onnx_passes.verify.evidence import (
+    BY_STRUCTURE,
     Check,
     Evidence,
     Kind,

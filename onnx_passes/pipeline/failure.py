@@ -1,22 +1,29 @@
-"""What follows a failed check: the culprit, a reproducer, and what is left of the pass."""
+"""What follows a failed check: the culprit, a reproducer, and what is left of the pass.
+
+A drift that is too large is traced to a pass and its rewrites.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import onnx_ir as ir
 
 from onnx_passes.configs.resolve import PassStep
-from onnx_passes.model.walk import node_count, weight_bytes
+from onnx_passes.configs.schema import PipelineConfig
+from onnx_passes.errors import OnnxPassesError
+from onnx_passes.model.walk import bytes_before_folding, node_count, weight_bytes
 from onnx_passes.passes.base import Pass
-from onnx_passes.passes.context import Application
+from onnx_passes.passes.context import Application, PassContext, Rewrites
 from onnx_passes.pipeline.culprit import (
+    Culprit,
     CulpritSearch,
     Judgement,
     WrongPart,
+    error_of,
     find_culprits,
     pairs_around,
 )
@@ -26,9 +33,11 @@ from onnx_passes.pipeline.pass_execution import LEAST_RUNS, Attempt, Attempts
 from onnx_passes.pipeline.reproducer import Failure, leave_reproducer
 from onnx_passes.pipeline.run_state import RunState, rewrite_summary
 from onnx_passes.pipeline.state import Checked, Kept
-from onnx_passes.report.run_report import PassReport
-from onnx_passes.verify.evidence import ENGINE, EXECUTED, LEVEL, Check, Verdict
-from onnx_passes.verify.shrink import Case
+from onnx_passes.plain import PlainDict
+from onnx_passes.report.run_report import Blame, PassReport, RunReport
+from onnx_passes.verify.evidence import ENGINE, EXECUTED, LEVEL, Check, OutputCheck, Verdict
+from onnx_passes.verify.judge import NOISE_FACTOR, exceeds_noise, geometric_mean, resolution
+from onnx_passes.verify.shrink import Case, first_above, first_true
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 SEARCH_SECONDS = 300.0
@@ -69,7 +78,13 @@ class FailedCheck:
         return found
 
     def _judged(self, checks: Sequence[Check]) -> Judgement | None:
-        return Judgement.of(self.gate, checks, self.pass_.contracts(), self.step.tolerance)
+        return Judgement.of(
+            self.gate.state,
+            self.gate.levels.compilers,
+            checks,
+            self.pass_.contracts(),
+            self.step.tolerance,
+        )
 
     def explain(self, change: Change) -> CulpritSearch:
         """Name the wrong rewrites where there are any, and leave a reproducer."""
@@ -139,7 +154,7 @@ class FailedCheck:
             kept.append(Kept(self.step, self.report.index, self.first, applied, skip))
         name = f"{self.report.index:04d}-{self.step.cls.name}"
         error = self.report.error or ""
-        traced = self.state.trace(self.report.checks, name, error, kept, self.step.text)
+        traced = trace(self.state, self.report.checks, name, error, kept, self.step.text)
         self.report.notes += traced.notes
         self.report.blame, self.report.reproducer = traced.blame, traced.folder
         numbers = {application.number for application in self.applied}
@@ -220,3 +235,228 @@ class FailedCheck:
         judged = self._judged(made.checks)
         changed = self.before.model, made.model, made.applied
         return [] if judged is None else judged.wrong_parts(changed)
+
+
+@dataclass(frozen=True)
+class Drifted:
+    """A result that is too far from the original."""
+
+    original: Snapshot
+    result: ir.Model
+    kept: Sequence[Kept]
+    checks: Sequence[Check]
+    gate: Gate
+    config: PipelineConfig
+    plain: PlainDict
+    report: RunReport
+    name: str
+    title: str
+
+    @cached_property
+    def file_bytes(self) -> int:
+        """What the file of the original takes, about, less what was folded into it."""
+        return bytes_before_folding(self.original.model)
+
+
+@dataclass
+class DriftTrace:
+    """What a drift was traced to; ``folder`` holds the reproducer."""
+
+    blame: list[Blame] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    folder: str | None = None
+
+
+def trace(
+    state: RunState,
+    checks: Sequence[Check],
+    name: str,
+    error: str,
+    kept: Sequence[Kept] = (),
+    title: str = "",
+) -> DriftTrace:
+    """Find out what took the model too far from the original.
+
+    ``kept`` are the passes that made it; empty for all that were kept. ``title`` is empty for
+    their names.
+    """
+    if state.gate is None:
+        return DriftTrace()
+    kept = kept or state.kept
+    drifted = Drifted(
+        state.gate.original,
+        state.model,
+        kept,
+        checks,
+        state.gate,
+        state.config,
+        state.plain,
+        state.report,
+        name,
+        title or ", ".join(dict.fromkeys(k.step.text for k in kept)),
+    )
+    return trace_drift(drifted, error)
+
+
+def trace_drift(drifted: Drifted, error: str) -> DriftTrace:
+    """Find out what took a result too far from the original, and leave a reproducer."""
+    traced = DriftTrace()
+    judgement = Judgement.of(drifted.gate.state, drifted.gate.levels.compilers, drifted.checks)
+    level = judgement is not None and judgement.check.kind == LEVEL
+    if judgement is None or not (level or judgement.samples):
+        return traced
+    pairs: list[Case] = []
+    of_engine = judgement.check.kind == ENGINE
+    try:
+        tracer = _Tracer(drifted, judgement, traced)
+        if level:
+            tracer.find_lost_support()
+        elif drifted.gate.only_amplifies(judgement.check):
+            traced.notes.append(AMPLIFIED)
+        elif not of_engine:
+            pairs += tracer.run()
+    except Exception as failure:
+        # It explains a failure that is already certain, and must not replace it.
+        told = failure.message if isinstance(failure, OnnxPassesError) else str(failure)
+        what = "lost support" if level else "drift"
+        traced.notes.append(f"the {what} was not traced to a pass: {told}")
+    pairs.append(Case(drifted.original.model, drifted.result, {}, "the whole models"))
+    if drifted.config.reproducers:
+        contract = "within the drift tolerance of the original"
+        steps = [kept.step.text for kept in drifted.kept]
+        one = Failure(
+            judgement,
+            drifted.name,
+            drifted.title,
+            error,
+            contract,
+            pairs,
+            steps,
+            traced.blame,
+        )
+        traced.folder, notes = leave_reproducer(one, drifted.config, drifted.report)
+        traced.notes += notes
+    return traced
+
+
+@dataclass
+class _Tracer:
+    drifted: Drifted
+    judgement: Judgement
+    traced: DriftTrace
+
+    def run(self) -> list[Case]:
+        """Find the pass, then what is wrong in it; return the models around that."""
+        drifted = self.drifted
+        states = self._states()
+        final = self._error(drifted.result)
+        noise = resolution(self.judgement.bench.original, drifted.gate.baseline.unstable)
+        threshold = geometric_mean(noise, final)
+        place, good, bad = first_above(
+            len(states) - 1, lambda n: self._error(states[n].model), final, threshold
+        )
+        if place and exceeds_noise(good, bad, noise):
+            before, after = states[place - 1 : place + 1]
+            return self._within(drifted.kept[place - 1], before, after.model, threshold)
+        self.traced.notes.append(
+            "no single pass is to blame: the error grows little by little, and at no pass "
+            f"by {NOISE_FACTOR:g} times ({good:.3g} -> {bad:.3g}, the noise is {noise:.3g})"
+        )
+        whole = drifted.original.model, drifted.result
+        for blame in self.judgement.blame((), *whole, (None, "the pipeline")):
+            assert blame.value is not None
+            for kept in drifted.kept:  # the last pass that put a node there
+                if any(blame.value.output in p for a in kept.applied for p in a.replaced):
+                    blame.step, blame.name = kept.index, kept.step.text
+            self.traced.blame.append(blame)
+        return []
+
+    def find_lost_support(self) -> None:
+        """Name the rewrites whose regions a compiler does not take, or else the pass.
+
+        Where it executes, those are named whose values differ there.
+        """
+        drifted, states = self.drifted, self._states()
+        executed = self.judgement.check.level == EXECUTED
+        for kept, before, after in zip(drifted.kept, states, states[1:], strict=False):
+            changed = before.model, after.model, kept.applied
+            parts = self.judgement.wrong_parts(changed, drifted.result)
+            found = [Culprit(one, p.how, p.value) for p in parts for one in p.rewrites]
+            place = kept.index, kept.step.text
+            self.traced.blame += self.judgement.blame(found, before.model, after.model, place)
+        if executed and not self.traced.blame:
+            self.traced.notes.append(
+                "no rewrite is wrong by itself on that engine: each region keeps its promise"
+            )
+        if executed or self.traced.blame or not drifted.kept:
+            return
+        compiler = self.judgement.compiler
+        wanted = compiler.original.level.rank
+
+        def lost(count: int) -> bool:
+            return compiler.finding(states[count].model).level.rank < wanted
+
+        kept = drifted.kept[first_true(len(drifted.kept), lost) - 1]
+        how = "the first after which the model is not compiled"
+        self.traced.blame.append(Blame(kept.index, kept.step.text, how))
+
+    def _states(self) -> list[Snapshot]:
+        """Repeat the passes; return the original, and the model after each."""
+        states = [self.drifted.original]
+        for kept in self.drifted.kept:
+            states.append(Snapshot(self._attempts(kept, states[-1]).apply().model))
+        if states[-1].change(self.drifted.result) not in (Change.NONE, Change.NAMES):
+            raise OnnxPassesError("the passes do not repeat what they did")
+        return states
+
+    def _attempts(self, kept: Kept, before: Snapshot, threshold: float = 0.0) -> Attempts:
+        """Return what repeats a pass, and fails it where the error is over a threshold."""
+
+        def check(model: ir.Model, _: Change, __: Sequence[Application]) -> Checked:
+            error = self._error(model)
+            verdict = Verdict.FAILED if error > threshold else Verdict.PASSED
+            found = OutputCheck("", error <= threshold, max_abs=error, limit=threshold)
+            return Checked([replace(self.judgement.check, verdict=verdict, outputs=(found,))])
+
+        limit = kept.first + len(kept.applied) if kept.applied else None
+        record = list(kept.applied[:1]) * kept.first  # only their number counts
+        rewrites = Rewrites(limit, kept.skip, None, record)
+        baseline = self.drifted.gate.baseline
+        given = baseline.samples if baseline.given else ()
+        return Attempts(
+            lambda: kept.step.make(self.drifted.plain, {"counter": 0, "history": []}),
+            before,
+            PassContext(
+                rewrites,
+                file_bytes=self.drifted.file_bytes,
+                samples=given,
+                made_up=() if baseline.given else baseline.usual_samples,
+            ),
+            kept.first,
+            check,
+            self.drifted.config.limits.pass_seconds,
+            max(LEAST_RUNS, len(self.drifted.report.passes)),
+        )
+
+    def _within(
+        self, kept: Kept, before: Snapshot, after: ir.Model, threshold: float
+    ) -> list[Case]:
+        """Find the rewrites of a pass that are wrong, or the first value that diverges."""
+        attempts = self._attempts(kept, before, threshold)
+        applied = list(kept.applied)
+        checked = attempts.check(after, Change.COMPUTATION, applied)
+        failed = attempts.known(after, applied, Change.COMPUTATION, checked)
+        search = find_culprits(
+            attempts,
+            failed,
+            lambda made: self.judgement.wrong_parts((before.model, made.model, made.applied)),
+        )
+        name = kept.step.text
+        right = search.rest.model if search.rest is not None else before.model
+        place = kept.index, name
+        self.traced.notes += search.notes
+        self.traced.blame += self.judgement.blame(search.culprits, right, after, place)
+        return pairs_around(attempts, failed, search, f"pass {kept.index + 1} {name}", (name,))
+
+    def _error(self, model: ir.Model) -> float:
+        return error_of(model, self.judgement.bench, self.drifted.gate.baseline)

@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.configs.sections import OutputTolerance, Verify
-from onnx_passes.contracts import Contract, Equality, Metric, Tolerance
+from onnx_passes.contracts import Metric
 from onnx_passes.errors import OnnxPassesError, ReferenceDataError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import all_graphs, node_operator, nodes_of
@@ -34,7 +34,6 @@ from onnx_passes.pipeline.output_checks import OutputComparison
 from onnx_passes.pipeline.policy import Budget
 from onnx_passes.pipeline.random_values import Allowance
 from onnx_passes.pipeline.recorder import run_nodes
-from onnx_passes.pipeline.region_evidence import BY_STRUCTURE
 from onnx_passes.pipeline.state import Checked, EngineState, State
 from onnx_passes.plain import PlainDict
 from onnx_passes.risky_runs import INPUTS, running
@@ -43,6 +42,7 @@ from onnx_passes.runtime.inputs import AdversarialFeeds, generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.evidence import (
+    BY_STRUCTURE,
     Check,
     Evidence,
     Kind,
@@ -499,12 +499,6 @@ class Gate:
         )
         held = self.state.comparing.thresholds.holds(check.kind)
         return vouched and check.kind == "drift" and not held
-
-    def local_limit(
-        self, kind: str, contracts: Sequence[Contract], override: OutputTolerance | None
-    ) -> tuple[Equality | Tolerance, dict[str, Tolerance]]:
-        """Return what inner values are held to where a check of some kind failed."""
-        return self.state.comparing.thresholds.local(kind, contracts, override)
 
     def against_original(self, model: ir.Model, moments: Sequence[str]) -> list[Check]:
         """Hold a whole model against the original, on the engines of the given moments."""

@@ -417,7 +417,10 @@ class PassManager(RunState):
             report.error = f"VerificationError: {message}"
             traced, begun = None, start + report.verify_seconds
             if small is Verdict.FAILED:
-                traced = self.trace(report.checks, f"{report.index:04d}-{step.name}", message)
+                from onnx_passes.pipeline.failure import trace
+
+                name = f"{report.index:04d}-{step.name}"
+                traced = trace(self, report.checks, name, message)
             elif self.whole is not None:
                 report.reproducer = self.whole.reproducer
             self.report.move_time(time.perf_counter() - begun, "passes", "cause")

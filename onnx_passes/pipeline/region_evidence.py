@@ -37,7 +37,15 @@ from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.bodies import Bodies, executed_bodies, holds_bodies
-from onnx_passes.verify.evidence import Check, Evidence, Kind, OutputCheck, Verdict, weakest
+from onnx_passes.verify.evidence import (
+    BY_STRUCTURE,
+    Check,
+    Evidence,
+    Kind,
+    OutputCheck,
+    Verdict,
+    weakest,
+)
 from onnx_passes.verify.judge import (
     Promise,
     describe_mismatch,
@@ -315,8 +323,6 @@ _PROBES = 4
 
 _TOGETHER = 32
 """How many parts run in one session at most."""
-
-BY_STRUCTURE = "the nodes that the outputs depend on compute what they did"
 
 
 @dataclass

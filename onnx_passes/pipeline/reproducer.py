@@ -209,7 +209,7 @@ class LevelReproduction(Author):
         judgement = self.failure.judgement
         samples = judgement.samples
         feeds = judgement.feeds if samples else {}
-        if samples and judgement.gate.baseline.benches:
+        if samples and judgement.state.baseline.benches:
             for case in self.cut(feeds, judgement.engine):
                 try:
                     _type_outputs(judgement.engine, case.feeds, case.before, case.after)
@@ -364,7 +364,7 @@ class _Judge:
         for output in check.outputs:
             if output.max_abs is not None and output.rmse_old is None:
                 limits[output.output] = Tolerance(output.rtol, output.atol)
-        unstable = () if case.part else self.judgement.gate.baseline.unstable
+        unstable = () if case.part else self.judgement.state.baseline.unstable
         old, new = ({k: v for k, v in o.items() if k not in unstable} for o in (old, new))
         promise = Promise(
             contract if check.engine is not None else Equality(),
@@ -376,7 +376,7 @@ class _Judge:
 
     def signed_zeros(self, case: Case) -> bool:
         """Whether equality distinguishes -0 from 0."""
-        return case.part or self.judgement.gate.settings.negative_zero
+        return case.part or self.judgement.state.comparing.settings.negative_zero
 
 
 def _all_finite(outputs: Outputs) -> bool:
@@ -473,7 +473,7 @@ class _Numbers(Author):
             after,
             case.feeds,
             limits={r.output: (r.rtol, r.atol) for r in results},
-            ignored=() if case.part else tuple(judgement.gate.baseline.unstable),
+            ignored=() if case.part else tuple(judgement.state.baseline.unstable),
             scaled=case.part,
             signed_zeros=_Judge(judgement).signed_zeros(case),
             engine=engine,

@@ -55,7 +55,7 @@ from onnx_passes.verify.evidence import ENGINE, Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot, interface_of
 
 if TYPE_CHECKING:
-    from onnx_passes.pipeline.checkpoints import WholeData
+    from onnx_passes.pipeline.whole_data import WholeData
     from onnx_passes.verify.reference_data import ReferenceData
 
 
@@ -493,7 +493,9 @@ def _run(
             told = "" if engines else "the result is too far from the original: "
             error = VerificationError(f"{told}{_say(failures)}")
             laps.end("result")
-            traced = manager.trace(report.final, "result", error.message)
+            from onnx_passes.pipeline.failure import trace
+
+            traced = trace(manager, report.final, "result", error.message)
             laps.end("cause")
             report.blame, report.reproducer = traced.blame, traced.folder
             report.notes += traced.notes
@@ -546,7 +548,7 @@ def _whole_data(config: PipelineConfig, original: Snapshot) -> WholeData | None:
     if config.reference.data is None or not config.verify.enabled:
         return None
     # Few pipelines have one: the others do not wait until it is imported.
-    from onnx_passes.pipeline.checkpoints import WholeData
+    from onnx_passes.pipeline.whole_data import WholeData
 
     return WholeData(config, original.model)
 

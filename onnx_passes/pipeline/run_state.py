@@ -24,9 +24,9 @@ from onnx_passes.verify.evidence import Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from onnx_passes.pipeline.checkpoints import DriftTrace, WholeData
     from onnx_passes.pipeline.gate import Gate
     from onnx_passes.pipeline.objective import ProfitabilityFilter
+    from onnx_passes.pipeline.whole_data import WholeData
 
 
 def summarize(state: Snapshot) -> ModelSummary:
@@ -121,38 +121,6 @@ class RunState:
     def recovered(self, original: Snapshot) -> Snapshot:
         """Return the last accepted state that can be restored; at worst ``original``."""
         return original if self.snapshot.lost else self.snapshot
-
-    def trace(
-        self,
-        checks: Sequence[Check],
-        name: str,
-        error: str,
-        kept: Sequence[Kept] = (),
-        title: str = "",
-    ) -> DriftTrace:
-        """Find out what took the model too far from the original.
-
-        ``kept`` are the passes that made it; empty for all that were kept. ``title`` is empty
-        for their names.
-        """
-        from onnx_passes.pipeline.checkpoints import Drifted, DriftTrace, trace_drift
-
-        if self.gate is None:
-            return DriftTrace()
-        kept = kept or self.kept
-        drifted = Drifted(
-            self.gate.original,
-            self.model,
-            kept,
-            checks,
-            self.gate,
-            self.config,
-            self.plain,
-            self.report,
-            name,
-            title or ", ".join(dict.fromkeys(k.step.text for k in kept)),
-        )
-        return trace_drift(drifted, error)
 
 
 def reason_of(checks: Sequence[Check]) -> str:

@@ -19,6 +19,9 @@ ENGINE = "engine"
 EXECUTED = "executed"
 """The level of a check that compared numbers; those below compared nothing."""
 
+BY_STRUCTURE = "the nodes that the outputs depend on compute what they did"
+"""Why a part is proved."""
+
 
 class Verdict(StrEnum):
     """The outcome of a check, or of a whole pass."""

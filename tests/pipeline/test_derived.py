@@ -241,8 +241,8 @@ def test_a_culprit_is_sought_under_the_limit_that_decided(given, limit):
     wrong = OutputCheck("y", False, max_abs=1.0, rtol=1e-3, atol=0.0, limit=1e-3)
     check = Check("tolerance", Verdict.FAILED, "onnxruntime", outputs=(wrong,))
     thresholds = Thresholds(Verify(tolerance=OutputTolerance(**given)))
-    gate = SimpleNamespace(local_limit=thresholds.local)
-    assert Judgement(gate, check, [Tolerance()]).limits[0] == limit
+    state = SimpleNamespace(comparing=SimpleNamespace(thresholds=thresholds))
+    assert Judgement(state, (), check, [Tolerance()]).limits[0] == limit
 
 
 PRODUCT = "(float[2,3] x, float[3,2] w) => (float[2,2] y) { y = MatMul(x, w) }"

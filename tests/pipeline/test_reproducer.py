@@ -395,14 +395,14 @@ def test_how_far_a_compiler_gets_is_left_without_the_compiler(tmp_path, monkeypa
     replays = iter(["it is not installed", ""])
     monkeypatch.setattr(bundle, "_replay", lambda *_: next(replays))
     compiler = engine_from_config("tensorrt-rtx", {"isolate": False})
-    gate = SimpleNamespace(
-        levels=SimpleNamespace(compilers=[SimpleNamespace(engine=compiler, inner=compiler)]),
+    state = SimpleNamespace(
         baseline=SimpleNamespace(
             benches=[EngineBaseline(OnnxRuntimeEngine(), "each")],
             samples=[{"x": np.float32([1, 2])}],
         ),
     )
-    judgement = Judgement(gate, Check(LEVEL, Verdict.FAILED, compiler.name))
+    compilers = [SimpleNamespace(engine=compiler, inner=compiler)]
+    judgement = Judgement(state, compilers, Check(LEVEL, Verdict.FAILED, compiler.name))
     case = Case(*pair, {}, "what the pass changed")
     failure = Failure(judgement, "0000-p", "p", "it is rejected", "equality", [case], ["p"])
     config = default_config([f"reproducers={tmp_path}"], ["repro-double"])
