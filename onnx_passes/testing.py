@@ -19,8 +19,8 @@ from onnx_passes.configs.sections import Verify
 from onnx_passes.model.diff import explain_difference, structurally_equal
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.gate import Gate
-from onnx_passes.pipeline.gate_setup import run_baseline
 from onnx_passes.pipeline.run import PipelineRun
+from onnx_passes.pipeline.samples import run_baseline
 from onnx_passes.report.run_report import PassReport, RunReport
 from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.inputs import generate

@@ -17,9 +17,9 @@ from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.baseline import LEVELS, Baseline, Noise
 from onnx_passes.pipeline.culprit import error_of
-from onnx_passes.pipeline.gate_setup import run_baseline
 from onnx_passes.pipeline.pass_execution import Attempts, Instrument
 from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.pipeline.samples import run_baseline
 from onnx_passes.pipeline.state import Checked
 from onnx_passes.plain import PlainDict
 from onnx_passes.report.run_report import PassReport, RewriteSummary

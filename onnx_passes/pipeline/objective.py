@@ -34,8 +34,8 @@ from onnx_passes.passes.base import Pass
 from onnx_passes.passes.compose import may_not_pay
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.change_parts import AlignedModels, Sides
-from onnx_passes.pipeline.gate_setup import make_baseline
 from onnx_passes.pipeline.pass_execution import Attempt, Attempts
+from onnx_passes.pipeline.samples import make_baseline
 from onnx_passes.report.run_report import PaysReport
 from onnx_passes.runtime.engine_base import Engine, Feeds, time_runs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
@@ -43,7 +43,7 @@ from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.recording import inlined
 
 if TYPE_CHECKING:
-    from onnx_passes.pipeline.gate import Gate
+    from onnx_passes.pipeline.baseline import Baseline
     from onnx_passes.verify.reference_data import ReferenceData
 
 
@@ -276,10 +276,10 @@ class ProfitabilityFilter:
         objective: Objective,
         config: PipelineConfig,
         original: ir.Model,
-        gate: Gate | None,
         reference: ReferenceData | None,
+        checked: Callable[[], Baseline] | None,
     ) -> ProfitabilityFilter:
-        """Measure on the last engine of a pipeline."""
+        """Measure on the last engine; ``checked`` returns what passes are held against."""
         engines = resolve_engines(config)
         if not engines:
             raise ConfigError(
@@ -291,7 +291,7 @@ class ProfitabilityFilter:
 
         def samples() -> Sequence[Feeds]:
             """Return inputs that the original runs on, as it is called now."""
-            baseline = unchecked() if gate is None else gate.state.baseline
+            baseline = unchecked() if checked is None else checked()
             baseline.ready("each")
             return baseline.samples
 

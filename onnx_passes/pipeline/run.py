@@ -437,7 +437,7 @@ def _run(
     if whole is not None and reference is None and config.reference.inputs is None:
         reference = whole.first_samples()
     if config.verify.enabled:
-        from onnx_passes.pipeline.gate_setup import make_gate  # slow to import
+        from onnx_passes.pipeline.gate import make_gate  # slow to import
 
         gate = make_gate(original, config, pipeline, report, reference)
     for watcher in watchers:
@@ -455,7 +455,11 @@ def _run(
         from onnx_passes.pipeline.objective import ProfitabilityFilter
 
         manager.paying = ProfitabilityFilter.of(
-            config.objective, config, original.model, gate, reference
+            config.objective,
+            config,
+            original.model,
+            reference,
+            None if gate is None else lambda: gate.baseline,
         )
     laps.end("preparing")
     error: OnnxPassesError | None = None
@@ -476,7 +480,7 @@ def _run(
     _divide(report)
     report.after = summarize(manager.snapshot)
     if gate is not None and error is None:
-        from onnx_passes.pipeline.gate_setup import drift_along_steps
+        from onnx_passes.pipeline.gate import drift_along_steps
         from onnx_passes.runtime.engine_models import forget_split, keep_split
 
         changed = not manager.snapshot.is_alike(original)
@@ -510,7 +514,7 @@ def _run(
             gate.baseline.ready("each")
             report.notes += dump_context(manager.model, gate.baseline, folder)
     if gate is not None:
-        from onnx_passes.pipeline.gate_setup import report_baseline
+        from onnx_passes.pipeline.gate import report_baseline
 
         gate.baseline.settle()
         report_baseline(report, gate, manager.model)
