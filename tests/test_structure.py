@@ -39,7 +39,7 @@ ROOMS = {
     "arrays": Size(20, 1, 0),
     "bench": Size(72, 1, 0),
     "cli": Size(5505, 28, 5),
-    "compat": Size(657, 7, 0),
+    "compat": Size(646, 7, 0),
     "configs": Size(2648, 13, 0),
     "contracts": Size(530, 4, 0),
     "data": Size(3862, 16, 0),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
@@ -17,7 +16,8 @@ from onnx_passes.contracts import Equality, Metric, Tolerance, metrics
 from onnx_passes.contracts.contract import Contract
 from onnx_passes.errors import VerificationError
 from onnx_passes.passes.base import Pass
-from onnx_passes.plain import Plain, PlainMapping
+from onnx_passes.plain import PlainMapping
+from onnx_passes.verify.judge import Promise
 
 
 def run_checked(
@@ -109,25 +109,15 @@ def _hold(
     if isinstance(contract, Metric):
         _measure(contract, list(produced.values()), labels, asked.get("metrics") or {})
         return
-    for name, value in produced.items():
-        other = expected[name]
-        if value.shape != other.shape or value.dtype != other.dtype:
-            raise VerificationError(
-                f"{name} is {value.dtype}{list(value.shape)}, and was "
-                f"{other.dtype}{list(other.shape)}"
-            )
-        if isinstance(contract, Equality) or value.dtype.kind not in "fcV":
-            nan = value.dtype.kind in "fc"
-            if not np.array_equal(value, other, equal_nan=nan):
-                raise VerificationError(f"{name} is not as expected")
-        elif not np.allclose(value, other, equal_nan=True, **_limits(contract, asked)):
-            raise VerificationError(f"{name} is not within the tolerance")
+    limit = contract if isinstance(contract, Equality) else _limit(contract, asked)
+    for wrong in Promise(limit).broken(dict(expected), dict(produced)):
+        raise VerificationError(f"{wrong.output} is not as expected: {wrong.reason}")
 
 
-def _limits(contract: Tolerance, asked: PlainMapping) -> dict[str, Plain]:
-    own = {"rtol": contract.rtol, "atol": contract.atol}
-    known = {name: limit for name, limit in own.items() if limit is not None}
-    return known | dict(asked.get("tolerance") or {})
+def _limit(contract: Tolerance, asked: PlainMapping) -> Tolerance:
+    """Return the limit of a configuration; where it has none, that of the pass."""
+    given = asked.get("tolerance") or {}
+    return Tolerance(given.get("rtol", contract.rtol), given.get("atol", contract.atol))
 
 
 def _measure(
