@@ -204,6 +204,10 @@ class RandomComparison:
         floats = any(kind_of(np.asarray(array).dtype) == "float" for array in moving)
         return floats or bool(self._rows.integers(part, sources, nodes))
 
+    def sources(self, part: ObligationPart) -> dict[str, str]:
+        """Return the names of what a part reads, with those that they are drawn like."""
+        return self._rows.sources(part)
+
     def _sides(self, part: ObligationPart) -> list[Side]:
         return [(self.before, part.old), (self.after, part.new)]
 
@@ -296,7 +300,7 @@ class RandomComparison:
                 if ready is not None
                 else self._rows.draw(part, sources, kinds, ahead, wanted)
             )
-            now = self._run(part, ahead, draws, ready)
+            now = self.run(part, ahead, draws, ready)
             if now is not None and now.agrees and wanted and ahead:
                 if kinds is not DRAWS_OF_OTHERS:
                     if now.elements:
@@ -334,12 +338,12 @@ class RandomComparison:
         bounds = {name: bounds[name] for name in bounds.keys() & read.keys()}
         draws = self._rows.draw(part, read, DRAWS_OF_OTHERS, inner)
         possible = [clipped(draw, bounds) for draw in (*draws, {**draws[0], **wanted})]
-        inside = self._run(part, inner, possible)
+        inside = self.run(part, inner, possible)
         if inside is None or inside.agrees:
             return replace(found, possible=inside is None)
         ends = {n: span for n in bounds if (span := span_of(possible[inside.row][n]))}
         sides = [beside(possible[inside.row], ends.keys(), share) for share in (-1, 1)]
-        near = self._run(part, inner, sides)
+        near = self.run(part, inner, sides)
         if near is None or near.agrees:
             return replace(found, reached=False)  # it differs at a tie, which is rarely hit
         missing = {n: ends[n] for n in ends if not covers(found.spans.get(n), ends[n])}
@@ -348,7 +352,7 @@ class RandomComparison:
         undefined = _casts_to_integers((*ahead, *part.old, *part.new))
         rays = self._rows.rays((self.before, ahead), sources, missing)
         draws = [] if undefined else list(rays)
-        again = self._run(part, ahead, draws) if draws else None
+        again = self.run(part, ahead, draws) if draws else None
         if again is None:
             return replace(found, reached=False)
         if not again.agrees:
@@ -356,7 +360,7 @@ class RandomComparison:
         reached = all(covers(again.spans.get(n), span) for n, span in missing.items())
         return replace(found, reached=reached)
 
-    def _run(
+    def run(
         self,
         part: ObligationPart,
         ahead: Sequence[ir.Node],

@@ -33,6 +33,7 @@ from onnx_passes.pipeline.rounding import (
     is_doubtful,
     is_rounding,
 )
+from onnx_passes.pipeline.sizes import SizeComparison
 from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
@@ -329,10 +330,10 @@ _TOGETHER = 32
 class EvidenceSearch:
     """A change that was compared.
 
-    Both models are without functions. ``bodies`` holds evidence inside bodies by the node that
-    holds them, and ``idle`` the bodies without evidence. If the inputs were ``generated``,
-    others are as good. ``inputs`` is then set to those on which a part differs, for the caller
-    to add.
+    Both models are without functions, or are ``inside`` a node. ``bodies`` holds evidence
+    inside bodies by the node that holds them, and ``idle`` the bodies without evidence. If the
+    inputs were ``generated``, others are as good. ``inputs`` is then set to those on which a
+    part differs, for the caller to add.
     """
 
     before: ir.Model
@@ -348,6 +349,7 @@ class EvidenceSearch:
     settled: Mapping[Obligation, Agreement]
     proved: Collection[Obligation]
     generated: bool
+    inside: bool
     allowance: Allowance | None = None
     inputs: Feeds | None = None
 
@@ -477,6 +479,13 @@ class EvidenceSearch:
             floats = self._drawing.compare(part, ties=True)
             ties = drawn is None or (floats is not None and not floats.agrees)
             drawn = floats if ties else drawn
+        if drawn is None and not idle and not self.inside:
+            larger = self._sizes.compare(part)
+            if larger is not None and larger.elements:
+                told = f"compared at larger sizes: {found.reason}"
+                return replace(
+                    found, kind=Kind.EXECUTED, elements=larger.elements, reason=told
+                )
         if drawn is None or (idle and drawn.agrees and not drawn.complete):
             return found  # the branch may be what did not run
         if not drawn.agrees:
@@ -515,6 +524,13 @@ class EvidenceSearch:
         decides.
         """
         drawing = self._drawing
+        larger = None if self.inside else self._sizes.compare(part)
+        if larger is not None and larger.told:
+            told = f"{', '.join(one.values[:3])} {larger.told}"
+            if not self.generated or larger.feeds is None:
+                return replace(one, unobserved=f"{told}, which no sample has")
+            self.inputs = self.inputs or larger.feeds
+            return replace(one, kind=Kind.NOTHING, reason=told)
         if not self.bench.node_by_node:
             # An engine may treat NaN, ties and sizes of its own accord: one that runs node
             # by node is asked first, and then this one, whether more than rounding shows.
@@ -548,6 +564,10 @@ class EvidenceSearch:
             renamed,
             self._varying,
         )
+
+    @cached_property
+    def _sizes(self) -> SizeComparison:
+        return SizeComparison(self._drawing)
 
     @cached_property
     def _varying(self) -> set[str]:
@@ -708,6 +728,7 @@ class Conclusion:
             self.proved,
             # What a body reads is not an input of the model.
             not self.baseline.given and self.samples is None,
+            self.samples is not None,
             self.allowance,
         )
         evidence = weighing.weigh(compared, failing)

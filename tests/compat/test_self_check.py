@@ -51,8 +51,8 @@ def causes(error):
     ("contract", "verify", "told"),
     [
         (passes.verify.equality, {"tolerance": {}}, "y is not as expected"),
-        (passes.verify.tolerance, {"tolerance": {"atol": 1e-3}}, "more than the tolerance, by up to 1"),
-        (passes.verify.tolerance, {True: True}, "more than the tolerance, by up to 1"),
+        (passes.verify.tolerance, {"tolerance": {"atol": 1e-3}}, "the tolerance, by up to 1"),
+        (passes.verify.tolerance, {True: True}, "the tolerance, by up to 1"),
         (passes.verify.metric, {"metrics": {"max_abs_error": [0, 0.5]}}, "is 1, not in"),
     ],
     ids=["equality", "tolerance", "defaults", "metric"],

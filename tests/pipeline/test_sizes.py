@@ -1,0 +1,79 @@
+"""What follows from sizes alone is compared at sizes that no sample has."""
+
+import onnx_ir as ir
+import pytest
+
+from onnx_passes import passes
+from onnx_passes.configs.pipeline_files import default_config
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.pipeline.run import run_pipeline
+
+POSITIONS = """<ir_version: 10, opset_import: ["": 21]>
+g (float[N,8] x, float[M,8] z) => (float[N,8] y, float[M,8] w)
+<int64 zero = {0}, int64 one = {1}, float half = {0.5}, float top = {TOP},
+ int64[1] last = {1}> {
+    shape = Shape(x)
+    rows = Gather(shape, zero)
+    at = Range(zero, rows, one)
+    wide = Cast<to = 1>(at)
+    root = Pow(wide, half)
+    length = Shape(wide)
+    many = Expand(top, length)
+    bounded = Min(root, many)
+    column = Unsqueeze(bounded, last)
+    y = Add(x, column)
+    w = Neg(z)
+}"""
+
+
+def model(top):
+    return ir.from_onnx_text(POSITIONS.replace("TOP", str(top)))
+
+
+@passes.verify.equality
+@passes.register()
+class SizesWithoutMin(Transformation, RewriteRulePass):
+    """Take a minimum for one of its operands."""
+
+    def pattern(self, op, x, many):
+        return op.Min(x, many)
+
+    def rewrite(self, op, x, many):
+        return op.Identity(x)
+
+
+@passes.verify.equality
+@passes.register()
+class SizesByWhere(Transformation, RewriteRulePass):
+    """Write a minimum as a choice."""
+
+    def pattern(self, op, x, many):
+        return op.Min(x, many)
+
+    def rewrite(self, op, x, many):
+        return op.Where(op.Less(x, many), x, many)
+
+
+def run(text, step, *given):
+    settings = ["reproducers=false", "on_failure=rollback", *given]
+    return run_pipeline(text, default_config(settings, [step])).report
+
+
+@pytest.mark.parametrize(("top", "size"), [(12.5, 259), (30.25, 2051)])
+def test_a_fault_beyond_all_samples_fails_on_a_sample_of_its_size(top, size):
+    report = run(model(top), "sizes-without-min")
+    (done,) = report.passes
+    assert done.verdict == "failed"
+    assert "in sample" in done.error
+    assert any(str(size) in check.reason for check in done.checks if check.reason)
+
+
+def test_nothing_is_said_where_no_size_that_was_tried_shows_a_difference():
+    report = run(model(1e6), "sizes-without-min")
+    assert report.passes[0].verdict == "passed"
+    assert not report.preconditions
+
+
+def test_a_right_rewrite_passes_at_all_sizes():
+    report = run(model(12.5), "sizes-by-where")
+    assert (report.passes[0].verdict, report.preconditions) == ("passed", [])
