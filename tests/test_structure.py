@@ -47,18 +47,18 @@ ROOMS = {
     "library_index": Size(68, 1, 0),
     "risky_runs": Size(133, 1, 0),
     "model": Size(3519, 14, 0),
-    "ops": Size(9030, 38, 6),
+    "ops": Size(9033, 38, 6),
     "passes": Size(22146, 260, 0),
-    "pipeline": Size(10057, 27, 3),
+    "pipeline": Size(10240, 28, 4),
     "plain": Size(7, 1, 0),
     "report": Size(3556, 16, 1),
-    "runtime": Size(7108, 29, 1),
+    "runtime": Size(7122, 29, 1),
     "surgery": Size(1354, 6, 0),
     "testing": Size(102, 1, 0),
     "tuning": Size(3630, 9, 0),
     "verify": Size(19667, 62, 3),
     "benchmarks": Size(19606, 156, 0),
-    "tests": Size(60516, 613, 0),
+    "tests": Size(60669, 615, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

@@ -237,7 +237,9 @@ def _is_text(value: ir.Value | None) -> bool:
 
 
 def around(breakpoints: Iterable[float], like: Array) -> list[Array]:
-    """Return values on both sides of breakpoints and of 0, and these, the outermost first.
+    """Return values beside breakpoints and 0, and these, the outermost first.
+
+    They lie on both sides, and between two that are near each other.
 
     They have the shape and dtype of ``like``. If that is small, a few arrays hold the
     outermost.
@@ -250,9 +252,12 @@ def around(breakpoints: Iterable[float], like: Array) -> list[Array]:
         each, apart = each[(each > info.min) & (each < info.max)], np.ones(())
     with np.errstate(over="ignore", invalid="ignore"):
         sides = np.concatenate([each + apart, each - apart])
+        # What lies between two neighbours is on no side that is far from both.
+        near = np.diff(each) < 2 * apart[:-1] if apart.ndim else np.zeros(len(each) - 1, bool)
+        between = (each[:-1] + each[1:])[near] / 2
         sides, each = (n[np.argsort(-np.abs(n), kind="stable")] for n in (sides, each))
         # A number has but three rows: what it ties with is one of them.
-        found = np.concatenate([sides[:2], each, sides[2:]]).astype(like.dtype)
+        found = np.concatenate([sides[:2], each, between, sides[2:]]).astype(like.dtype)
     found = found[np.isfinite(found.astype(np.float64))]
     count = min(_ARRAYS, math.ceil(found.size / like.size) or 1) if like.size else 1
     return [np.resize(np.roll(found, -k * like.size), like.shape) for k in range(count)]
@@ -324,6 +329,9 @@ _WITHOUT_FLOATS = frozenset(
 
 MAKES_SIZES = frozenset(("NonZero", "Range", "Shape", "Size"))
 """Operators whose results follow the sizes of what they read."""
+
+ADDS_UP_SIZES = frozenset(("CumSum", "ReduceSum"))
+"""Operators whose results follow sizes where they add up masks."""
 
 MEETS_SIZES = frozenset(
     (

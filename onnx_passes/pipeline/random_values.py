@@ -8,7 +8,15 @@ rays; intervals report what no input gives.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -202,7 +210,12 @@ class RandomComparison:
         moving = (self.recorded.samples[0][n] for n in sources.values() if n in self.varying)
         # Sizes, shapes and indices are never drawn.
         floats = any(kind_of(np.asarray(array).dtype) == "float" for array in moving)
-        return floats or bool(self._rows.integers(part, sources, nodes))
+        rows = self._rows
+        return bool(
+            floats
+            or rows.integers(part, sources, nodes)
+            or rows.rows_that_differ(part, sources)
+        )
 
     def sources(self, part: ObligationPart) -> dict[str, str]:
         """Return the names of what a part reads, with those that they are drawn like."""
@@ -501,6 +514,8 @@ class RandomInputs:
                     draws += self._across(side, sources, draws)
             names = self.integers(part, sources, (*nodes, *part.new))
             draws += (draws[0] | row for row in _integer_rows(feeds, names))
+            picked = self.rows_that_differ(part, sources).items()
+            draws += ({**draws[0], n: _filled(feeds[n], rows)} for n, rows in picked)
         return draws
 
     def integers(
@@ -517,16 +532,33 @@ class RandomInputs:
             and array.size > 1
         }
         for node in nodes:
-            divides = (operator := operator_of(node)) is None or operator.divides
+            risky = (operator := operator_of(node)) is None or operator.divides
+            risky &= not _divides_by_constant(node)
             for index, value in enumerate(node.inputs):
-                if value is not None and (divides or steers(node, index)):
+                if value is not None and (risky or steers(node, index)):
                     found.discard(str(value.name))
+        return found
+
+    def rows_that_differ(
+        self, part: ObligationPart, sources: Mapping[str, str]
+    ) -> dict[str, Array]:
+        """Return the rows in which tables of both sides differ, by what picks from them."""
+        old, new = (_tables(nodes) for nodes in (part.old, part.new))
+        found: dict[str, Array] = {}
+        for name, table in new.items():
+            picked = self.renamed.get(name, name)
+            other, source = old.get(picked), sources.get(picked)
+            if other is None or source not in self.varying or other.shape != table.shape:
+                continue
+            apart = (other != table).reshape(len(other), -1).any(axis=1)
+            if apart.any():
+                found[picked] = np.flatnonzero(apart)
         return found
 
     def _across(
         self, side: Side, sources: Mapping[str, str], draws: Sequence[Mapping[str, Array]]
     ) -> Iterator[dict[str, Array]]:
-        """Yield rows on both sides of breakpoints inside a part that no other row crosses."""
+        """Yield rows close to breakpoints inside a part, few where other rows cross them."""
         nodes = side[1]
         made = {str(v.name) for node in nodes for v in node.outputs}
         inside = {n: found for n, found in breakpoints_of(nodes).items() if n in made}
@@ -539,11 +571,17 @@ class RandomInputs:
             for number in sorted({*numbers}, key=abs)[-_MOST_INSIDE:]:
                 apart = abs(number) / 8 or _NEAR_ZERO
                 ends = number - apart, number + apart
-                if name in spans and not covers(spans[name], ends):
-                    yield from self.rays(side, sources, {name: ends})
+                if name in spans:
+                    known = covers(spans[name], ends)
+                    yield from self.rays(side, sources, {name: ends}, few=known)
 
     def rays(
-        self, side: Side, sources: Mapping[str, str], wanted: Mapping[str, Interval]
+        self,
+        side: Side,
+        sources: Mapping[str, str],
+        wanted: Mapping[str, Interval],
+        *,
+        few: bool = False,
     ) -> Iterator[dict[str, Array]]:
         """Yield rows on which nodes may come as far as wanted numbers."""
         recorded = self.recorded.samples[0]
@@ -551,14 +589,14 @@ class RandomInputs:
         moving = {n: s for n, s in sources.items() if s in self.varying and is_float(feeds[n])}
         mixed, positive = (self._draw(moving, kind, 0) for kind in DRAWS_OF_OTHERS[:2])
         negative = {name: np.asarray(-array) for name, array in positive.items()}
-        rays = [{n: feeds[n] for n in moving}, mixed, positive, negative]
+        rays = [positive, {n: feeds[n] for n in moving}, mixed, negative]
         try:
             with prepare_nodes(self.engine, *side, [named_anew(feeds, self.renamed)]) as run:
 
                 def under_both(row: Mapping[str, Array]) -> Outputs | None:
                     return run(named_anew(row, self.renamed))
 
-                for ray in rays:
+                for ray in rays[: 1 if few else None]:
                     yield from along_ray(under_both, feeds, ray, wanted)
         except EngineError:
             return
@@ -639,14 +677,32 @@ def _integer_rows(
     """Yield integers that samples may lack: small ones of either sign, zeros, large ones."""
     if not names:
         return
-    for numbers in ((2, 0, 1, 3, -1, 1), (0,), (_LARGE, _LARGE - 1)):
-        row = {}
-        for name in names:
-            like = feeds[name]
-            least, most = np.iinfo(like.dtype).min, np.iinfo(like.dtype).max
-            held = [max(least, min(most if n == _LARGE else n, most)) for n in numbers]
-            row[name] = np.resize(np.array(held, like.dtype), like.shape)
-        yield row
+    for numbers in ((2, 0, 1, 3, -1, 1), (0,), (_LARGE, _LARGE - 1), (-_LARGE - 1,)):
+        yield {name: _filled(feeds[name], numbers) for name in names}
+
+
+def _filled(like: Array, numbers: Sequence[int] | Array) -> Array:
+    """Return an array of integers, the numbers in turn, as far as its type holds them."""
+    ends = np.iinfo(like.dtype)
+    held = [max(int(ends.min), min(int(number), int(ends.max))) for number in numbers]
+    return np.resize(np.array(held, like.dtype), like.shape)
+
+
+def _divides_by_constant(node: ir.Node) -> bool:
+    """Whether a node divides by integers that are known to be neither 0 nor -1."""
+    divisor = node.inputs[1] if len(node.inputs) == 2 else None
+    tensor = None if divisor is None else constant_tensor(divisor)
+    return tensor is not None and not np.isin(tensor.numpy(), (0, -1)).any()
+
+
+def _tables(nodes: Iterable[ir.Node]) -> dict[str, Array]:
+    """Return constants from which nodes pick rows, by the name of what picks."""
+    picking = [
+        n for n in nodes if n.op_type == "Gather" and not n.attributes.get_int("axis", 0)
+    ]
+    read = ((str(n.inputs[1].name), n.inputs[0]) for n in picking if n.inputs[1] is not None)
+    found = ((name, constant_tensor(value)) for name, value in read if value is not None)
+    return {name: tensor.numpy() for name, tensor in found if tensor is not None}
 
 
 _LARGE = 2**63 - 1
@@ -812,7 +868,7 @@ def covers(found: Interval | None, wanted: Interval) -> bool:
     )
 
 
-_POWERS = 2.0 ** np.arange(-24, 41, 4)
+_POWERS = 2.0 ** np.arange(-60, 41, 4)
 """Lengths of rays."""
 
 
@@ -855,9 +911,8 @@ def along_ray(
                         break
                     same = bool(value.ravel()[place] >= number) == bool(one[place])
                     low, high = (middle, high) if same else (low, middle)
-                yield at(low)
-                yield at(high)
-                yield at(high + abs(high))  # a tolerance sees what is well beyond
+                # A tolerance sees what is well beyond, on either side.
+                yield from map(at, (low, high, high + abs(high), low - abs(low) / 2))
                 break
             else:  # an end that is approached and not crossed
                 near = (number, number)

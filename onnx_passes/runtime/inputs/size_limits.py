@@ -20,6 +20,7 @@ from onnx_passes.model.inference import infer
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.input_hints import constant_of
 from onnx_passes.ops.node_queries import (
+    ADDS_UP_SIZES,
     ARITHMETIC,
     EXTREMES,
     MAKES_SIZES,
@@ -31,6 +32,7 @@ from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.inputs.concrete_shapes import skeleton
 from onnx_passes.runtime.inputs.dimensions import symbols_of_model
 
+_INTEGERS = (ir.DataType.INT32, ir.DataType.INT64)
 BEYOND = 2
 """How much larger a size is than the integer: an index of it is larger by 1."""
 _EXACT = {
@@ -48,6 +50,10 @@ _FARTHEST = 1 << 20
 """An end beyond this does not mean a size."""
 _MOST = 8
 """Elements of a constant that may hold sizes."""
+_MASKED = 2
+"""How many times more elements a mask has than it lets through."""
+_SUPPRESSED = 4
+"""How many times more boxes there are than are left of them."""
 _STEPS = 24
 """Nodes that a number is followed back through."""
 
@@ -166,6 +172,10 @@ def _limits(
         for number in _integers(node.inputs[1]):
             axis = node.attributes.get_int("axis", -1)
             yield from _met(node.inputs[0], axis, number, f"takes {number}", shapes)
+    elif node.op_type == "NonMaxSuppression" and len(node.inputs) > 2:
+        for number in _integers(node.inputs[2]):
+            told = f"takes {number}"
+            yield from _met(node.inputs[0], 1, _SUPPRESSED * number, told, shapes)
     elif node.op_type in MEETS_SIZES or node.op_type in EXTREMES:
         read = list(node.inputs)
         if node.op_type in EXTREMES and read[0] is not None and (of := read[0].producer()):
@@ -237,6 +247,8 @@ def _size_for(value: ir.Value, number: int) -> int:
         elif node.op_type not in PASSED_ON or node.inputs[0] is None:
             break
         value = free[0] if free and free[0] is not None else value
+    if (node := value.producer()) is not None and node.op_type in ADDS_UP_SIZES:
+        wanted *= _MASKED
     return math.ceil(wanted) if math.isfinite(wanted) else number
 
 
@@ -263,7 +275,11 @@ def _follows_sizes(value: ir.Value | None, counters: Collection[ir.Value]) -> bo
 
 def _is_size(value: ir.Value) -> bool:
     node = value.producer()
-    return node is not None and node.domain == "" and node.op_type in MAKES_SIZES
+    if node is None or node.domain:
+        return False
+    if node.op_type in ADDS_UP_SIZES:
+        return any(v is not None and v.dtype in _INTEGERS for v in (value, node.inputs[0]))
+    return node.op_type in MAKES_SIZES
 
 
 def _origins(value: ir.Value | None) -> Iterator[ir.Value]:

@@ -1,0 +1,133 @@
+"""Values that samples lack and that models meet: each kind was missed by a gate once."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes import passes
+from onnx_passes.configs.pipeline_files import default_config
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.pipeline.run import run_pipeline
+
+HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
+
+
+def rule(name, pattern, rewrite, contract=passes.verify.equality):
+    """Register a pass of one rule."""
+    members = {"pattern": pattern, "rewrite": rewrite, "__doc__": "A wrong rewrite."}
+    cls = type(name, (Transformation, RewriteRulePass), members)
+    return passes.register()(contract(cls)).name
+
+
+def run(text, step):
+    config = default_config(["reproducers=false", "on_failure=rollback"], [step])
+    report = run_pipeline(ir.from_onnx_text(HEAD + text), config).report
+    return report.passes[-1].verdict, " ".join(report.preconditions)
+
+
+BAND = """(float[N,5] x) => (float[N,5] y)
+<float a = {2.5}, float b = {B}, float p = {1}, float q = {2}, float r = {3}> {
+    over = Greater(x, a) SQUARE under = Less(z, b)
+    inner = Where(under, p, q) outer = Where(over, inner, r) y = Neg(outer) }"""
+swap = rule(
+    "RareBand",
+    lambda self, op, over, under, p, q, r: op.Where(over, op.Where(under, p, q), r),
+    lambda self, op, over, under, p, q, r: op.Where(over, q, r),
+)
+
+
+@pytest.mark.parametrize(
+    ("bound", "square"), [("2.55", "z = Identity(x)"), ("6.5", "z = Mul(x, x)")]
+)
+def test_between_two_thresholds_that_are_close_to_each_other(bound, square):
+    assert run(BAND.replace("B}", bound + "}").replace("SQUARE", square), swap)[0] == "failed"
+
+
+NORM = """(float[N,6] x) => (float[N,6] y) <float floor = {1e-12}, int64[1] last = {-1}> {
+    h = Tanh(x) n = ReduceL2(h, last) m = Max(n, floor) y = Div(h, m) }"""
+normalise = rule(
+    "RareNorm",
+    lambda self, op, h, floor, last: op.Div(h, op.Max(op.ReduceL2(h, last), floor)),
+    lambda self, op, h, floor, last: op.LpNormalization(h, axis=-1, p=2),
+    passes.verify.tolerance(),
+)
+
+
+def test_rows_shorter_than_a_tiny_bound():
+    verdict, told = run(NORM, normalise)
+    assert verdict == "failed" or "differs on drawn values" in told
+
+
+MASK = """(int64[B,S] mask) => (float[B,S] y)
+<int64 axis = {1}, int64 least = {0}, int64 most = {127}, int64 far = {200}> {
+    count = CumSum(mask, axis) held = Clip(count, least, most) c = Cast<to = 1>(held)
+    y = Neg(c) }"""
+unclip = rule(
+    "RareClip",
+    lambda self, op, x, least, most: op.Clip(x, least, most),
+    lambda self, op, x, least, most: op.Max(x, least),
+)
+
+
+def test_sizes_that_meet_an_integer_through_sums_of_masks():
+    assert run(MASK, unclip)[0] == "failed"
+
+
+BOXES = """(float[1,N,4] loc, float[1,2,N] score) => (int64[K,3] kept)
+<int64 most = {100}, float overlap = {0.7}, float least = {0.05}> {
+    near, span = Split<axis = 2, num_outputs = 2>(loc) size = Sigmoid(span)
+    far = Add(near, size) box = Concat<axis = 2>(near, far) p = Sigmoid(score)
+    kept = NonMaxSuppression(box, p, most, overlap, least) }"""
+unlimit = rule(
+    "RareBoxes",
+    lambda self, op, b, s, most, i, t: op.NonMaxSuppression(b, s, most, i, t),
+    lambda self, op, b, s, most, i, t: op.NonMaxSuppression(
+        b, s, op.Constant(value_ints=[2**20]), i, t
+    ),
+)
+
+
+def test_more_boxes_than_a_suppression_leaves():
+    verdict, told = run(BOXES, unlimit)
+    assert verdict == "failed" or "NonMaxSuppression takes 100" in told
+
+
+@passes.verify.equality
+@passes.register()
+class RareRow(Transformation):
+    """Change one row of a table."""
+
+    def call(self, model):
+        table = model.graph.initializers["table"]
+        array = table.const_value.numpy().copy()
+        array[1437] = 9
+        table.const_value = ir.tensor(array, name="table")
+        return ir.passes.PassResult(model, modified=True)
+
+
+def test_one_row_of_a_large_table():
+    model = ir.from_onnx_text(
+        HEAD + "(int64[B,S] ids) => (float[B,S,4] y) { e = Gather(table, ids) y = Neg(e) }"
+    )
+    weights = np.random.default_rng(0).normal(size=(3000, 4)).astype(np.float32)
+    node = model.graph[0]
+    value = ir.Value(name="table", const_value=ir.tensor(weights, name="table"))
+    node.replace_input_with(0, value)
+    model.graph.register_initializer(value)
+    config = default_config(["reproducers=false"], ["rare-row"])
+    report = run_pipeline(model, config).report
+    assert report.passes[-1].verdict == "failed" or "e differs" in " ".join(
+        report.preconditions
+    )
+
+
+HALF = "(int32[N] x) => (int32[N] y) <int32 two = {2}> { h = Div(x, two) y = Neg(h) }"
+negate = rule(
+    "RareMinimum",
+    lambda self, op, x, two: op.Neg(op.Div(x, two)),
+    lambda self, op, x, two: op.Div(op.Neg(x), two),
+)
+
+
+def test_the_least_integer_has_no_opposite():
+    assert "differs on drawn values" in run(HALF, negate)[1]
