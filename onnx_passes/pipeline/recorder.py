@@ -221,6 +221,16 @@ class Recorder:
                 break
         return found
 
+    def inputs(self, samples: Sequence[Feeds]) -> Recorded:
+        """Return samples as a recording of a model that has not run."""
+        return Recorded([self._recording(feeds, feeds, len(samples)) for feeds in samples])
+
+    def _recording(self, feeds: Feeds, values: Mapping[str, Data], count: int) -> Recording:
+        # Those of the model before and of the one after are there at the same time.
+        recording = Recording(self.memory_limit // 2 // count, label=label_of_feeds(feeds))
+        recording.update({**feeds, **values})
+        return recording
+
     def _fill(
         self, known: Recorded, model: ir.Model, needed: frozenset[str], fixed: frozenset[str]
     ) -> bool:
@@ -307,7 +317,6 @@ class Recorder:
         """
         shaped = shaped or model
         names = [str(value.name) for value in model.graph.outputs]
-        # Those of the model before and of the one after are there at the same time.
         share = self.memory_limit // 2 // max(len(samples), 1)
         found: list[Outputs] = []
         while len(found) < len(samples):
@@ -336,11 +345,8 @@ class Recorder:
                         raise
                     samples = drop.samples
                     found += run_each(self.bench.engine, session, samples[1:], wanted)
-        recordings = []
-        for feeds, values in zip(samples, found, strict=True):
-            recording = Recording(share, label=label_of_feeds(feeds))
-            recording.update({**feeds, **values})
-            recordings.append(recording)
+        rows = zip(samples, found, strict=True)
+        recordings = [self._recording(*row, len(samples)) for row in rows]
         outputs = [{name: values[name] for name in names} for values in found]
         return Recorded(recordings), outputs
 

@@ -374,6 +374,8 @@ class EvidenceSearch:
             for place, (part, one) in enumerate(zip(parts, found, strict=True)):
                 if one.kind is not Kind.EXECUTED or asked[part.text] >= _PROBES:
                     continue
+                if self._changed_inside(part):
+                    continue  # it was asked there
                 if not any(o in self.settled for o in part.obligations):
                     asked[part.text] += 1
                     places.append(place)
@@ -442,6 +444,13 @@ class EvidenceSearch:
             return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], reason)
         reason = f"{', '.join(names[:3])} is empty, constant or not finite on each sample"
         return Evidence(part.text, Kind.NOTHING, numbers, size, names[:4], reason)
+
+    def _changed_inside(self, part: ObligationPart) -> bool:
+        """Whether no more than the bodies of one node changed."""
+        if len(part.old) != 1 or len(part.new) != 1 or part.old[0] not in self.bodies:
+            return False
+        read = [[v and v.name for v in node.inputs] for node in (part.old[0], part.new[0])]
+        return read[0] == read[1]
 
     def _idle(self, part: ObligationPart) -> dict[ir.Node, Sequence[str]]:
         return {n: self.idle[n] for n in (*part.old, *part.new) if n in self.idle}

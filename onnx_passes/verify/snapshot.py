@@ -30,6 +30,7 @@ from onnx_passes.model.digest import (
 )
 from onnx_passes.model.tensor_bytes import chunks, string_data, tensor_buffer
 from onnx_passes.model.walk import (
+    all_graphs,
     make_immutable,
     node_count,
     node_head,
@@ -586,7 +587,8 @@ class Snapshot:
 def _census(model: ir.Model) -> Key:
     """Count what models of equal canonical hashes have as many of."""
     graph = model.graph
-    operators = Counter((node.domain, node.op_type, node.overload) for node in graph)
+    nodes = chain.from_iterable(all_graphs(model))
+    operators = Counter((node.domain, node.op_type, node.overload) for node in nodes)
     return (operators, len({*graph.inputs, *graph.initializers.values()}), len(graph.outputs))
 
 
