@@ -49,7 +49,7 @@ ROOMS = {
     "model": Size(3519, 14, 0),
     "ops": Size(9033, 38, 6),
     "passes": Size(22146, 260, 0),
-    "pipeline": Size(10251, 28, 4),
+    "pipeline": Size(10241, 28, 4),
     "plain": Size(7, 1, 0),
     "report": Size(3556, 16, 1),
     "runtime": Size(7122, 29, 1),
@@ -58,7 +58,7 @@ ROOMS = {
     "tuning": Size(3630, 9, 0),
     "verify": Size(19669, 62, 3),
     "benchmarks": Size(19606, 156, 0),
-    "tests": Size(60669, 615, 0),
+    "tests": Size(60686, 615, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

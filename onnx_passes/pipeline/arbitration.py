@@ -20,16 +20,17 @@ import onnx_ir as ir
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Metric, Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError, ReferenceDataError
-from onnx_passes.pipeline.baseline import EngineBaseline, WeightSensitivity
+from onnx_passes.pipeline.baseline import Baseline, EngineBaseline, WeightSensitivity
 from onnx_passes.pipeline.engine_check import (
     EngineCheck,
+    RegionCheck,
     Step,
-    check_alone,
     does_not_run,
     is_in_doubt,
 )
 from onnx_passes.pipeline.output_checks import OutputComparison
 from onnx_passes.pipeline.policy import Budget
+from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.pipeline.region_evidence import RegionFinding
 from onnx_passes.pipeline.rounding import Cause, near_steps
 from onnx_passes.pipeline.state import EngineState, State
@@ -445,10 +446,19 @@ def _ask_node_by_node(
 ) -> tuple[EngineBaseline, RegionFinding | None]:
     """Ask an engine that runs node by node what changed; None if it does not run that."""
     comparing, bench = state.comparing, EngineBaseline(OnnxRuntimeEngine(), "never")
-    promises = [comparing.inside(c, step.override) for c in step.promises]
-    models, samples = (step.before, step.model), state.baseline.samples
-    limit = engines.settings.memory_limit
-    return bench, check_alone(bench, models, step.applied, promises, samples, limit)
+    check = RegionCheck(
+        Recorder(bench, engines.settings.memory_limit),
+        Baseline(step.before, [bench], list(state.baseline.samples), ahead=False),
+        step.before,
+        step.model,
+        step.applied,
+        [comparing.inside(c, step.override) for c in step.promises],
+        untouched=True,
+    )
+    try:
+        return bench, check.run(None) if step.promises else None
+    except EngineError:
+        return bench, None
 
 
 def check_original(state: State, settings: Verify) -> None:

@@ -37,7 +37,7 @@ from onnx_passes.pipeline.region_evidence import (
     outer_sample,
 )
 from onnx_passes.pipeline.state import EngineState, State
-from onnx_passes.runtime.engine_base import Data, Feeds, Outputs, run_each
+from onnx_passes.runtime.engine_base import Data, Outputs, run_each
 from onnx_passes.runtime.inputs import held_on, is_empty
 from onnx_passes.verify.bodies import changed_bodies, holds_bodies, pair_holders
 from onnx_passes.verify.evidence import (
@@ -531,29 +531,6 @@ class RegionRuns:
                 return list(run_each(self.recorder.bench.engine, session, feeds))
         except EngineError:
             return None
-
-
-def check_alone(
-    bench: EngineBaseline,
-    models: tuple[ir.Model, ir.Model],
-    applied: Sequence[Application],
-    promises: Sequence[Promise],
-    samples: Sequence[Feeds],
-    memory_limit: int,
-) -> RegionFinding | None:
-    """Check what changed between two models, apart from any run; None if it does not run."""
-    check = RegionCheck(
-        Recorder(bench, memory_limit),
-        Baseline(models[0], [bench], list(samples), ahead=False),
-        *models,
-        applied,
-        promises,
-        untouched=True,
-    )
-    try:
-        return check.run(None) if promises else None
-    except EngineError:
-        return None
 
 
 @dataclass

@@ -271,6 +271,29 @@ def test_a_pass_that_does_not_repeat_is_not_searched(monkeypatch, step, named):
     assert named or any("does not repeat" in note for note in report.notes)
 
 
+@passes.verify.metric("max_abs_error")
+@passes.register()
+class CulpritCoarse(Transformation):
+    """Round the weight of one layer, without a rule."""
+
+    def call(self, model):
+        value = model.graph.initializers["w2"]
+        value.const_value = ir.tensor(np.float32([30, 0]), name="w2")
+        return ir.passes.PassResult(model, modified=True)
+
+
+def test_a_failed_metric_is_traced_to_the_layer_that_loses_the_most():
+    report = run(
+        chain([f"w{i}" for i in range(5)]),
+        "culprit-coarse",
+        "verify.metrics={max_abs_error: [0, 0.5]}",
+    )
+    (blame,) = report.blame
+    assert blame.how.startswith("the layer that loses the most: an error of ")
+    assert "w2" in blame.nodes[0]
+    assert blame.value.output == "v3"
+
+
 BLOCKS = " ".join(f"s{i} = Add(t{i}, b) t{i + 1} = Relu(s{i})" for i in range(8))
 TEXT = f"""<ir_version: 10, opset_import: ["": 20]>
 g (float[n,2] a, float[2] b) => (float[n,2] y)
