@@ -103,7 +103,7 @@ SITE_PAGES ?= [ms]*.html
 pages: $(STAMP) site  ## check report, view, tune, data and site by axe in headless Chromium
 	mkdir -p $(PAGES) && cd $(PAGES) && npm pack --silent axe-core@4.14.1 && tar xzf axe-core-4.14.1.tgz package/axe.min.js
 	AXE=$(PAGES)/package/axe.min.js $(PYTEST) -m browser tests/docs/test_in_browser.py
-	$(BIN)/python docs/check_pages.py --axe $(PAGES)/package/axe.min.js out/site/*.html out/site/passes/$(SITE_PAGES) out/site/decisions/*.html
+	$(BIN)/python docs/check_pages.py --axe $(PAGES)/package/axe.min.js out/site/*.html out/site/passes/$(SITE_PAGES) out/site/maintainers/*.html out/site/maintainers/decisions/*.html
 
 pictures: $(STAMP)  ## take the pictures of pages in docs/pictures anew, in headless Chromium
 	$(BIN)/python docs/take_pictures.py

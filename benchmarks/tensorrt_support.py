@@ -1,6 +1,6 @@
 """Which of onnx's operator models NVIDIA's compiler parses and builds, and a GPU executes.
 
-    python -m benchmarks.tensorrt_support [JOBS] > docs/tensorrt-support.md
+    python -m benchmarks.tensorrt_support [JOBS] > docs/maintainers/tensorrt-support.md
 
 Needs the extra ``tensorrt-rtx``. Each model is built with profiles from its own test data, in
 a child process with a time limit. Beside a GPU each is built for it, executed on that data,
@@ -33,7 +33,7 @@ from tests.corpus.backend_models import BackendModel, ids, load
 CAPABILITY = "8.9"
 SECONDS = 60.0
 SETS = ("node", "simple", "pytorch-converted", "pytorch-operator")
-LONGEST = 110
+LONGEST = 90
 
 
 @dataclass(frozen=True)
@@ -138,19 +138,17 @@ def page(found: list[Outcome]) -> Iterator[str]:
     yield ""
     yield "Models of one operator only. The reason is that of the first that got less far."
     yield ""
-    shown = levels[:-1]
-    yield f"| operator | models | {' | '.join(shown)} | reason |"
-    yield f"|---|---|{'---|' * len(shown)}---|"
-    by_operator: dict[str, list[Outcome]] = defaultdict(list)
-    for one in found:
-        if len(one.operators) == 1:
-            by_operator[one.operators[0]].append(one)
-    for operator, chosen in sorted(by_operator.items()):
+    yield "| models | reason | operators |\n|---|---|---|"
+    rows: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for operator in sorted({o.operators[0] for o in found if len(o.operators) == 1}):
+        chosen = [o for o in found if o.operators == (operator,)]
         count = Counter(o.level for o in chosen)
-        reasons = [o.reason for o in chosen if o.level != shown[0]]
-        told = _short(reasons[0]) if reasons else ""
-        cells = " | ".join(str(count[x]) for x in shown)
-        yield f"| {operator} | {len(chosen)} | {cells} | {told} |"
+        reason = next((o.reason for o in chosen if o.level != levels[0]), "")
+        mixed = ", ".join(f"{count[level]} {level}" for level in levels if count[level])
+        reached = mixed if len(count) > 1 else chosen[0].level
+        rows[reached, _short(reason)].append(operator)
+    for (reached, reason), names in rows.items():
+        yield f"| {reached} | {reason} | {', '.join(names)} |"
 
 
 def _short(reason: str) -> str:

@@ -12,7 +12,7 @@ project = "onnx-passes"
 copyright = "the onnx-passes maintainers"
 version = release = __version__
 extensions = ["myst_parser"]
-exclude_patterns = ["decisions/README.md"]
+exclude_patterns = ["maintainers/decisions/README.md"]
 html_theme = "furo"
 html_title = "onnx-passes"
 html_static_path: list[str] = []

@@ -199,26 +199,6 @@ def pairs(title: str, found: Table, columns: Sequence[str], unit: str) -> str:
     return _svg(figure)
 
 
-def caught(found: Table) -> Table:
-    """Return the share of planted faults that were caught, now and before, in percent."""
-    now, before = "now", "before"
-    rows = []
-    for row in found.rows:
-        cells = dict(zip(found.names, row, strict=True))
-        whole = total(cells["faults"])
-        shares = [
-            f"{100 * total(cells[name]) / whole:.0f}"
-            for name in ("by default", "before the rebuild, by default")
-        ]
-        rows.append([f"{row[0]} ({whole})", *shares])
-    return Table(["family", now, before], rows)
-
-
-def total(cell: str) -> int:
-    """Return the sum of the counts of a cell: ``6 / 5`` are two halves."""
-    return sum(map(int, re.findall(r"\d+", cell)))
-
-
 def named(found: Table, *columns: str) -> Table:
     """Return a table whose rows are named by more of its columns than the first."""
     places = [(name, found.names.index(name)) for name in columns]
@@ -234,19 +214,15 @@ def plots() -> dict[str, str]:
     text = PAGE.read_text("utf-8")
     nodes = table(text, "### Nodes\n", "model")
     peers = ["`optimize`", "onnxslim", "onnxsim", "onnxoptimizer", "onnxscript", "polygraphy"]
-    speed = table(text, "## Speed\n", "model")
+    speed = table(text, "## Speed\n", "networks")
     tools = ["optimize-ort", "optimize", "onnxslim", "onnxsim"]
-    cost = table(text, "### Verified and unverified runs", "model")
+    cost = table(text, "### Runs by the number of nodes", "model")
     reduced = table(text, "## Reducing a model", "fault")
     ratio = Table(
         ["fault", "Polygraphy", "own check"],
         [[f"{r[0]}, {r[1]} nodes", _processor(r[2]), _processor(r[5])] for r in reduced.rows],
     )
-    faults = table(text, "### Planted faults\n", "family")
-    gate = table(text, "### Cost\n", "model")
     streams = table(text, "## Data sets", "model")
-    workers = table(text, "## Data sets", "workers")
-    stops = table(text, "## Data sets", "true drop")
     return {
         "nodes-mean.svg": means("Nodes left, of the original", nodes, peers, "original"),
         "nodes.svg": dots(
@@ -256,41 +232,22 @@ def plots() -> dict[str, str]:
             "original",
             1.2,
         ),
-        "speed.svg": dots("Time of inference, over the original's", speed, tools, None, 1.2),
+        "speed.svg": dots(
+            "Time of inference, over the original's, means", speed, tools, None, 1.1
+        ),
         "verification.svg": pairs(
-            "Seconds of a whole run of optimize",
-            cost,
-            ["verified (s)", "unverified (s)"],
+            "Seconds of a processor for a whole run",
+            Table(cost.names, [r for r in cost.rows if not r[0].startswith("geometric")]),
+            ["verified", "unverified", "onnxsim 0.8.1"],
             " s",
         ),
         "reduce.svg": pairs(
             "Seconds of a processor to reduce a model", ratio, ratio.names[1:], " s"
         ),
-        "faults.svg": pairs(
-            "Planted faults that a check by default refuses, and did before the rebuild",
-            caught(faults),
-            ["now", "before"],
-            " %",
-        ),
-        "gate.svg": pairs(
-            "Seconds of a whole run of optimize, quiet machine",
-            gate,
-            ["verified (s)", "unverified (s)"],
-            " s",
-        ),
         "data-speed.svg": pairs(
             "Samples a second of processor time, two models",
             named(streams, "batch"),
             ["in process", "plain loop"],
-            "",
-        ),
-        "data-workers.svg": pairs(
-            "Seconds for 2,000 samples of five convolutions", workers, ["seconds"], " s"
-        ),
-        "data-stop.svg": pairs(
-            "Samples until a verdict, of 50,000, by true drop (the limit is 1 %)",
-            named(stops, "lost, gained"),
-            ["mean samples"],
             "",
         ),
     }

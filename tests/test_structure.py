@@ -1,6 +1,6 @@
 """The structure of the package, counted: what is left to improve may only become less.
 
-A count rises only with a decision: docs/decisions/0018-counts-of-the-house.md.
+A count rises only with a decision: docs/maintainers/decisions/0018-counts-of-the-house.md.
 """
 
 import ast

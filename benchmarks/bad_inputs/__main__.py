@@ -1,4 +1,4 @@
-"""Run all bad inputs: ``python -m benchmarks.bad_inputs`` writes docs/bad-inputs.md.
+"""Run all bad inputs: ``python -m benchmarks.bad_inputs`` writes the page of maintainers.
 
 With ``--check N`` each N-th is run, and held against the page.
 """
@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from benchmarks.bad_inputs import clumsy, commands, hostile, mixed
-from benchmarks.bad_inputs.case import Case, run
+from benchmarks.bad_inputs.case import Case, End, run
 
-PAGE = Path(__file__).parents[2] / "docs" / "bad-inputs.md"
+PAGE = Path(__file__).parents[2] / "docs" / "maintainers" / "bad-inputs.md"
 KINDS: dict[str, tuple[Callable[[Path], Iterable[Case]], ...]] = {
     "Hostile": (hostile.cases, commands.hostile, mixed.hostile),
     "Clumsy": (clumsy.cases, commands.clumsy, mixed.clumsy),
@@ -23,8 +23,26 @@ INTRODUCTION = """\
 
 What the program says of inputs that someone made to do harm, and of those that someone wrote in a hurry.
 `python -m benchmarks.bad_inputs` writes this page. It fails if a command prints a traceback or a control
-character, has an internal error (exit code 70), or is ended by a signal. Messages are cut.
+character, has an internal error (exit code 70), or is ended by a signal. Inputs that several commands
+are given are listed once. `benchmarks/bad_inputs` has the commands.
 """  # noqa: E501
+
+
+def table(ends: list[End]) -> list[str]:
+    """Return the rows of a page: what ended alike is in one."""
+    rows = []
+    for code, error in sorted({(end.code, end.error) for end in ends}):
+        alike = [end for end in ends if (end.code, end.error) == (code, error)]
+        inputs = "; ".join(dict.fromkeys(end.case.told for end in alike))
+        rows.append(f"| {code} | {error} | {alike[0].message} | {inputs} |")
+    return rows
+
+
+def listed(end: End, kind: str, page: str) -> bool:
+    """Return whether a page has an input in the row of its exit code and error."""
+    part = page.partition(f"## {kind}\n")[2].partition("\n## ")[0]
+    rows = [r for r in part.splitlines() if r.startswith(f"| {end.code} | {end.error} | ")]
+    return any(end.case.told in row[:-2].split(" | ")[-1].split("; ") for row in rows)
 
 
 def main(every: int, page: str | None) -> int:
@@ -32,7 +50,7 @@ def main(every: int, page: str | None) -> int:
 
     Args:
         every: Each such input is run.
-        page: What the rows are held against; None to write the page.
+        page: What the ends are held against; None to write the page.
     """
     parts, faults = [INTRODUCTION], 0
     for kind, sources in KINDS.items():
@@ -40,7 +58,7 @@ def main(every: int, page: str | None) -> int:
             chosen = [case for cases in sources for case in cases(Path(folder))][::every]
             ends = [run(case, Path(folder)) for case in chosen]
         for end in ends:
-            missing = page is not None and end.row() not in page
+            missing = page is not None and not listed(end, kind, page)
             if end.faults or missing:
                 faults += 1
                 why = [*end.faults, "is not on the page"] if missing else end.faults
@@ -48,9 +66,9 @@ def main(every: int, page: str | None) -> int:
                     f"{end.case.told}: {', '.join(why)}\n{end.case.words}\n{end.text[-2000:]}"
                 )
         parts.append(
-            f"## {kind}\n\n{len(ends)} inputs.\n\n"
-            "| Input | Command | Exit code | Message |\n|---|---|---|---|\n"
-            + "\n".join(end.row() for end in ends)
+            f"## {kind}\n\n{len(ends)} commands.\n\n"
+            "| Exit code | Error | The first message | Inputs |\n|---|---|---|---|\n"
+            + "\n".join(table(ends))
             + "\n"
         )
     if page is None:

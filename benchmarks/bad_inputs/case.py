@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shlex
 import signal
 import tempfile
 from dataclasses import dataclass
@@ -49,19 +47,16 @@ class End:
         raw = {c for c in self.text if not c.isprintable() and c != "\n"}
         return found + [f"raw {c!r}" for c in sorted(raw)]
 
-    def row(self) -> str:
-        """Return it as a row of Markdown."""
-        lines = [line for line in self.text.splitlines() if line.strip()]
-        errors = [line for line in lines if line.startswith("error")]
-        first = re.sub(r" +[\d.]+ m?s$", "", (errors or lines or [""])[0])  # differs each time
-        if first.startswith("FAILED"):
-            first += f": {' '.join(' '.join(lines[1:2]).split())}"
-        said = first[:150].replace("|", "\\|").replace("`", "'")
-        command = shlex.join(["onnx-passes", *self.case.words])
-        shown = "".join(c if c.isprintable() else "?" for c in command)[:90].replace(
-            "|", "\\|"
-        )
-        return f"| {self.case.told} | `{shown}` | {self.code} | {said} |"
+    @property
+    def message(self) -> str:
+        """Return the first error as it stands in a table, cut; empty if there is none."""
+        errors = [line for line in self.text.splitlines() if line.startswith("error[")]
+        return (errors or [""])[0][:90].replace("|", "\\|").replace("`", "'")
+
+    @property
+    def error(self) -> str:
+        """Return the kind of error; empty if there is none."""
+        return self.message.partition("[")[2].partition("]")[0]
 
 
 def run(case: Case, folder: Path) -> End:

@@ -68,13 +68,6 @@ def test_plots_show_the_numbers_of_the_table(module):
         plots.table(page, "## Speed", "fault")
 
 
-def test_shares_of_planted_faults_are_those_of_both_halves(module):
-    plots = module("plots")
-    names = ["family", "faults", "by default", "before the rebuild, by default"]
-    found = plots.Table(names, [["axes, seen / held out", "6 / 5", "6 / 5", "2 / 3"]])
-    assert plots.caught(found).rows == [["axes, seen / held out (11)", "100", "45"]]
-
-
 def test_long_names_of_rows_are_cut_and_numbers_grouped(module):
     plots = module("plots")
     svg = plots.pairs("t", plots.Table(["m", "n"], [["a" * 60, "12345"]]), ["n"], "")

@@ -60,7 +60,7 @@ def test_what_is_said_of_planted_faults_is_measured():
         r"Of (\d+) wrong .*?, (\d+) are .*? (\d+) with .*? (\d+) of (\d+)\.", README
     )
     measured = re.search(
-        r"All (\d+) on small models .*?: (\d+) by default .*?, (\d+) by default or .*? "
+        r"All (\d+) on small models: (\d+) by default .*?, (\d+) by default or .*? "
         r"named in (\d+) of (\d+)\.",
         BENCHMARKS,
     )

@@ -1,6 +1,7 @@
 """Faults of onnxscript's public rules, each with the smallest model that shows it.
 
-``python -m benchmarks.certify.findings`` prints docs/onnxscript-findings.md.
+``python -m benchmarks.certify.findings`` prints docs/maintainers/onnxscript-findings.md, and
+with numbers the models of these.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from benchmarks.certify.findings.algebra import ALGEBRA
 from benchmarks.certify.findings.elementwise import ELEMENTWISE
 from benchmarks.certify.findings.finding import Finding, replay
 from benchmarks.certify.findings.fusion import FUSIONS
-from onnx_passes.verify.rules.proof import Fault
 
-__all__ = ["FINDINGS", "Finding", "page", "replay"]
+__all__ = ["FINDINGS", "Finding", "counterexample", "page", "replay"]
 
 FINDINGS = (*ELEMENTWISE, *ALGEBRA, *FUSIONS)
+LONGEST = 90
 
 
 def page() -> list[str]:
@@ -26,29 +27,30 @@ def page() -> list[str]:
         f"In onnxscript {onnxscript.__version__}; found by `onnx-passes certify` or by "
         "reading the rule, made small, and replayed on ONNX Runtime by a test of this "
         "project.",
-        "Each model is valid and runs; the rule's own pattern and guard accept it; "
-        "what the rule "
-        "makes of it is another value, another shape, an invalid model, or an exception.",
-        "The same fault in several rules counts once.",
+        "Each model is valid and runs, and the rule's own pattern and guard accept it. "
+        "The last column says what the rule makes of it.",
+        "The same fault in several rules counts once. "
+        "`python -m benchmarks.certify.findings NUMBER` prints the models before and after.",
         "",
         f"{len(FINDINGS)} faults in {len({f.rule for f in FINDINGS})} rules.",
+        "",
+        "| | rule, and others with the fault | fault | shown by |",
+        "|---|---|---|---|",
     ]
     for number, finding in enumerate(FINDINGS, 1):
-        found = replay(finding)
-        assert found is not None, finding
-        lines += ["", f"## {number}. `{finding.rule}`", "", _sentence(finding.fault)]
-        if finding.also:
-            lines += ["", f"Also in {', '.join(f'`{rule}`' for rule in finding.also)}."]
-        lines += ["", "```", *_text(found).splitlines(), "```"]
+        rules = ", ".join(f"`{rule}`" for rule in (finding.rule, *finding.also))
+        shown = counterexample(finding)[0].replace("|", "\\|")
+        if len(shown) > LONGEST:
+            shown = f"{shown[: LONGEST - 3]}..."
+        fault = f"{finding.fault[0].upper()}{finding.fault[1:]}"
+        lines.append(f"| {number} | {rules} | {fault} | {shown} |")
     return lines
 
 
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
-
-
-def _text(fault: Fault) -> str:
+def counterexample(finding: Finding) -> list[str]:
+    """Return what a fault shows, and the models before and after."""
+    found = replay(finding)
+    assert found is not None, finding
     # Where an engine was built and how it words the rest does not belong to the fault.
-    first, *rest = fault.text().splitlines()
-    first = first.replace(" (as found)", "").partition(" Status Message:")[0]
-    return "\n".join([first, *rest])
+    first, *rest = found.text().splitlines()
+    return [first.replace(" (as found)", "").partition(" Status Message:")[0], *rest]

@@ -1,6 +1,6 @@
 """NVIDIA's CUDA driver, called through ctypes: GPUs, a context, a stream and memory.
 
-docs/decisions/0007-cuda-through-the-driver.md says why not through cudart or a package.
+docs/maintainers/decisions/0007-cuda-through-the-driver.md says why not through cudart or a package.
 """
 
 from __future__ import annotations

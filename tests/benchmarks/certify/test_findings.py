@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.certify.findings import FINDINGS, replay
 
-DOCS = Path(__file__).parents[3] / "docs" / "onnxscript-findings.md"
+DOCS = Path(__file__).parents[3] / "docs" / "maintainers" / "onnxscript-findings.md"
 
 pytestmark = pytest.mark.skipif(
     version("onnxscript") != "0.7.2", reason="the faults are those of onnxscript 0.7.2"

@@ -1,6 +1,6 @@
 """What only a GPU can show. Without one each test skips and says why: ``pytest -m gpu``.
 
-Results belong into docs/gpu-results.md, with the machine and the versions.
+Results belong into docs/maintainers/gpu-results.md, with the machine and the versions.
 """
 
 import ctypes
