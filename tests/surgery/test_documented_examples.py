@@ -1,4 +1,4 @@
-"""The examples of docs/build-and-edit-models.md do what they say, and give valid models."""
+"""The examples of docs/inspect-and-edit-models.md do what they say, and give valid models."""
 
 import re
 import runpy
@@ -11,8 +11,9 @@ import pytest
 
 from onnx_passes.surgery import Builder
 
-DOC = Path(__file__).parents[2] / "docs" / "build-and-edit-models.md"
-PARTS = re.findall(r"^## (.+?)\n.*?```python\n(.*?)```", DOC.read_text(), re.S | re.M)
+DOC = Path(__file__).parents[2] / "docs" / "inspect-and-edit-models.md"
+EXAMPLES = DOC.read_text().partition("## Build models in Python")[2]
+PARTS = re.findall(r"^## (.+?)\n.*?```python\n(.*?)```", EXAMPLES, re.S | re.M)
 
 
 @pytest.fixture(autouse=True)
