@@ -33,7 +33,7 @@ from tests.corpus.backend_models import BackendModel, ids, load
 CAPABILITY = "8.9"
 SECONDS = 60.0
 SETS = ("node", "simple", "pytorch-converted", "pytorch-operator")
-LONGEST = 90
+LONGEST = 70
 
 
 @dataclass(frozen=True)
@@ -154,6 +154,7 @@ def page(found: list[Outcome]) -> Iterator[str]:
 def _short(reason: str) -> str:
     _, mark, rest = reason.partition("): ")
     text = (rest if mark and reason.startswith("node ") else reason).replace("|", "\\|")
+    text = text.removeprefix("Assertion failed: ")
     text = " ".join(text.split())
     return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 

@@ -91,9 +91,7 @@ def _names(folder: Path) -> Iterator[Case]:
         file = f"name-{place.replace(' ', '-')}.onnx"
         (folder / file).write_bytes(model(**{place: EVIL}).SerializeToString())
         for words in COMMANDS:
-            yield Case(
-                f"control characters in the {place}", tuple(w.format(file) for w in words)
-            )
+            yield Case("control characters in a name", tuple(w.format(file) for w in words))
     (folder / "plain.onnx").write_bytes(model().SerializeToString())
     yield Case("control characters in two inputs", ("diff", "name-input.onnx", "plain.onnx"))
     yield Case("control characters in a path", ("inspect", "model", f"no{EVIL[:10]}.onnx"))
@@ -105,16 +103,14 @@ def _files(folder: Path) -> Iterator[Case]:
     rng = np.random.default_rng(0)
     for number in range(8):
         (folder / f"cut-{number}.onnx").write_bytes(whole[: len(whole) * number // 8])
-        yield Case(
-            f"the first {number}/8 of a model", ("inspect", "model", f"cut-{number}.onnx")
-        )
+        yield Case("the first eighths of a model", ("inspect", "model", f"cut-{number}.onnx"))
     for number in range(12):
         damaged = bytearray(whole)
         for place in rng.integers(0, len(whole), 4):
             damaged[place] = rng.integers(0, 256)
         (folder / f"flip-{number}.onnx").write_bytes(bytes(damaged))
         words = ("-c", "cleanup", "-o", "out.onnx", f"flip-{number}.onnx")
-        yield Case(f"four random bytes in a model, seed {number}", words)
+        yield Case("four random bytes in a model", words)
     with zipfile.ZipFile(folder / "zip.onnx", "w") as archive:
         archive.writestr("a", b"0" * 1000)
     (folder / "pickle.onnx").write_bytes(pickle.dumps(print))

@@ -16,7 +16,7 @@ from benchmarks.certify.findings.fusion import FUSIONS
 __all__ = ["FINDINGS", "Finding", "counterexample", "page", "replay"]
 
 FINDINGS = (*ELEMENTWISE, *ALGEBRA, *FUSIONS)
-LONGEST = 90
+LONGEST = 60
 
 
 def page() -> list[str]:
