@@ -61,10 +61,8 @@ def main(every: int, page: str | None) -> int:
             missing = page is not None and not listed(end, kind, page)
             if end.faults or missing:
                 faults += 1
-                why = [*end.faults, "is not on the page"] if missing else end.faults
-                print(
-                    f"{end.case.told}: {', '.join(why)}\n{end.case.words}\n{end.text[-2000:]}"
-                )
+                why = [*end.faults, *["is not on the page"] * missing]
+                print(end.case.told, why, end.case.words, end.text[-2000:], sep="\n")
         parts.append(
             f"## {kind}\n\n{len(ends)} commands.\n\n"
             "| Exit code | Error | The first message | Inputs |\n|---|---|---|---|\n"

@@ -39,9 +39,7 @@ def page() -> list[str]:
     ]
     for number, finding in enumerate(FINDINGS, 1):
         rules = ", ".join(f"`{rule}`" for rule in (finding.rule, *finding.also))
-        shown = counterexample(finding)[0].replace("|", "\\|")
-        if len(shown) > LONGEST:
-            shown = f"{shown[: LONGEST - 3]}..."
+        shown = counterexample(finding)[0][:LONGEST].replace("|", "\\|")
         fault = f"{finding.fault[0].upper()}{finding.fault[1:]}"
         lines.append(f"| {number} | {rules} | {fault} | {shown} |")
     return lines
