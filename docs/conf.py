@@ -12,7 +12,6 @@ project = "onnx-passes"
 copyright = "the onnx-passes maintainers"
 version = release = __version__
 extensions = ["myst_parser"]
-exclude_patterns = ["maintainers/decisions/README.md"]
 html_theme = "furo"
 html_title = "onnx-passes"
 html_static_path: list[str] = []
@@ -25,7 +24,7 @@ _LINK = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)#]+)(?:#[^)]*)?\)")
 
 
 def _read(app: Any, name: str, source: list[str]) -> None:
-    """Name files outside the pages by their path in the repository, where no page is."""
+    """Name files outside the pages by their path; put the pages of a folder below a README."""
     del app
     pages = Path(__file__).parent
 
@@ -36,6 +35,8 @@ def _read(app: Any, name: str, source: list[str]) -> None:
         return f"{match[1]} (`{path.relative_to(pages.parent)}`)"
 
     source[0] = _LINK.sub(told, source[0])
+    if name.endswith("README"):
+        source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\n*\n```\n"
 
 
 # What the theme leaves out for those who use a keyboard or a screen reader.
