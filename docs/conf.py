@@ -32,7 +32,8 @@ def _read(app: Any, name: str, source: list[str]) -> None:
         path = ((pages / name).parent / match[2]).resolve()
         if path.is_relative_to(pages):
             return match[0]
-        return f"{match[1]} (`{path.relative_to(pages.parent)}`)"
+        named = path.relative_to(pages.parent).as_posix()
+        return f"`{named}`" if match[1].strip("`") == named else f"{match[1]} (`{named}`)"
 
     source[0] = _LINK.sub(told, source[0])
     if name.endswith("README"):

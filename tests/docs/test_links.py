@@ -47,8 +47,19 @@ def dead(path):
             yield f"{target}: no such heading"
 
 
+REFERENCE = {"command-line", "glossary", "operators", "pipeline-files", "python-api"}
+
+
 def test_there_are_pages():
     assert len(PAGES) > 150
+
+
+def test_the_pages_have_at_most_45000_words():
+    read = [p for p in (ROOT / "docs").rglob("*.md") if p.parent.name != "passes"]
+    words = {
+        p.stem: len(p.read_text("utf-8").split()) for p in read if p.stem not in REFERENCE
+    }
+    assert sum(words.values()) <= 45_000, sorted(words.items(), key=lambda item: -item[1])
 
 
 @pytest.mark.parametrize("kind", ["docs/passes", "docs/", ""])
