@@ -19,6 +19,5 @@ def test_each_ends_as_the_page_says(every):
 
 def test_there_are_a_hundred_of_each():
     page = (ROOT / "docs" / "maintainers" / "bad-inputs.md").read_text()
-    counts = [int(count) for count in re.findall(r"^(\d+) commands\.$", page, re.M)]
-    assert len(counts) == 2
-    assert min(counts) >= 100
+    counts = re.findall(r"^(\d+) commands\.$", page, re.M)
+    assert [int(count) >= 100 for count in counts] == [True, True]

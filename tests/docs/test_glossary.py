@@ -30,7 +30,3 @@ def test_each_is_one_sentence():
         or len(text.split()) > 25
     }
     assert not long
-
-
-def test_the_index_links_it():
-    assert "(glossary.md)" in (DOCS / "index.md").read_text("utf-8")

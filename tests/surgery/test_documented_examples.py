@@ -12,8 +12,7 @@ import pytest
 from onnx_passes.surgery import Builder
 
 DOC = Path(__file__).parents[2] / "docs" / "inspect-and-edit-models.md"
-EXAMPLES = DOC.read_text().partition("## Build models in Python")[2]
-PARTS = re.findall(r"^## (.+?)\n.*?```python\n(.*?)```", EXAMPLES, re.S | re.M)
+PARTS = re.findall(r"^## ([1-9B].+?)\n.*?```python\n(.*?)```", DOC.read_text(), re.S | re.M)
 
 
 @pytest.fixture(autouse=True)
