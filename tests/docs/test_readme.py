@@ -105,16 +105,19 @@ def test_a_package_of_ones_own_depends_on_this_one_by_address():
     assert told in (ROOT / "docs" / "write-a-pass.md").read_text("utf-8")
 
 
-LINES = [
-    *re.findall(r"^    (onnx-passes .*)$", README, re.M),
-    *(cell for cell in re.findall(r"`(onnx-passes [^`]*)`", README) if "@" not in cell),
-]
+TEXT = "\n".join(p.read_text("utf-8") for p in (ROOT / "README.md", *ROOT.glob("docs/*.md")))
+COMMAND = r"(onnx-passes (?!@|[\w-]+ \[OPTIONS)\S+ [^`\n]+?)"
+LINES = re.findall(
+    rf"^(?:    |\$ )?{COMMAND}(?: 2>&1.*| \| head.*)?$|`{COMMAND}`",
+    TEXT.replace("\\\n", "").replace("\\|", "|"),
+    re.M,
+)
 
 
-@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("line", sorted({"".join(pair) for pair in LINES}))
 def test_commands_are_those_that_there_are(line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = shlex.split(line)[1:]
+    words = shlex.split(line, comments=True)[1:]
     context = click.Context(program)
     name = words[0] if program.get_command(context, words[0]) else "run"
     words = words[name == words[0] :]
