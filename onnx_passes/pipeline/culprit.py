@@ -87,6 +87,13 @@ class WrongPart:
     value: OutputCheck | None = None
 
     @property
+    def error(self) -> float:
+        """How far off the value is, for the worst to be named first."""
+        value = self.value
+        sizes = (None, None) if value is None else (value.share, value.max_abs)
+        return next((size for size in sizes if size is not None), math.inf)
+
+    @property
     def differs(self) -> str:
         """The name of the value that differs."""
         return "" if self.value is None else self.value.output
@@ -186,6 +193,7 @@ class _Hunt:
                 break
             parts = self.wrong_parts(current)
             alone = [part for part in parts if len(part.rewrites) == 1]
+            alone.sort(key=lambda part: -part.error)
             named = [Culprit(part.rewrites[0], part.how, part.value) for part in alone]
             if not named and self.bisect:
                 among = {one.key for part in parts for one in part.rewrites}

@@ -110,10 +110,12 @@ def test_a_bias_a_hundredth_off_in_a_transformer_is_named_with_no_search(counted
     assert len(counted) == 1  # without it
 
 
-def test_disjoint_culprits_are_all_named():
+def test_disjoint_culprits_are_all_named_the_worst_first():
     names = [f"w{i}" for i in range(12)]
     report = run(chain(names), "culprit-sum{wrong='w2 w5 w11'}")
-    assert report.culprits == [3, 6, 12]
+    assert sorted(report.culprits) == [3, 6, 12]
+    shares = [blame.value.share for blame in report.blame]
+    assert shares == sorted(shares, reverse=True)
 
 
 def test_the_rest_is_kept_and_only_these_are_undone():

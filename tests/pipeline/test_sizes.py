@@ -33,7 +33,7 @@ def model(top):
 @passes.verify.equality
 @passes.register()
 class SizesWithoutMin(Transformation, RewriteRulePass):
-    """Take a minimum for one of its operands."""
+    """Replace a minimum by one of its operands."""
 
     def pattern(self, op, x, many):
         return op.Min(x, many)
