@@ -1,6 +1,6 @@
 """NVIDIA's CUDA driver, called through ctypes: GPUs, a context, a stream and memory.
 
-docs/maintainers/decisions/0007-cuda-through-the-driver.md says why not through cudart or a package.
+Why not through cudart or a package: docs/maintainers/decisions/0007-cuda-through-the-driver.md
 """
 
 from __future__ import annotations
