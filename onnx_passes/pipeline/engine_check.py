@@ -547,20 +547,23 @@ class EngineCheck:
         """Return the finding of one engine, on the region that changed if it can be run."""
         found = self._regional(index, bench, state, step)
         if found is not None and not is_in_doubt(state, bench, found.checks):
-            wrong = [check for check in found.checks if check.verdict is Verdict.FAILED]
-            samples = state.baseline.samples
-            if not wrong or any(
-                check.sample is None or not is_empty(samples[check.sample]) for check in wrong
-            ):
-                return found
-            said = wrong[0].reason or "it differs"
-            if not state.baseline.leave_out_empty(bench, step.model, said):
-                return found
-            return self.check(index, bench, state, step)
+            said = self._fails_if_empty(found, state)
+            if said and state.baseline.leave_out_empty(bench, step.model, said):
+                return self.check(index, bench, state, step)
+            return found
         found = self.whole(index, bench, state, step)
         if is_in_doubt(state, bench, found.checks):
             return self.whole(index, bench, state, step)
         return found
+
+    @staticmethod
+    def _fails_if_empty(found: EngineFinding, state: State) -> str:
+        """Return what is wrong, where it is for samples that hold nothing alone."""
+        wrong = [check for check in found.checks if check.verdict is Verdict.FAILED]
+        samples = state.baseline.samples
+        if any(c.sample is None or not is_empty(samples[c.sample]) for c in wrong):
+            return ""
+        return wrong[0].reason or "it differs" if wrong else ""
 
     def recorder(self, bench: EngineBaseline) -> Recorder:
         """Return the recorder of an engine, which keeps what it knows of the model."""
@@ -712,13 +715,10 @@ class EngineCheck:
         try:
             produced = bench.run(step.model, samples)
         except EngineError as error:
-            if state.baseline.leave_out_empty(
-                bench, step.model, f"the result does not run: {error}"
-            ):
+            failed = does_not_run(kind, bench, error)
+            if state.baseline.leave_out_empty(bench, step.model, str(failed.reason)):
                 return self.check(index, bench, state, step)
-            failed = replace(
-                does_not_run(kind, bench, error), seconds=time.perf_counter() - start
-            )
+            failed = replace(failed, seconds=time.perf_counter() - start)
             return EngineFinding([failed], [], known)
         checks = [
             check
