@@ -20,7 +20,7 @@ from onnx_passes.model.diff import explain_difference, structurally_equal
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.run import PipelineRun
-from onnx_passes.pipeline.samples import run_baseline
+from onnx_passes.pipeline.samples import prepare_baseline
 from onnx_passes.report.run_report import PassReport, RunReport
 from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.inputs import generate
@@ -132,7 +132,8 @@ def assert_verified(
     assert pass_.contracts(), f"{pass_.name} declares no contract"
     steps = [EngineStep(engine or OnnxRuntimeEngine(), "each")]
     samples = list(feeds) if feeds is not None else generate(before.model)
-    baseline = run_baseline(before.model, samples, steps, given=feeds is not None)
+    baseline = prepare_baseline(before.model, samples, steps, given=feeds is not None)
+    baseline.ready("each", "checkpoint", "end")
     gate = Gate.begin(Verify(), baseline, before)
     checked = gate.check(
         pass_, before, after, before.change(after), None, pass_.context.rewrites.applied

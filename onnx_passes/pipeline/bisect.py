@@ -19,7 +19,7 @@ from onnx_passes.pipeline.baseline import LEVELS, Baseline, Noise
 from onnx_passes.pipeline.culprit import error_of
 from onnx_passes.pipeline.pass_execution import Attempts, Instrument
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.pipeline.samples import run_baseline
+from onnx_passes.pipeline.samples import prepare_baseline
 from onnx_passes.pipeline.state import Checked
 from onnx_passes.plain import PlainDict
 from onnx_passes.report.run_report import PassReport, RewriteSummary
@@ -131,10 +131,9 @@ def judge_by_score(model: ir.Model, config: PipelineConfig) -> ByScore:
     others = InputSearch(
         model, settings.seed, settings.samples, settings.ranges, settings.dims
     )
-    return ByScore(
-        model,
-        run_baseline(model, samples, engines, given=bool(given), substitutes=others),
-    )
+    baseline = prepare_baseline(model, samples, engines, given=bool(given), substitutes=others)
+    baseline.ready("each", "checkpoint", "end")
+    return ByScore(model, baseline)
 
 
 def bisect(model: ir.Model, config: PipelineConfig, judge: Judge) -> BisectionResult:

@@ -57,26 +57,6 @@ def prepare_baseline(
     return baseline
 
 
-def run_baseline(
-    model: ir.Model,
-    samples: Sequence[Feeds],
-    engines: Sequence[EngineStep],
-    *,
-    given: bool,
-    special: Sequence[Feeds] = (),
-    substitutes: InputSearch | None = None,
-) -> Baseline:
-    """Put the engines beside the original, and run it once on each: :func:`prepare_baseline`.
-
-    Raises EngineError if neither an engine nor the reference evaluator can run the original.
-    """
-    baseline = prepare_baseline(
-        model, samples, engines, given=given, special=special, substitutes=substitutes
-    )
-    baseline.ready(*{step.when for step in engines})
-    return baseline
-
-
 def roll_out(
     model: ir.Model,
     settings: Settings,
