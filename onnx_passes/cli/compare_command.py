@@ -181,8 +181,8 @@ def compare_on_data(
 ) -> int:
     """Run models on engines over a data set, print the result, return the exit code."""
     from onnx_passes.data.job_evaluation import Journal, evaluate
+    from onnx_passes.data.result_page import result_lines
     from onnx_passes.data.shard_evaluation import WorkerProcessors
-    from onnx_passes.report.data_results import result_lines
 
     _refuse(given)
     _check_places(models, given)
@@ -296,7 +296,7 @@ def _write(result: DataResult, given: PlainMapping) -> list[str]:
     if given["save_worst"] is not None:
         notes.append(save_worst(result, given["save_worst"]))
     if given["html"] is not None:
-        from onnx_passes.report.data_results import data_page
+        from onnx_passes.data.result_page import data_page
 
         write_text(data_page(result), given["html"])
     return notes
@@ -466,7 +466,7 @@ def command(
     assert page is None or isinstance(page, Path)
     refuse_without_data({name: value for name, value in given.items() if name != "html"})
     loaders = loaders_of(models, now=bool(given["outputs"]))
-    from onnx_passes.data.files import import_optional
+    from onnx_passes.optional import import_optional
     from onnx_passes.report.comparison import comparison_dict, comparison_lines
     from onnx_passes.verify.runs import compare, save_results
     from onnx_passes.verify.runs.results import check_form

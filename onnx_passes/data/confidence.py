@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_passes.data.files import import_optional
+from onnx_passes.optional import import_optional
 
 _BETS = tuple(2.0**-power for power in range(8))
 """Shares of the largest bet; the evidence is the mean over them."""

@@ -24,8 +24,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array, DType
-from onnx_passes.data.files import import_optional, local
+from onnx_passes.data.files import local
 from onnx_passes.errors import ReferenceDataError
+from onnx_passes.optional import import_optional
 from onnx_passes.plain import Foreign, PlainDict, PlainMapping
 from onnx_passes.verify.saved import read_samples, read_value
 

@@ -7,37 +7,13 @@ from __future__ import annotations
 
 import glob
 import hashlib
-import importlib
 import os
 from functools import cache
 from pathlib import Path
 
-from onnx_passes.errors import ReferenceDataError, UsageError
+from onnx_passes.errors import ReferenceDataError
 from onnx_passes.model.formats import closest_file_name
-from onnx_passes.plain import Foreign
-
-EXTRAS = {
-    "fsspec": ("data", "reads data sets from URLs"),
-    "pyarrow": ("data", "reads Parquet files and Hugging Face data sets"),
-    "scipy": ("data", "computes confidence intervals and integer programs"),
-    "PIL": ("data", "decodes images"),
-    "matplotlib": ("plots", "draws plots"),
-    "distributed": ("distributed", "runs data sets on a Dask cluster"),
-}
-
-
-def import_optional(module: str) -> Foreign:
-    """Import a module of an optional library; ``UsageError`` says how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        library = module.partition(".")[0]
-        extra, use = EXTRAS[library]
-        raise UsageError(
-            f"the library {library!r}, which {use}, is not installed",
-            help=f"in a checkout: pip install '.[{extra}]'",
-        ) from error
-
+from onnx_passes.optional import import_optional
 
 _BLOCK = 1 << 20
 

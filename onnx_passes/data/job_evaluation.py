@@ -21,10 +21,10 @@ from onnx_passes.data.confidence import Interval
 from onnx_passes.data.demand import Demand, flips_of
 from onnx_passes.data.evaluation_job import FORMAT, DataJob
 from onnx_passes.data.evaluation_result import DataResult, RunTiming, describe
-from onnx_passes.data.files import import_optional
 from onnx_passes.data.measures import Metrics, PairState
 from onnx_passes.data.workers import Executor
 from onnx_passes.errors import OnnxPassesError, UsageError
+from onnx_passes.optional import import_optional
 from onnx_passes.plain import PlainDict
 
 

@@ -26,9 +26,9 @@ from typing import ClassVar, Protocol
 
 from onnx_passes.data import files
 from onnx_passes.data.evaluation_job import DataJob, ModelFile
-from onnx_passes.data.files import import_optional
 from onnx_passes.data.shard_evaluation import Evaluator, Sessions, evaluator_of, forget_others
 from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
+from onnx_passes.optional import import_optional
 from onnx_passes.plain import Foreign, PlainDict
 
 WAIT = 0.5

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property
 from hashlib import sha256
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,7 +56,7 @@ from onnx_passes.verify.evidence import ENGINE, Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot, interface_of
 
 if TYPE_CHECKING:
-    from onnx_passes.pipeline.whole_data import WholeData
+    from onnx_passes.pipeline.run_state import DataCheck
     from onnx_passes.verify.reference_data import ReferenceData
 
 
@@ -547,18 +548,20 @@ def _divide(report: RunReport) -> None:
     report.move_time(between, "passes", "between passes")
 
 
-def _whole_data(config: PipelineConfig, original: Snapshot) -> WholeData | None:
+_OVER_DATA = "onnx_passes.data.whole_data"
+"""The module that compares over whole data sets, which is above this room."""
+
+
+def _whole_data(config: PipelineConfig, original: Snapshot) -> DataCheck | None:
     """Return what compares over the data set of a pipeline; None if it has none."""
     if config.reference.data is None or not config.verify.enabled:
         return None
-    # Few pipelines have one: the others do not wait until it is imported.
-    from onnx_passes.pipeline.whole_data import WholeData
-
-    return WholeData(config, original.model)
+    made: DataCheck = import_module(_OVER_DATA).WholeData(config, original.model)
+    return made
 
 
 def _over_the_data(
-    whole: WholeData, model: ir.Model, report: RunReport
+    whole: DataCheck, model: ir.Model, report: RunReport
 ) -> VerificationError | None:
     """Compare the result over the whole data set; return what makes the run fail."""
     found = whole.check(model, ("each", "checkpoint", "end"), report.final)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import onnx_ir as ir
 
@@ -24,9 +24,10 @@ from onnx_passes.verify.evidence import Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from onnx_passes.configs.sections import When
     from onnx_passes.pipeline.gate import Gate
     from onnx_passes.pipeline.objective import ProfitabilityFilter
-    from onnx_passes.pipeline.whole_data import WholeData
+    from onnx_passes.verify.reference_data import ReferenceData
 
 
 def summarize(state: Snapshot) -> ModelSummary:
@@ -62,6 +63,28 @@ class Stopped(Exception):  # noqa: N818 - control flow, not an error of its own
         self.cause = cause
 
 
+class DataCheck(Protocol):
+    """What holds models against the original over the data set of a pipeline.
+
+    ``reproducer`` is the folder of the last one; None before one is written.
+    """
+
+    reproducer: str | None
+
+    def first_samples(self) -> ReferenceData:
+        """Return the samples that each pass is checked on: the first of the order."""
+        ...
+
+    def check(
+        self, model: ir.Model, moments: Sequence[When], small: Sequence[Check]
+    ) -> list[Check]:
+        """Compare a model with the original on every engine that executes at a moment.
+
+        ``small`` are the checks on few samples, with the limits that were raised above noise.
+        """
+        ...
+
+
 @dataclass
 class RunState:
     """What the steps of a pipeline share.
@@ -77,7 +100,7 @@ class RunState:
     gate: Gate | None = None
     instruments: Sequence[Instrument] = ()
     rewrites: Rewrites = field(default_factory=Rewrites)
-    whole: WholeData | None = None
+    whole: DataCheck | None = None
     paying: ProfitabilityFilter | None = None
     after_step: Callable[[], object] | None = None
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts.scores import blocks, kind_of, shape_text, widen
-from onnx_passes.data.files import import_optional
 from onnx_passes.errors import UsageError
 from onnx_passes.model.save import pending
+from onnx_passes.optional import import_optional
 from onnx_passes.plain import Foreign
 from onnx_passes.verify.runs.results import Found, Pair, Run
 

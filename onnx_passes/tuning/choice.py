@@ -19,8 +19,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.data.files import import_optional
 from onnx_passes.model.save import written_bytes
+from onnx_passes.optional import import_optional
 from onnx_passes.report.text import plural
 from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.tuning.format_scores import Score

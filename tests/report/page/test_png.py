@@ -3,7 +3,7 @@ import zlib
 
 import numpy as np
 
-from onnx_passes.report.data_results import encode
+from onnx_passes.data.result_page import encode
 
 
 def decoded(data):

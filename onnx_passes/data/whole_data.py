@@ -23,11 +23,11 @@ from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.job_evaluation import evaluate
 from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import make_plan
+from onnx_passes.data.result_page import verdict_text
 from onnx_passes.data.shard_evaluation import WorkerProcessors
 from onnx_passes.data.workers import choose_executor
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.save import save_model
-from onnx_passes.report.data_results import verdict_text
 from onnx_passes.runtime.engine_base import Data
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.evidence import (
