@@ -52,7 +52,7 @@ ROOMS = {
     "ops": Size(9033, 38, 6),
     "optional": Size(22, 1, 0),
     "passes": Size(22146, 260, 0),
-    "pipeline": Size(10065, 27, 4),
+    "pipeline": Size(10098, 27, 4),
     "plain": Size(7, 1, 0),
     "report": Size(3218, 15, 1),
     "runtime": Size(7122, 29, 1),
@@ -61,7 +61,7 @@ ROOMS = {
     "tuning": Size(3630, 9, 0),
     "verify": Size(19669, 62, 3),
     "benchmarks": Size(19606, 156, 0),
-    "tests": Size(60710, 615, 0),
+    "tests": Size(60724, 615, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

@@ -514,6 +514,8 @@ class RandomInputs:
                     draws += self._across(side, sources, draws)
             names = self.integers(part, sources, (*nodes, *part.new))
             draws += (draws[0] | row for row in _integer_rows(feeds, names))
+            for side in ((self.before, nodes), (self.after, part.new)):
+                draws += self._meeting(side, sources, names, draws)
             picked = self.rows_that_differ(part, sources).items()
             draws += ({**draws[0], n: _filled(feeds[n], rows)} for n, rows in picked)
         return draws
@@ -538,6 +540,34 @@ class RandomInputs:
                 if value is not None and (risky or steers(node, index)):
                     found.discard(str(value.name))
         return found
+
+    def _meeting(
+        self,
+        side: Side,
+        sources: Mapping[str, str],
+        names: Collection[str],
+        draws: Sequence[Mapping[str, Array]],
+    ) -> Iterator[dict[str, Array]]:
+        """Yield integers of which nodes make one that they compare with another."""
+        nodes = side[1]
+        made = {str(v.name) for node in nodes for v in node.outputs}
+        inside = {n: found for n, found in breakpoints_of(nodes).items() if n in made}
+        feeds = named_anew(draws[0], self.renamed)
+        if not inside or not names or not feeds.keys() >= {*boundary_of(nodes)}:
+            return
+        for name in sorted(names):
+            like = feeds[name]
+            starts = range(0, min(_MOST_MET, int(np.iinfo(like.dtype).max)), like.size)
+            rows = [np.arange(k, k + like.size).reshape(like.shape) for k in starts]
+            tried = [{**draws[0], name: row.astype(like.dtype)} for row in rows]
+            run = [named_anew(row, self.renamed) for row in tried]
+            for row, found in zip(tried, run_nodes(self.engine, *side, run), strict=True):
+                left = found or {}
+                met = [n for n in inside if _holds_integer(left.get(n), inside[n])]
+                for one in met:
+                    del inside[one]
+                if met:
+                    yield row
 
     def rows_that_differ(
         self, part: ObligationPart, sources: Mapping[str, str]
@@ -686,6 +716,17 @@ def _filled(like: Array, numbers: Sequence[int] | Array) -> Array:
     ends = np.iinfo(like.dtype)
     held = [max(int(ends.min), min(int(number), int(ends.max))) for number in numbers]
     return np.resize(np.array(held, like.dtype), like.shape)
+
+
+_MOST_MET = 1 << 12
+"""Integers that are tried, from 0 on."""
+
+
+def _holds_integer(value: Data | None, numbers: Sequence[float]) -> bool:
+    """Whether a value of integers has one of some numbers among its elements."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu":
+        return False
+    return bool(np.isin(value, numbers).any())
 
 
 def _divides_by_constant(node: ir.Node) -> bool:

@@ -131,3 +131,21 @@ negate = rule(
 
 def test_the_least_integer_has_no_opposite():
     assert "differs on drawn values" in run(HALF, negate)[1]
+
+
+RESIDUE = """(int64[S] ids) => (int64[K] y)
+<int64 three = {3}, int64 prime = {257}, int64 pad = {256}> {
+    m = Mul(ids, three) r = Mod(m, prime) e = Equal(r, pad) keep = Not(e)
+    kept = Compress<axis = 0>(ids, keep) y = Neg(kept) }"""
+keep_all = rule(
+    "RareResidue",
+    lambda self, op, ids, three, prime, pad: op.Compress(
+        ids, op.Not(op.Equal(op.Mod(op.Mul(ids, three), prime), pad)), axis=0
+    ),
+    lambda self, op, ids, **_: op.Identity(ids),
+)
+
+
+def test_an_integer_that_meets_another_behind_arithmetic():
+    verdict, told = run(RESIDUE, keep_all)
+    assert verdict == "failed" or "differs on drawn values" in told
