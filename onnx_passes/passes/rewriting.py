@@ -412,6 +412,16 @@ class Rewriting(Pass):
                 known[key] = found
         return found
 
+    def operator_sets(self) -> frozenset[frozenset[Operator]]:
+        """Return sets of operators: without all of any set a model has no match of a rule."""
+        alone = type(self).call is Rewriting.call  # else it may do more where its rules begin
+        found = {
+            info.needed if alone and not info.rule.as_function else frozenset({info.root})
+            for info in self.patterns()
+        }
+        known = {frozenset(o for o in one if o is not None) for one in found}
+        return frozenset(one for one in known if not any(other < one for other in known))
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Apply the rules until none matches."""
         rewrites = self.context.rewrites
