@@ -1,7 +1,7 @@
 """An index of the pass library, so that a pipeline imports only the passes that it names.
 
-Its file says in which module each pass is, what it promises and does, which operators its rules
-need, and which passes a group has. Nothing of the library is imported to read it.
+Its file says in which module each pass is, what it promises and does, which operators its
+rules need, and which passes a group has. Nothing of the library is imported to read it.
 ``make docs`` writes it, and a test compares it with the sources.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -49,8 +50,8 @@ class LibraryIndex:
         names += self.groups.get(name, ())
         return list(dict.fromkeys(self.places[n] for n in names))
 
-    def may_match(self, name: str, operators: Set[tuple[str, str] | None]) -> bool:
-        """Return whether a model of some domains and operators may hold what a pass changes."""
+    def may_match(self, name: str, operators: AbstractSet[tuple[str, str]]) -> bool:
+        """Return whether a model of these operators may hold what rules of a pass match."""
         sets = self.operators.get(name, "").split("|")
         return any(operators >= {_operator(o) for o in one.split(",") if o} for one in sets)
 
@@ -114,7 +115,7 @@ def _needed(cls: type[Pass]) -> str:
     from onnx_passes.passes.options import plain_defaults
     from onnx_passes.passes.rewriting import Rewriting
 
-    if not (issubclass(cls, Rewriting) and cls.repeats_itself and plain_defaults(cls) is not None):
+    if not issubclass(cls, Rewriting) or not cls.repeats_itself or plain_defaults(cls) is None:
         return ""
     sets = cls().operator_sets()
     return "|".join(sorted(",".join(sorted(map(_operator_text, one))) for one in sets))

@@ -16,8 +16,8 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Contract, weakest
 from onnx_passes.errors import FixpointError
-from onnx_passes.model.digest import canonical_hash
 from onnx_passes.library_index import library_index
+from onnx_passes.model.digest import canonical_hash
 from onnx_passes.model.walk import all_graphs, node_operator, nodes_of
 from onnx_passes.passes.base import Analysis, Pass
 from onnx_passes.passes.patterns import Operator, is_asking

@@ -145,6 +145,8 @@ class Pass(ir.passes.PassBase, abc.ABC):
         finally:
             if not unchanged:
                 self.context.rewrites.index = None
+                if not self.keeps_shapes:
+                    self.context.refined.clear()
         return result
 
     def _run_alone(self, given: ir.Model | ir.passes.PassResult) -> ir.passes.PassResult:
@@ -156,6 +158,11 @@ class Pass(ir.passes.PassBase, abc.ABC):
         check: Plain = import_module("onnx_passes.compat.self_check")
         result: ir.passes.PassResult = check.run_checked(self, model, run)
         return result
+
+    @property
+    def keeps_shapes(self) -> bool:
+        """Whether values that are left have the shapes that they had before the pass."""
+        return "shape-inference" in self.preserves or ALL in (self.preserves, *self.preserves)
 
     @classmethod
     def contracts(cls) -> tuple[Contract, ...]:
@@ -245,6 +252,11 @@ class Analysis(Pass):
 
 class Annotation(Pass, ir.passes.InPlacePass):
     """A pass that adds to the model (types, shapes, metadata) and leaves its computation."""
+
+    @property
+    def keeps_shapes(self) -> bool:
+        """What is computed has the shape that it had."""
+        return True
 
 
 class Transformation(Pass, ir.passes.InPlacePass):

@@ -412,6 +412,11 @@ class Rewriting(Pass):
                 known[key] = found
         return found
 
+    @property
+    def keeps_shapes(self) -> bool:
+        """A rule puts other values in the place of those that it matches."""
+        return super().keeps_shapes or only_rewrites(self)
+
     def operator_sets(self) -> frozenset[frozenset[Operator]]:
         """Return sets of operators: without all of any set a model has no match of a rule."""
         alone = type(self).call is Rewriting.call  # else it may do more where its rules begin

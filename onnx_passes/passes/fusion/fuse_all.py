@@ -51,6 +51,11 @@ class FuseAll(Transformation):
     exclude: tuple[str, ...] = ()
     first: tuple[str, ...] = FIRST
 
+    @property
+    def keeps_shapes(self) -> bool:
+        """Itself it changes nothing: the passes that it applies say so, each of its own."""
+        return True
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Run them one after the other: formulas first, then in the order of their names."""
         modified, operators = False, operators_of(model)
@@ -75,5 +80,5 @@ class FuseAll(Transformation):
         """Return the same, the library's passes by their names, without importing them."""
         order = {name: place for place, name in enumerate(self.first)}
         found = {one if isinstance(one, str) else one.name: one for one in members_of("fuse")}
-        left = sorted(found.keys() - {*self.exclude}, key=lambda n: (order.get(n, len(order)), n))
-        return [found[name] for name in left]
+        names = sorted(found, key=lambda name: (order.get(name, len(order)), name))
+        return [found[name] for name in names if name not in self.exclude]
