@@ -264,7 +264,7 @@ class SliceMore(Transformation):
 def test_what_rules_have_found_counts_until_a_pass_changes_shapes(monkeypatch):
     """With it, inference need not run a second time over a model."""
     model = testing.parse(
-        """(int64[1] n, float[N,8] x) => (float[M,?] y) <int64[1] one = {1}, int64[1] end = {5},
+        """(float[N,8] x) => (float[M,?] y) <int64[1] one = {1}, int64[1] end = {5},
         int64[1] start = {0}, int64[2] target = {-1, 8}>
         { t = Reshape(x, target) i = Identity(t) s = Slice(i, start, end, one) y = Neg(s) }"""
     )
