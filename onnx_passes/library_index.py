@@ -111,11 +111,10 @@ def index_text(
 
 
 def _needed(cls: type[Pass]) -> str:
-    """Return the operators that rules of a pass need; empty where that is not known."""
+    """Return the operators that a pass needs; empty where that is not known."""
     from onnx_passes.passes.options import plain_defaults
-    from onnx_passes.passes.rewriting import Rewriting
 
-    if not issubclass(cls, Rewriting) or not cls.repeats_itself or plain_defaults(cls) is None:
+    if not cls.repeats_itself or plain_defaults(cls) is None:
         return ""
     sets = cls().operator_sets()
     return "|".join(sorted(",".join(sorted(map(_operator_text, one))) for one in sets))

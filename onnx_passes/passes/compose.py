@@ -23,7 +23,6 @@ from onnx_passes.passes.base import Analysis, Pass
 from onnx_passes.passes.patterns import Operator, is_asking
 from onnx_passes.passes.registry import collect, imported_pass, scope_of
 from onnx_passes.passes.replace import reserve_names
-from onnx_passes.passes.rewriting import Rewriting
 
 MAX_ROUNDS = 100
 
@@ -119,22 +118,23 @@ def operators_of(model: ir.Model) -> Operators:
 
 
 def begins_nowhere(pass_: Pass, operators: Operators) -> bool:
-    """Whether a model of these operators has nothing that a rule of the pass matches.
+    """Whether a model of these operators has nothing that the pass may change.
 
     Only a pass that depends on the model and its options alone (``Pass.repeats_itself``) is
     known that well. Building its rules takes longer than running them on a small model, so
     what they need is worked out once in a process. Whoever asks why a rule does not match has
     it tried.
     """
-    if not pass_.repeats_itself or not isinstance(pass_, Rewriting) or is_asking():
+    if not pass_.repeats_itself or is_asking():
         return False
     return not any(operators >= one for one in _sets_of(pass_))
 
 
-def _sets_of(pass_: Rewriting) -> frozenset[Operators]:
+def _sets_of(pass_: Pass) -> frozenset[Operators]:
     cls = type(pass_)
     # The methods too: a rule that was put in for another, in a test, begins elsewhere.
-    key = (cls.rules, getattr(cls, "pattern", None), repr(sorted(pass_.options.items())))
+    methods = [getattr(cls, name, None) for name in ("rules", "pattern", "operator_sets")]
+    key = (*methods, repr(sorted(pass_.options.items())))
     known = _SETS.setdefault(cls, {})
     if key not in known:
         known[key] = pass_.operator_sets()

@@ -418,7 +418,7 @@ class Rewriting(Pass):
         return super().keeps_shapes or only_rewrites(self)
 
     def operator_sets(self) -> frozenset[frozenset[Operator]]:
-        """Return sets of operators: without all of any set a model has no match of a rule."""
+        """Return what its rules match, each of which needs all operators of a set."""
         alone = type(self).call is Rewriting.call  # else it may do more where its rules begin
         found = {
             info.needed if alone and not info.rule.as_function else frozenset({info.root})
