@@ -68,8 +68,8 @@ def read_index() -> LibraryIndex | None:
     rows: list[dict[str, str]] = []
     operators: dict[str, str] = {}
     for module, passes in found["passes"].items():
-        for name, (class_name, contract, summary, needed) in passes.items():
-            operators[name] = needed
+        for name, (class_name, contract, summary, *needed) in passes.items():
+            operators[name] = "".join(needed)
             places[name] = places[class_name] = f"{PACKAGE}.{module}"
             row = {"name": name, "group": group_of(module), "contract": contract}
             rows.append({**row, "summary": summary})
@@ -100,7 +100,7 @@ def index_text(
     by_module: dict[str, dict[str, list[str]]] = {}
     for cls in sorted(passes, key=lambda cls: (cls.__module__, cls.name)):
         module = cls.__module__.removeprefix(f"{PACKAGE}.")
-        told = [cls.__name__, cls.promise(), summary_of(cls), _needed(cls)]
+        told = [cls.__name__, cls.promise(), summary_of(cls), *_needed(cls)]
         by_module.setdefault(module, {})[cls.name] = told
     found = {
         "modules": sorted(_modules()),
@@ -110,14 +110,14 @@ def index_text(
     return json.dumps(found, indent=1) + "\n"
 
 
-def _needed(cls: type[Pass]) -> str:
-    """Return the operators that a pass needs; empty where that is not known."""
+def _needed(cls: type[Pass]) -> list[str]:
+    """Return the operators that a pass needs, as one text; none where that is not known."""
     from onnx_passes.passes.options import plain_defaults
 
     if not cls.repeats_itself or plain_defaults(cls) is None:
-        return ""
-    sets = cls().operator_sets()
-    return "|".join(sorted(",".join(sorted(map(_operator_text, one))) for one in sets))
+        return []
+    sets = [sorted(map(_operator_text, one)) for one in cls().operator_sets()]
+    return ["|".join(sorted(map(",".join, sets)))] if all(sets) else []
 
 
 def _operator_text(operator: tuple[str, str]) -> str:
