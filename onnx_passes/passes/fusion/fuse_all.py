@@ -47,14 +47,10 @@ class FuseAll(Transformation):
     """
 
     needs = ("topological-sort", "shape-inference")
+    keeps_shapes = True  # itself: each pass that it applies says whether it does
 
     exclude: tuple[str, ...] = ()
     first: tuple[str, ...] = FIRST
-
-    @property
-    def keeps_shapes(self) -> bool:
-        """Itself it changes nothing: the passes that it applies say so, each of its own."""
-        return True
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Run them one after the other: formulas first, then in the order of their names."""
