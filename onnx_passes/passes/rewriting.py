@@ -414,11 +414,11 @@ class Rewriting(Pass):
 
     @property
     def keeps_shapes(self) -> bool:
-        """A rule puts other values in the place of those that it matches."""
+        """A rule replaces values that it matches, and changes no others."""
         return super().keeps_shapes or only_rewrites(self)
 
     def operator_sets(self) -> frozenset[frozenset[Operator]]:
-        """Return what its rules match, each of which needs all operators of a set."""
+        """Return what rules need: all operators of a set, each rule those of one."""
         alone = type(self).call is Rewriting.call  # else it may do more where its rules begin
         found = {
             info.needed if alone and not info.rule.as_function else frozenset({info.root})
