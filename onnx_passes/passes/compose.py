@@ -142,7 +142,7 @@ def _sets_of(pass_: Pass) -> frozenset[Operators]:
 
 
 def is_needless(name: str | type[Pass], operators: Operators) -> bool:
-    """Whether the index of the library tells the same, so that no pass need be imported.
+    """Whether the index of the library says the same, so that no pass need be imported.
 
     Once a pass is imported, a test may have put in another rule.
     """
