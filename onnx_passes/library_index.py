@@ -1,7 +1,7 @@
 """An index of the pass library, so that a pipeline imports only the passes that it names.
 
-Its file says in which module each pass is, what it promises and does, and which passes a group
-has. Nothing of the library is imported to read it.
+Its file says in which module each pass is, what it promises and does, which operators its
+rules need, and which passes a group has. Nothing of the library is imported to read it.
 ``make docs`` writes it, and a test compares it with the sources.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,11 +32,13 @@ class LibraryIndex:
 
     ``places`` maps pipeline names and class names to modules. ``groups`` maps each further
     name to class names, in the order of registration. ``rows`` are sorted by group.
+    ``operators`` are what rules of a pass need, as ``Mul,Erf|Gelu``: all of a set, of any set.
     """
 
     places: Mapping[str, str]
     groups: Mapping[str, Sequence[str]]
     rows: Sequence[Mapping[str, str]]
+    operators: Mapping[str, str]
 
     def __contains__(self, name: str) -> bool:
         """Return whether the library has a pass or a group of this name."""
@@ -46,6 +49,11 @@ class LibraryIndex:
         names = [name] if name in self.places else []
         names += self.groups.get(name, ())
         return list(dict.fromkeys(self.places[n] for n in names))
+
+    def may_match(self, name: str, operators: AbstractSet[tuple[str, str]]) -> bool:
+        """Return whether a model of these operators may hold what rules of a pass match."""
+        sets = self.operators.get(name, "").split("|")
+        return any(operators >= {_operator(o) for o in one.split(",") if o} for one in sets)
 
 
 def read_index() -> LibraryIndex | None:
@@ -58,13 +66,15 @@ def read_index() -> LibraryIndex | None:
         return None
     places: dict[str, str] = {}
     rows: list[dict[str, str]] = []
+    operators: dict[str, str] = {}
     for module, passes in found["passes"].items():
-        for name, (class_name, contract, summary) in passes.items():
+        for name, (class_name, contract, summary, *needed) in passes.items():
+            operators[name] = "".join(needed)
             places[name] = places[class_name] = f"{PACKAGE}.{module}"
             row = {"name": name, "group": group_of(module), "contract": contract}
             rows.append({**row, "summary": summary})
     rows.sort(key=lambda row: (row["group"], row["name"]))
-    return LibraryIndex(places, found["groups"], rows)
+    return LibraryIndex(places, found["groups"], rows, operators)
 
 
 def group_of(module: str) -> str:
@@ -90,7 +100,7 @@ def index_text(
     by_module: dict[str, dict[str, list[str]]] = {}
     for cls in sorted(passes, key=lambda cls: (cls.__module__, cls.name)):
         module = cls.__module__.removeprefix(f"{PACKAGE}.")
-        told = [cls.__name__, cls.promise(), summary_of(cls)]
+        told = [cls.__name__, cls.promise(), summary_of(cls), *_needed(cls)]
         by_module.setdefault(module, {})[cls.name] = told
     found = {
         "modules": sorted(_modules()),
@@ -98,6 +108,25 @@ def index_text(
         "groups": {name: [c.__name__ for c in groups[name]] for name in sorted(groups)},
     }
     return json.dumps(found, indent=1) + "\n"
+
+
+def _needed(cls: type[Pass]) -> list[str]:
+    """Return the operators that a pass needs, as one text; none where that is not known."""
+    from onnx_passes.passes.options import plain_defaults
+
+    if not cls.repeats_itself or plain_defaults(cls) is None:
+        return []
+    sets = [sorted(map(_operator_text, one)) for one in cls().operator_sets()]
+    return ["|".join(sorted(map(",".join, sets)))] if all(sets) else []
+
+
+def _operator_text(operator: tuple[str, str]) -> str:
+    return "::".join(filter(None, operator))
+
+
+def _operator(text: str) -> tuple[str, str]:
+    domain, _, name = text.rpartition("::")
+    return domain, name
 
 
 def _modules(folder: Path = FOLDER, prefix: str = "") -> Iterator[str]:

@@ -137,6 +137,8 @@ def defer(names: Sequence[str] = SYMBOLIC + REFERENCE + SCRIPTED + TEXTUAL + TOO
     them imports them then. This is for the program, which knows what it will do: a library
     must not change how its users import.
     """
+    # Pydantic looks for plugins of its own in the metadata of every package that is installed.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     left = [name for name in names if name not in sys.modules]
     if left:
         sys.meta_path.insert(0, _Finder(left))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypeAlias
 
 import onnx_ir as ir
@@ -91,7 +92,7 @@ class PassStep:
     tolerance: OutputTolerance | None = None
     where: str | None = field(default=None, compare=False, repr=False)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The pass and its options, as they read in a pipeline text."""
         return format_steps([PassUse(registry.unique_name(self.cls), _plain_options(self))])

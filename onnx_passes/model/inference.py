@@ -6,7 +6,8 @@ It also gives types to outputs that declare none.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 import onnx
 import onnx.checker
@@ -14,6 +15,8 @@ import onnx.shape_inference
 
 from onnx_passes.model.protos import all_bodies
 from onnx_passes.risky_runs import INFERENCE, avoided, label, running
+
+Body: TypeAlias = onnx.GraphProto | onnx.FunctionProto
 
 _MARK = "?"
 """Behind the type of a node that onnx must not know."""
@@ -42,17 +45,18 @@ def infer(
     try:
         hidden = _misread(model)
         inferred = _run_inference(_mask_nodes(model, hidden), check_type, strict_mode)
+        bodies = _bodies(inferred)
         # To follow values, onnx makes a dimension of each element of any vector.
-        data_prop = data_prop and not any(map(_is_long, _infos(inferred)))
+        data_prop = data_prop and not any(map(_is_long, _infos(bodies)))
         data_prop = data_prop and not avoided(_VALUES)
-        more = _unsupported_sizes(inferred)
+        more = _unsupported_sizes(bodies, _opset(inferred))
         if data_prop or more:
             inferred = _run_inference(
                 _mask_nodes(model, hidden | more), check_type, strict_mode, data_prop
             )
     except onnx.checker.ValidationError as error:  # of functions that call each other
         raise onnx.shape_inference.InferenceError(str(error)) from error
-    for node in _nodes(inferred) if hidden or more else ():
+    for node in _nodes(_bodies(inferred)) if hidden or more else ():
         node.op_type = node.op_type.removesuffix(_MARK)
     return inferred
 
@@ -75,7 +79,7 @@ def _misread(model: onnx.ModelProto) -> set[str]:
     """
     counted = ("Squeeze", "Unsqueeze") if _opset(model) < _COUNTS_FROM_THE_END else ()
     found: set[str] = set()
-    for node in _nodes(model):
+    for node in _nodes(_bodies(model)):
         if node.op_type in counted:
             misread = any(axis < 0 for given in node.attribute for axis in given.ints)
         else:
@@ -88,15 +92,15 @@ def _has_attribute(node: onnx.NodeProto, name: str) -> bool:
     return any(attribute.name == name for attribute in node.attribute)
 
 
-def _unsupported_sizes(inferred: onnx.ModelProto) -> set[str]:
+def _unsupported_sizes(bodies: Sequence[Body], opset: int) -> set[str]:
     """Return results that have a size which nothing says.
 
     Of Attention they hold no element though no operand is empty: an unknown size of keys or
     values is taken for 0.
     """
-    kinds = {"Attention"} | ({"Slice"} if _opset(inferred) == _KEEPS_NAMES else set())
-    nodes = [node for node in _nodes(inferred) if node.op_type in kinds]
-    dims = {i.name: i.type.tensor_type.shape.dim for i in _infos(inferred)} if nodes else {}
+    kinds = {"Attention"} | ({"Slice"} if opset == _KEEPS_NAMES else set())
+    nodes = [node for node in _nodes(bodies) if node.op_type in kinds]
+    dims = {i.name: i.type.tensor_type.shape.dim for i in _infos(bodies)} if nodes else {}
     empty = {name for name, ds in dims.items() if any(map(_is_zero, ds))}
     named = {name for name, ds in dims.items() if any(d.dim_param for d in ds)}
     found: set[str] = set()
@@ -116,7 +120,7 @@ def _mask_nodes(model: onnx.ModelProto, makes: set[str]) -> onnx.ModelProto:
     """Return a model whose nodes with some results onnx does not know."""
     if makes:
         model = onnx.ModelProto.FromString(model.SerializeToString())
-        for node in _nodes(model):
+        for node in _nodes(_bodies(model)):
             if not makes.isdisjoint(node.output):
                 node.op_type += _MARK
     return model
@@ -126,15 +130,18 @@ def _opset(model: onnx.ModelProto) -> int:
     return max((entry.version for entry in model.opset_import if not entry.domain), default=0)
 
 
-def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """Yield the nodes of ONNX's own domain, those of bodies and functions too."""
-    for _, body in all_bodies(model):
-        yield from (node for node in body.node if not node.domain)
+def _bodies(model: onnx.ModelProto) -> list[Body]:
+    return [body for _, body in all_bodies(model)]
 
 
-def _infos(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    bodies = [b for _, b in all_bodies(model) if isinstance(b, onnx.GraphProto)]
-    return [info for b in bodies for info in (*b.input, *b.output, *b.value_info)]
+def _nodes(bodies: Iterable[Body]) -> Iterator[onnx.NodeProto]:
+    """Yield the nodes of ONNX's own domain."""
+    return (node for body in bodies for node in body.node if not node.domain)
+
+
+def _infos(bodies: Iterable[Body]) -> list[onnx.ValueInfoProto]:
+    graphs = [body for body in bodies if isinstance(body, onnx.GraphProto)]
+    return [info for g in graphs for info in (*g.input, *g.output, *g.value_info)]
 
 
 def _is_long(info: onnx.ValueInfoProto) -> bool:

@@ -66,11 +66,10 @@ def all_bodies(
         yield place, body
         nested: list[tuple[str, onnx.GraphProto | onnx.FunctionProto]] = []
         for node in body.node:
-            if any(a.type not in _WITHOUT_GRAPHS for a in node.attribute):
-                nested += [
-                    (f"graph '{g.name}' of {place_of(node)}", g)
-                    for g in graphs_of(node.attribute)
-                ]
+            for attribute in node.attribute:
+                if attribute.type not in _WITHOUT_GRAPHS:
+                    graphs = graphs_of((attribute,))
+                    nested += [(f"graph '{g.name}' of {place_of(node)}", g) for g in graphs]
         pending.extend(reversed(nested))
 
 

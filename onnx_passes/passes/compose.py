@@ -16,9 +16,11 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Contract, weakest
 from onnx_passes.errors import FixpointError
+from onnx_passes.library_index import library_index
 from onnx_passes.model.digest import canonical_hash
 from onnx_passes.model.walk import all_graphs, node_operator, nodes_of
-from onnx_passes.passes.base import Analysis, Pass, RewriteRulePass, RewriteRuleSetPass
+from onnx_passes.passes.base import Analysis, Pass
+from onnx_passes.passes.patterns import Operator, is_asking
 from onnx_passes.passes.registry import collect, imported_pass, scope_of
 from onnx_passes.passes.replace import reserve_names
 
@@ -98,10 +100,12 @@ class ComposePass(Pass, abc.ABC):
         )
 
 
-Operators: TypeAlias = frozenset[tuple[str, str] | None]
-"""Domains and operators; None means any."""
+Operators: TypeAlias = frozenset[Operator]
+"""Domains and operators."""
 
-_ROOTS: WeakKeyDictionary[type[Pass], dict[Hashable, Operators]] = WeakKeyDictionary()
+_SETS: WeakKeyDictionary[type[Pass], dict[Hashable, frozenset[Operators]]] = (
+    WeakKeyDictionary()
+)
 
 
 def operators_of(model: ir.Model) -> Operators:
@@ -114,26 +118,38 @@ def operators_of(model: ir.Model) -> Operators:
 
 
 def begins_nowhere(pass_: Pass, operators: Operators) -> bool:
-    """Whether a model of these operators has no node that a rule of the pass begins at.
+    """Whether a model of these operators has nothing that the pass may change.
 
     Only a pass that depends on the model and its options alone (``Pass.repeats_itself``) is
     known that well. Building its rules takes longer than running them on a small model, so
-    what they begin at is worked out once in a process.
+    what they need is worked out once in a process. Whoever asks why a rule does not match has
+    it tried.
     """
-    if not pass_.repeats_itself or not isinstance(pass_, RewriteRulePass | RewriteRuleSetPass):
+    if not pass_.repeats_itself or is_asking():
         return False
-    roots = _roots_of(pass_)
-    return None not in roots and not roots & operators
+    return not any(operators >= one for one in _sets_of(pass_))
 
 
-def _roots_of(pass_: RewriteRulePass | RewriteRuleSetPass) -> Operators:
+def _sets_of(pass_: Pass) -> frozenset[Operators]:
     cls = type(pass_)
     # The methods too: a rule that was put in for another, in a test, begins elsewhere.
-    key = (cls.rules, cls.pattern, repr(sorted(pass_.options.items())))
-    known = _ROOTS.setdefault(cls, {})
+    methods = [getattr(cls, name, None) for name in ("rules", "pattern", "operator_sets")]
+    key = (*methods, repr(sorted(pass_.options.items())))
+    known = _SETS.setdefault(cls, {})
     if key not in known:
-        known[key] = frozenset(info.root for info in pass_.patterns())
+        known[key] = pass_.operator_sets()
     return known[key]
+
+
+def is_needless(name: str | type[Pass], operators: Operators) -> bool:
+    """Whether the index of the library says the same, so that no pass need be imported.
+
+    Once a pass is imported, a test may have put in another rule.
+    """
+    index = library_index()
+    if index is None or not isinstance(name, str) or imported_pass(name) or is_asking():
+        return False
+    return not index.may_match(name, operators)
 
 
 def may_not_pay(pass_: Pass, rule: str) -> bool:

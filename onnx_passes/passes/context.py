@@ -101,7 +101,8 @@ class PassContext:
     their place. ``ranges`` and ``values`` (inner ones too, sample by sample) are of the user's
     data, where recorded before the pass. ``scaled`` has by new value the recorded one, and
     factors that broadcast. ``memories`` are what passes keep from turn to turn, by what makes
-    it.
+    it. ``refined`` has by value its shape, and dimensions of it that rules have found, as long
+    as passes keep the shapes of values.
     """
 
     rewrites: Rewrites = field(default_factory=Rewrites)
@@ -118,6 +119,10 @@ class PassContext:
         default_factory=dict, init=False, repr=False, compare=False
     )
     memories: dict[Callable[[], object], object] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    refined: dict[ir.Value, tuple[ir.Shape, list[int | str | None]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 

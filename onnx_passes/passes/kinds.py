@@ -49,7 +49,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
             with the library's passes; one of yours may share state, unless it says so.
         needed_operators: Domains and operators. The pass does nothing to a model without any
             of them, so that a pipeline skips it there. Empty if that is not known. Not needed
-            for rewrite passes, whose rules say it; read for passes of the library alone.
+            for rewrite passes, whose rules say it; read if ``repeats_itself``.
         always_pays: Whether the model costs less, or as much, after each of its rewrites. If
             not, and a run has an objective, each is measured, and undone unless it pays.
         example: Options for tests of the pass by itself; needed where one has no default.
@@ -145,6 +145,8 @@ class Pass(ir.passes.PassBase, abc.ABC):
         finally:
             if not unchanged:
                 self.context.rewrites.index = None
+                if not self.keeps_shapes:
+                    self.context.refined.clear()
         return result
 
     def _run_alone(self, given: ir.Model | ir.passes.PassResult) -> ir.passes.PassResult:
@@ -156,6 +158,16 @@ class Pass(ir.passes.PassBase, abc.ABC):
         check: Plain = import_module("onnx_passes.compat.self_check")
         result: ir.passes.PassResult = check.run_checked(self, model, run)
         return result
+
+    def operator_sets(self) -> frozenset[frozenset[tuple[str, str]]]:
+        """Return sets of operators: a model that lacks one of each set stays as it is."""
+        found = {frozenset({operator}) for operator in self.needed_operators}
+        return frozenset(found or {frozenset()})
+
+    @property
+    def keeps_shapes(self) -> bool:
+        """Whether values that are left have the shapes that they had before the pass."""
+        return "shape-inference" in self.preserves or ALL in (self.preserves, *self.preserves)
 
     @classmethod
     def contracts(cls) -> tuple[Contract, ...]:
@@ -245,6 +257,11 @@ class Analysis(Pass):
 
 class Annotation(Pass, ir.passes.InPlacePass):
     """A pass that adds to the model (types, shapes, metadata) and leaves its computation."""
+
+    @property
+    def keeps_shapes(self) -> bool:
+        """What is computed has the shape that it had."""
+        return True
 
 
 class Transformation(Pass, ir.passes.InPlacePass):

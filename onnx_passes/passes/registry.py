@@ -22,7 +22,7 @@ from onnx_passes.errors import ConfigError, UnknownPassError
 from onnx_passes.library_index import ENTRY_POINTS, FOLDER, PACKAGE, library_index
 from onnx_passes.passes.base import Pass, is_shipped
 from onnx_passes.passes.kinds import in_order
-from onnx_passes.passes.options import did_you_mean
+from onnx_passes.passes.options import did_you_mean, pipeline_name
 
 
 @dataclass(frozen=True)
@@ -212,6 +212,16 @@ def collect(names: Iterable[str | type[Pass]], scope: Scope = LIBRARY) -> list[t
     """
     found = ([key] if isinstance(key, type) else lookup(key, scope=scope) for key in names)
     return [cls for classes in found for cls in classes]
+
+
+def members_of(group: str) -> list[str | type[Pass]]:
+    """Return the passes of a group: the names of the library's, of others their classes."""
+    _load_entry_points()
+    index = None if _discovered else library_index()
+    if index is None:
+        return [*lookup(group)]
+    others = (cls for cls in _groups.get(group, ()) if not is_shipped(cls))
+    return [*map(pipeline_name, index.groups.get(group, ())), *others]
 
 
 def all_passes(scope: Scope = LIBRARY) -> list[type[Pass]]:

@@ -412,6 +412,21 @@ class Rewriting(Pass):
                 known[key] = found
         return found
 
+    @property
+    def keeps_shapes(self) -> bool:
+        """A rule replaces values that it matches, and changes no others."""
+        return super().keeps_shapes or only_rewrites(self)
+
+    def operator_sets(self) -> frozenset[frozenset[Operator]]:
+        """Return what rules need: all operators of a set, each rule those of one."""
+        alone = type(self).call is Rewriting.call  # else it may do more where its rules begin
+        found = {
+            info.needed if alone and not info.rule.as_function else frozenset({info.root})
+            for info in self.patterns()
+        }
+        known = {frozenset(o for o in one if o is not None) for one in found}
+        return frozenset(one for one in known if not any(other < one for other in known))
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Apply the rules until none matches."""
         rewrites = self.context.rewrites

@@ -71,7 +71,7 @@ def test_what_a_fusion_brings_in_is_seen_by_the_next(monkeypatch):
         def rewrite(self, op, x):
             return op.Neg(x)
 
-    monkeypatch.setattr(FuseAll, "members", lambda self: [First, Second])
+    monkeypatch.setattr(FuseAll, "names", lambda self: [First, Second])
     model = testing.parse("(float[2] x) => (float[2] y) { y = Relu(x) }")
     assert FuseAll()(model).modified
     assert [node.op_type for node in model.graph] == ["Neg"]

@@ -7,10 +7,13 @@ import pytest
 
 from onnx_passes.cli.pass_descriptions import option_docs, option_rows
 from onnx_passes.errors import OnnxPassesError
+from onnx_passes.model.walk import all_graphs
+from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.base import Analysis, Annotation, is_shipped
 from onnx_passes.passes.options import pipeline_name
 from onnx_passes.passes.registry import all_passes
 from onnx_passes.verify.models import recipes
+from onnx_passes.verify.models.recipe import recipes_on
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 ROOT = Path(__file__).parents[2]
@@ -85,6 +88,30 @@ def test_says_so_when_it_changes_a_model(cls):
         except (OnnxPassesError, NotImplementedError):
             continue
         assert result.modified or before.change(result.model) is Change.NONE, str(recipe)
+
+
+def shapes(model):
+    infer_shapes(model)
+    values = (v for graph in all_graphs(model) for node in graph for v in node.outputs)
+    return {v.name: v.shape.numpy() for v in values if v.shape and v.shape.is_static()}
+
+
+@pytest.mark.usefixtures("random_models_are_kept")
+def test_what_keeps_shapes_leaves_values_the_shapes_that_they_have(cls):
+    if not cls(**cls.example).keeps_shapes or issubclass(cls, Annotation):
+        return
+    for recipe in recipes_on(cls.tested_on, 4, seed=5):
+        model, pass_ = recipe.model(), cls(**cls.example)
+        before = shapes(model)
+        try:
+            pass_(model)
+        except (OnnxPassesError, NotImplementedError):
+            continue
+        for value in (v for g in all_graphs(model) for node in g for v in node.outputs):
+            value.shape = None
+        after = shapes(model)
+        differ = {n for n in before.keys() & after.keys() if before[n] != after[n]}
+        assert not differ, str(recipe)
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,26 @@ def test_a_pipeline_imports_the_passes_that_it_names_alone():
     assert python(code) == ["True"]
 
 
+def test_fusions_whose_operators_a_model_lacks_are_not_imported():
+    code = (
+        "import sys\n"
+        "from onnx_passes import testing\n"
+        "from onnx_passes.passes.fusion.fuse_all import FuseAll\n"
+        "FuseAll()(testing.parse('(float[2] x) => (float[2] y) { y = Relu(x) }'))\n"
+        "print(*(n.rpartition('.')[2] for n in sys.modules if '.passes.fusion.fuse' in n))"
+    )
+    assert python(code) == ["fuse_all"]
+
+
+def test_the_index_knows_what_rules_need():
+    index = library_index.read_index()
+    gelu = {("", name) for name in ("Div", "Erf", "Add", "Mul")}
+    assert index.may_match("fuse-gelu", gelu)
+    assert not index.may_match("fuse-gelu", gelu - {("", "Erf"), ("", "Tanh")})
+    assert index.may_match("fold-constants", set())  # no rules: it may do anything
+    assert index.may_match("no-such-pass", set())
+
+
 def test_a_group_has_the_same_order_whatever_was_imported_before():
     names = ("fuse", "cleanup", "remove-unused")
     shown = f"print(*(c.name for name in {names} for c in registry.lookup(name)))"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.model.inference import infer
-from onnx_passes.model.walk import graphs_within
+from onnx_passes.model.walk import graphs_within, subgraphs_of
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.passes.annotation._inference_proto import ModelDraft, forget, new_memory
 from onnx_passes.passes.annotation._refinement import Dims, node_orders, refine, taken
@@ -107,9 +106,14 @@ def infer_shapes(
     fixed = {*model.graph.inputs, *model.graph.outputs}
     inner = [v for v in _inner_values(model) if v not in fixed and not v.is_initializer()]
     before = [(value.type, value.shape) for value in inner]
-    refined: dict[str, Dims] = {}
+    lasting = {} if context is None else context.refined
+    refined: dict[str, Dims] = {
+        str(value.name): lasting[value][1]
+        for value in inner
+        if value in lasting and lasting[value][0] is value.shape
+    }
     # Inference ends in one run over a graph in order, but not over the bodies of loops.
-    nested = any(True for _ in itertools.islice(graphs_within(model.graph), 1, None))
+    nested = any(map(_has_loop, graphs_within(model.graph)))
     # First without the declared sizes, since inference gives up on a node that contradicts
     # them; then with what is left of them, until what it misses adds nothing.
     memory = new_memory() if context is None else context.remembered(new_memory)
@@ -130,8 +134,19 @@ def infer_shapes(
             break
     memory.shapes = merging.read
     number_names(inner, dimension_names(fixed))
+    if context is not None:
+        known = _lasting(refined)
+        context.refined = {
+            value: (value.shape, known[value.name])
+            for value in inner
+            if value.shape is not None and value.name in known
+        }
     changed = before != [(value.type, value.shape) for value in inner]
     return InferenceResult(changed, settled)
+
+
+def _has_loop(graph: ir.Graph) -> bool:
+    return any(node.op_type != "If" and any(subgraphs_of(node)) for node in graph)
 
 
 def _lasting(found: Mapping[str, Dims]) -> dict[str, Dims]:

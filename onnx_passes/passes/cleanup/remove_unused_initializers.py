@@ -24,6 +24,8 @@ class RemoveUnusedInitializers(Transformation):
     annotation names.
     """
 
+    preserves = ("shape-inference", "topological-sort")
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look at the initializers of every graph."""
         annotated = annotated_names(model)

@@ -31,6 +31,8 @@ class RemoveUnusedNodes(Transformation):
         "remove-unused-opsets",
     )
 
+    preserves = ("shape-inference", "topological-sort")
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Sweep every graph backwards, so that chains of unused nodes go at once."""
         removed = sum(_sweep(graph) for graph, _ in roots(model))

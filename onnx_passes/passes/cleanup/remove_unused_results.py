@@ -38,6 +38,7 @@ class RemoveUnusedResults(Transformation):
     """
 
     precedes = ("remove-unused-nodes",)
+    needed_operators = frozenset({("", "If"), ("", "Loop")})
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look at outer nodes first: what they do not need, inner ones need not compute."""

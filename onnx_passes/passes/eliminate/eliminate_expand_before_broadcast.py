@@ -48,6 +48,7 @@ class EliminateExpandBeforeBroadcast(Transformation):
 
     needs = ("shape-inference",)
     preserves = ("shape-inference", "topological-sort")
+    needed_operators = frozenset({("", "Expand")})
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look into subgraphs too."""

@@ -35,6 +35,7 @@ class EliminateIdleLoop(Transformation):
     """
 
     needs = ("shape-inference",)
+    needed_operators = frozenset({("", "Loop")})
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look into subgraphs and functions too."""

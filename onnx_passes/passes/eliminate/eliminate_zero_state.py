@@ -40,6 +40,7 @@ class EliminateZeroState(Transformation):
     """
 
     preserves = ("shape-inference", "topological-sort")
+    needed_operators = frozenset(("", name) for name in LAYERS)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look into subgraphs and functions too; what made the zeros is removed as unused."""

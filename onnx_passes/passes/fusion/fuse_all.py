@@ -6,8 +6,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Pass, Transformation
-from onnx_passes.passes.compose import begins_nowhere, operators_of
-from onnx_passes.passes.registry import lookup
+from onnx_passes.passes.compose import begins_nowhere, is_needless, operators_of
+from onnx_passes.passes.registry import collect, members_of
 
 FIRST = (
     "fuse-instance-normalization",
@@ -47,6 +47,7 @@ class FuseAll(Transformation):
     """
 
     needs = ("topological-sort", "shape-inference")
+    keeps_shapes = True  # itself: each pass that it applies says whether it does
 
     exclude: tuple[str, ...] = ()
     first: tuple[str, ...] = FIRST
@@ -54,18 +55,26 @@ class FuseAll(Transformation):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Run them one after the other: formulas first, then in the order of their names."""
         modified, operators = False, operators_of(model)
-        for cls in self.members():
-            member = cls(self.config, self.state_dict)
-            member.context = self.context
-            if begins_nowhere(member, operators):
+        for name in self.names():
+            if is_needless(name, operators):
                 continue
-            result = member(model)
-            if result.modified:
-                model, modified, operators = result.model, True, operators_of(result.model)
+            for cls in collect([name]):
+                member = cls(self.config, self.state_dict)
+                member.context = self.context
+                if begins_nowhere(member, operators):
+                    continue
+                result = member(model)
+                if result.modified:
+                    model, modified, operators = result.model, True, operators_of(result.model)
         return ir.passes.PassResult(model, modified=modified)
 
     def members(self) -> list[type[Pass]]:
         """Return the passes that it applies, in order."""
+        return collect(self.names())
+
+    def names(self) -> list[str | type[Pass]]:
+        """Return the same, the library's passes by their names, without importing them."""
         order = {name: place for place, name in enumerate(self.first)}
-        found = [cls for cls in lookup("fuse") if cls.name not in self.exclude]
-        return sorted(found, key=lambda cls: (order.get(cls.name, len(order)), cls.name))
+        found = {one if isinstance(one, str) else one.name: one for one in members_of("fuse")}
+        names = sorted(found, key=lambda name: (order.get(name, len(order)), name))
+        return [found[name] for name in names if name not in self.exclude]

@@ -52,6 +52,7 @@ class MoveBeforeSplit(Transformation):
     needs = ("shape-inference",)
     always_pays = False
     tested_on = ("parted",)
+    keeps_shapes = True
     needed_operators: ClassVar[frozenset[tuple[str, str]]] = frozenset(
         {("", "Transpose"), ("", "Reshape")}
     )

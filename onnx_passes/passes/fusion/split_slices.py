@@ -50,6 +50,7 @@ class SplitSlices(Transformation):
 
     needs = ("shape-inference",)
     tested_on = ("sliced",)
+    keeps_shapes = True
     needed_operators = frozenset({("", "Slice")})
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:

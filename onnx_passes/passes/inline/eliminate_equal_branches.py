@@ -34,6 +34,8 @@ class EliminateEqualBranches(Transformation):
 
     followed_by = ("inline-constant-if",)
 
+    needed_operators = frozenset({("", "If")})
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look at every If, in subgraphs and functions too."""
         deterministic, namer = Determinism(model), Namer(model)

@@ -40,6 +40,7 @@ class InlineConstantIf(Transformation):
     """
 
     needs = ("topological-sort",)
+    needed_operators = frozenset({("", "If")})
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Inline from the outside in: branches that are never taken are not looked at."""

@@ -3,9 +3,14 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from onnx_passes import testing
 from onnx_passes.errors import PassError
 from onnx_passes.model.walk import all_nodes
+from onnx_passes.passes.annotation import shape_inference
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
+from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.context import PassContext
+from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '
 
@@ -245,3 +250,60 @@ def test_unknown_dimensions_get_the_same_names_in_every_run():
             "t = Compress(x, k) k = Cast<to = 9>(x)", "k = Cast<to = 9>(x) t = Compress(x, k)"
         )
     )
+
+
+class SliceMore(Transformation):
+    """Changes the shapes of values that stay, and does not say which."""
+
+    def call(self, model):
+        (end,) = (v for v in model.graph.initializers.values() if v.name == "end")
+        end.const_value = ir.tensor(np.array([2], np.int64), name="end")
+        return ir.passes.PassResult(model, modified=True)
+
+
+def test_what_rules_have_found_counts_until_a_pass_changes_shapes(monkeypatch):
+    """With it, inference need not run a second time over a model."""
+    model = testing.parse(
+        """(float[N,8] x) => (float[M,?] y) <int64[1] one = {1}, int64[1] end = {5},
+        int64[1] start = {0}, int64[2] target = {-1, 8}>
+        { t = Reshape(x, target) i = Identity(t) s = Slice(i, start, end, one) y = Neg(s) }"""
+    )
+    runs, context, infer = [], PassContext(), shape_inference.infer
+    monkeypatch.setattr(
+        shape_inference, "infer", lambda *a, **k: (runs.append(1), infer(*a, **k))[1]
+    )
+
+    def run(pass_):
+        pass_.context = context
+        runs.clear()
+        assert pass_(model) is not None
+        return len(runs), shapes(model).get("s")
+
+    assert run(ShapeInference()) == (2, "[N,5]")
+    run(EliminateIdentity())
+    assert run(ShapeInference()) == (1, "[N,5]")
+    run(SliceMore())
+    assert run(ShapeInference()) == (2, "[N,2]")
+
+
+@pytest.mark.parametrize(
+    ("node", "times"),
+    [
+        (
+            "If(c) <then_branch = t () => (float[?] a) { a = Relu(x) },"
+            " else_branch = e () => (float[?] b) { b = Neg(x) }>",
+            1,
+        ),
+        ("Loop(n, c, x) <body = b (i, d, v) => (d2, w) { d2 = Identity(d) w = Neg(v) }>", 2),
+    ],
+)
+def test_one_run_serves_branches_and_bodies_of_loops_take_more(monkeypatch, node, times):
+    runs, infer = [], shape_inference.infer
+    monkeypatch.setattr(
+        shape_inference, "infer", lambda *a, **k: (runs.append(1), infer(*a, **k))[1]
+    )
+    model = testing.parse(
+        f"(float[N] x, bool c, int64 n) => (float[?] y) {{ z = {node} y = Abs(z) }}"
+    )
+    ShapeInference()(model)
+    assert len(runs) == times
