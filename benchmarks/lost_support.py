@@ -27,12 +27,12 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from benchmarks.faults.case import Planted
+from benchmarks.faults.form import guilty
 from benchmarks.models import resnet50, transformer
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.model.load import deserialize
-from onnx_passes.passes.base import Op, Value, Var
+from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
 from onnx_passes.pipeline import culprit, failure
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.engine_base import Level, examine
@@ -161,13 +161,15 @@ HALVES = {"seen": NAMES[::2], "other": NAMES[1::2]}
 
 
 @passes.verify.equality
-class LoseSupport(Planted):
+class LoseSupport(Transformation, RewriteRulePass):
     """Write an addition as a sum; at one place by operators that the compiler lacks.
 
     Attributes:
+        at: Name of the value to compute so.
         detour: What is put behind the sum there.
     """
 
+    at: str = ""
     detour: str = ""
 
     def pattern(self, op: Op, x: Var, y: Var) -> Var:
@@ -176,11 +178,9 @@ class LoseSupport(Planted):
     def check(self, context: Any, out: Value, **values: Value) -> bool:
         return out.dtype in (ir.DataType.FLOAT, None)  # exporters write no inner types
 
-    def right(self, op: Op, *, x: Value, y: Value, **_: Any) -> Any:
-        return op.Sum(x, y)
-
-    def wrong(self, op: Op, *, x: Value, y: Value, **_: Any) -> Any:
-        return DETOURS[self.detour](op, op.Sum(x, y))
+    def rewrite(self, op: Op, *, x: Value, y: Value, out: Value) -> Any:
+        detour = DETOURS[self.detour] if guilty(self.at, out) else lambda op, y: y
+        return detour(op, op.Sum(x, y))
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,14 @@
-"""How a case of `benchmarks.faults.kinds_cases` is written: a model, a pass and a witness."""
+"""How cases of `benchmarks.faults.kinds_cases` are read: a model, a pass and a witness.
+
+The form is that of :mod:`benchmarks.faults.form`; a family is a kind of wrong or right passes.
+``model TEXT`` and ``opset``, or ``net PATH CHANGE``, is the model; ``swap OLD -> NEW`` a pass
+that replaces pieces of it, ``feed`` the witness.
+"""
 
 from __future__ import annotations
 
-import inspect
 import random
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,13 +20,12 @@ import onnx
 import onnx_ir as ir
 from onnx import helper, numpy_helper, parser
 
-from benchmarks.faults.case import array, attribute, attributes, constant
+from benchmarks.faults import form
 from onnx_passes import passes
-from onnx_passes.passes.base import Pass, RewriteRulePass, Transformation
+from onnx_passes.passes.base import Pass
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Build: TypeAlias = Callable[[], onnx.ModelProto]
-Spec: TypeAlias = tuple[tuple[type, ...], dict[str, Any], Any]
 
 TEXTS: dict[str, str] = {}
 """Pieces of text of models, by name."""
@@ -150,107 +152,72 @@ def relus_guarded(high: float, graph: onnx.GraphProto) -> None:
     graph.node.extend(replaced)
 
 
-def num(value: Any) -> Array:
-    """Return the constant that a value is, NaN for none."""
-    found = array(value)
-    return np.asarray(np.nan) if found is None else found
+def scaled(model: ir.Model, factor: float, name: str) -> None:
+    """Multiply a weight."""
+    value = model.graph.initializers[name]
+    assert value.const_value is not None
+    array = value.const_value.numpy()
+    value.const_value = ir.tensor((array * np.float64(factor)).astype(array.dtype))
 
 
-def src(value: Any, place: int) -> Any:
-    """Return an operand of the node that computes a value."""
-    return value.producer().inputs[place]
+def far(*shape: int, value: float = 1e6) -> Array:
+    """Return ordinary numbers, the first one far away."""
+    array = rnd(*shape)
+    array.flat[0] = value
+    return array
 
 
-ENV = {"np": np, "num": num, "at": attribute, "attrs": attributes, "src": src}
+def replaced(new: str, opset: int, model: ir.Model) -> None:
+    """Make a model another one."""
+    result = ir.from_proto(m(new, opset))
+    model.graph = result.graph
+    model.functions.clear()
+    model.functions.update(result.functions)
 
 
-def _code(text: str) -> str:
-    return re.sub(r"(?<![\w.])([A-Z]\w*)\(", r"op.\1(", text)
+PADDED = np.array([[1, 1, 1, 0, 0], [0, 0, 0, 0, 0]], np.int64)
+NAMES = (far, free, ids, partial, relus_bounded, relus_guarded, replaced, rnd, scaled)
+form.ENV |= {each.__name__: each for each in NAMES} | {"PADDED": PADDED}
+form.ENV["src"] = lambda value, place: value.producer().inputs[place]
 
 
-def rule(promise: Any, pattern: str, rewrite: str, when: str = "True") -> Spec:
-    """Make a rewrite from expressions over operators.
-
-    Small letters in ``pattern`` are variables. ``rewrite`` and ``when`` have them, and ``num``
-    (a constant), ``at`` (an attribute), ``attrs`` (all of them), ``k`` (makes a constant).
-    """
-    bare = re.sub(r"\"[^\"]*\"|'[^']*'", "", pattern)
-    names = dict.fromkeys(re.findall(r"(?<![\w.])([a-z]\w*)\b(?!\s*[(=.])", bare))
-    for name in re.findall(r"(\w+) :=", bare):
-        names.pop(name, None)
-    match = eval(f"lambda _, op, {', '.join(names)}: {_code(pattern)}")
-    made, asked = compile(_code(rewrite), rewrite, "eval"), compile(when, when, "eval")
-
-    def build(self: Any, op: Any, **values: Any) -> Any:
-        return eval(made, {**ENV, "k": partial(constant, op), **values, "op": op})
-
-    def check(self: Any, context: Any, **values: Any) -> bool:
-        return bool(eval(asked, {**ENV, **values}))
-
-    body = {"pattern": match, "rewrite": build, "check": check}
-    return (Transformation, RewriteRulePass), body, promise
-
-
-eq = partial(rule, passes.verify.equality)
-tol = partial(rule, passes.verify.tolerance)
-
-
-def edit(change: Callable[[ir.Model], Any], promise: Any = passes.verify.equality) -> Spec:
-    """Make a pass from a function that changes a model in place."""
-
-    def call(self: Any, model: ir.Model) -> ir.passes.PassResult:
-        change(model)
-        return ir.passes.PassResult(model, modified=True)
-
-    return (Transformation,), {"call": call}, promise
+def cases(text: str) -> list[Case]:
+    """Read cases; which half one is in was drawn from its place in its kind alone."""
+    found = []
+    for kind, wrong, rows in _kinds(text):
+        places = range(len(rows))
+        seen = set(random.Random(f"halves of {kind}").sample(places, (len(rows) + 1) // 2))
+        for i, row in enumerate(rows):
+            name, sign = row.pop("")[0].split()
+            opset = int(row.get("opset", ["21"])[0])
+            if "net" in row:
+                path, _, change = row["net"][0].partition(" ")
+                build = net(path, *([eval(change, form.ENV)] if change else []))
+            else:
+                build = partial(m, row["model"][0], opset)
+            if "swap" in row:
+                new = row["model"][0]
+                for old, made in (swap.split(" -> ") for swap in row["swap"]):
+                    assert old in new, old
+                    new = new.replace(old, made)
+                row["edit"] = [f"replaced({new!r}, {opset}, model)"]
+            cls = passes.register()(form.made(__name__, name, sign, name, row))
+            half = "seen" if i in seen else "held-back"
+            given = eval(f"dict({row['feed'][0]})", form.ENV) if "feed" in row else {}
+            feed = {key: np.asarray(value) for key, value in given.items()} or None
+            found.append(Case(kind, name, half, build, cls, wrong, feed))
+    return found
 
 
-def swap(text: str, *pairs: tuple[str, str], opset: int = 21) -> tuple[str, Spec]:
-    """Make a model, and a pass that replaces pieces of it."""
-    new = text
-    for old, made in pairs:
-        assert old in new, old
-        new = new.replace(old, made)
-
-    def change(model: ir.Model) -> None:
-        result = ir.from_proto(m(new, opset))
-        model.graph = result.graph
-        model.functions.clear()
-        model.functions.update(result.functions)
-
-    return text, edit(change)
-
-
-def scaled(factor: float, *names: str) -> Callable[[ir.Model], None]:
-    """Return a function that multiplies weights."""
-
-    def change(model: ir.Model) -> None:
-        for name in names:
-            value = model.graph.initializers[name]
-            assert value.const_value is not None
-            array = value.const_value.numpy()
-            value.const_value = ir.tensor((array * np.float64(factor)).astype(array.dtype))
-
-    return change
-
-
-Entry: TypeAlias = tuple[str, Build, Spec, dict[str, Array] | None]
-
-
-def case(name: str, model: str | Build, spec: Spec, **feed: Array) -> Entry:
-    """Describe a case; a model is text, or what builds it."""
-    build = partial(m, model) if isinstance(model, str) else model
-    return name, build, spec, {k: np.asarray(v) for k, v in feed.items()} or None
-
-
-def kind(name: str, wrong: bool, *entries: Entry) -> list[Case]:
-    """Make the cases of a kind; which half one is in was drawn from its place alone."""
-    places, cases = range(len(entries)), []
-    seen = set(random.Random(f"halves of {name}").sample(places, (len(entries) + 1) // 2))
-    for i, (title, build, (bases, body, promise), feed) in enumerate(entries):
-        words = "".join(word.capitalize() for word in title.split("-"))
-        made = type(words, bases, {**body, "__doc__": inspect.cleandoc(title), "name": title})
-        cls = promise(passes.register()(made))
-        half = "seen" if i in seen else "held-back"
-        cases.append(Case(name, title, half, build, cls, wrong, feed))
-    return cases
+def _kinds(text: str) -> Iterator[tuple[str, bool, list[form.Row]]]:
+    """Yield the name of each kind, whether its passes are wrong, and its entries."""
+    kind = ""
+    by_kind: dict[str, list[form.Row]] = {}
+    for row in form.entries(text):
+        if row[""][0].startswith("== "):
+            kind = row[""][0].removeprefix("== ")
+        else:
+            by_kind.setdefault(kind, []).append(row)
+    for kind, rows in by_kind.items():
+        name, _, wrong = kind.rpartition(" ")
+        yield name, wrong == "(wrong)", rows

@@ -44,9 +44,9 @@ def blocks(
     x: str = "float[4,4] x",
     y: str = "float[4,4]",
     constants: str = "",
-    count: int = 8,
-    odd: tuple[str, str] | None = None,
-    opset: int = 20,
+    count: str = "8",
+    odd: str = "",
+    opset: str = "20",
 ) -> Source:
     """Make a model of many equal blocks that all read one input.
 
@@ -57,20 +57,25 @@ def blocks(
         y: Type of the outputs.
         constants: Initializers.
         count: Number of blocks.
-        odd: What stands in the body of block 5, and what stands there instead.
+        odd: What stands in the body of block 5, an arrow, and what stands there instead.
         opset: Version of the operator set.
     """
-    texts = [body] * count
-    if odd is not None:
-        assert odd[0] in body, f"{odd[0]!r} is not in {body!r}"
-        texts[5] = body.replace(*odd)
+    texts = [body] * int(count)
+    if odd:
+        texts[5] = _replaced(body, odd)
     nodes = " ".join(text.replace("#", str(number)) for number, text in enumerate(texts))
-    outputs = ", ".join(f"{y} y{number}" for number in range(count))
+    outputs = ", ".join(f"{y} y{number}" for number in range(len(texts)))
     return source(
         name,
         f'<ir_version: 10, opset_import: ["" : {opset}]> '
         f"main ({x}) => ({outputs}) <{constants}> {{ {nodes} }}",
     )
+
+
+def _replaced(body: str, odd: str) -> str:
+    old, new = odd.split(" -> ")
+    assert old in body, f"{old!r} is not in {body!r}"
+    return body.replace(old, new)
 
 
 def chain(
@@ -80,8 +85,8 @@ def chain(
     x: str = "float[4,4] x",
     y: str = "float[4,4]",
     constants: str = "",
-    count: int = 6,
-    odd: tuple[str, str] | None = None,
+    count: str = "6",
+    odd: str = "",
 ) -> Source:
     """Make a model of layers that each read the one before.
 
@@ -93,17 +98,18 @@ def chain(
         y: Type of the one output.
         constants: Initializers.
         count: Number of layers.
-        odd: What stands in the body of layer 3, and what stands there instead.
+        odd: The same in layer 3.
     """
-    texts = [body] * count
-    if odd is not None:
-        assert odd[0] in body, f"{odd[0]!r} is not in {body!r}"
-        texts[3] = body.replace(*odd)
+    texts = [body] * int(count)
+    if odd:
+        texts[3] = _replaced(body, odd)
     layers = []
     for number, text in enumerate(texts):
         before = f"h{number - 1}" if number else "x"
         layers.append(text.replace("h@", before).replace("#", str(number)))
-    return source(name, f"({x}) => ({y} h{count - 1}) <{constants}> {{ {' '.join(layers)} }}")
+    return source(
+        name, f"({x}) => ({y} h{len(texts) - 1}) <{constants}> {{ {' '.join(layers)} }}"
+    )
 
 
 def weights(name: str, *shape: int, seed: int = 0, size: float = 0.5) -> str:
@@ -120,7 +126,7 @@ def weights(name: str, *shape: int, seed: int = 0, size: float = 0.5) -> str:
     return f"float[{','.join(map(str, shape))}] {name} = {{{listed}}}"
 
 
-def overridable(name: str, body: str, value: float) -> Source:
+def overridable(name: str, body: str, value: str) -> Source:
     """Make blocks that read a factor ``k#`` each, an input with a default.
 
     Args:
@@ -148,3 +154,11 @@ def feed(**values: object) -> Feeds:
         name: array.astype(np.float32) if array.dtype == np.float64 else array
         for name, array in arrays.items()
     }
+
+
+def bits(*numbers: float) -> str:
+    """Write float16 numbers as the text form has them, by their bits."""
+    return ", ".join(str(n) for n in np.array(numbers, np.float16).view(np.uint16))
+
+
+NETWORKS = (TRANSFORMER, LLAMA, RESNET)

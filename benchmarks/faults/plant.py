@@ -74,3 +74,8 @@ def _replace(old: Any, new: Any) -> None:
 def _modules() -> list[ModuleType]:
     loaded = list(sys.modules.items())
     return [module for name, module in loaded if name.startswith(_LIBRARY)]
+
+
+def plant(module: str, name: str, wrong: Callable[[Any], Any]) -> Plant:
+    """Return a plant of a method, where the name has a dot, or a function."""
+    return (method if "." in name else function)(module, name, wrong)

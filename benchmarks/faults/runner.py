@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.faults.case import EVERYWHERE, Fault, Setting
+from benchmarks.faults.case import EVERYWHERE, Fault, Setting, Source
 from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.configs.sections import Verify
+from onnx_passes.contracts import Metric
 from onnx_passes.passes import registry
+from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.run import PipelineRun, run_pipeline
 from onnx_passes.report.run_report import PassReport
 from onnx_passes.verify.evidence import Check, Verdict
@@ -179,3 +181,47 @@ def _named(done: PassReport, at: str, numbers: set[int | None]) -> str:
     if not names:
         return "none"
     return "right" if at == EVERYWHERE or names <= set(at.split(",")) else "wrong"
+
+
+METRIC = 0.5
+"""Largest root mean square error that a pass with a metric may cause."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A correct pass, and what the gate made of it.
+
+    Attributes:
+        name: Name of the pass.
+        model: Name of the model.
+        contract: What it promises.
+        applications: Number of rewrites.
+        accused: Number of rewrites that the gate named or, where it named none, refused.
+        verdict: Its verdict, and why.
+    """
+
+    name: str
+    model: str
+    contract: str
+    applications: int
+    accused: int
+    verdict: str
+
+
+def keep(cls: type[Pass], source: Source, *, full: bool) -> Kept:
+    """Run a correct pass, verified.
+
+    A pass with a metric is held to the root mean square error, which it keeps.
+    """
+    registry.register()(cls)
+    data: dict[str, Any] = {"passes": [cls.name], "reproducers": False}
+    if any(isinstance(contract, Metric) for contract in cls.contracts()):
+        data["verify"] = {"metrics": {"rmse": [0, METRIC]}}
+    config = config_from_data(data)
+    run = run_pipeline(source.model(full=full), config)
+    done = run.report.passes[0]
+    refused = run.error is not None or done.verdict is Verdict.FAILED
+    accused = max(1, len(done.culprits)) if refused else 0
+    verdict = f"{done.verdict}: {run.error}" if refused else str(done.verdict)
+    count = len(done.rewrites)
+    return Kept(cls.name, source.name, done.contract, count, accused, verdict)

@@ -317,20 +317,17 @@ def _judge_exported(model: str, preset: str, networks: Path | None) -> Record:
 
 @cache
 def _faults() -> dict[str, Any]:
-    from benchmarks.faults.correct import CORRECT
     from benchmarks.faults.suite import FAULTS, INNOCENTS
 
     correct = {
-        f"correct/{cls.name}, {source.name}": (cls, source)
-        for cls, source in (*CORRECT, *INNOCENTS)
+        f"correct/{cls.name}, {source.name}": (cls, source) for cls, source in INNOCENTS
     }
     return {f"{fault.family}/{fault.name}": fault for fault in FAULTS} | correct
 
 
 def _judge_fault(model: str, preset: str, networks: Path | None) -> Record:
     """Return whether a fault is caught and its rewrite named, by each setting that it has."""
-    from benchmarks.faults.correct import keep
-    from benchmarks.faults.runner import examine
+    from benchmarks.faults.runner import examine, keep
 
     planted, full = _faults()[model], preset == "full"
     if isinstance(planted, tuple):
