@@ -1,10 +1,9 @@
 """``python -m benchmarks [SECTION]...``: measure, print Markdown.
 
-The sections are optimize, driver, regions, faults, failures, startup and, only where
-named, certify, compare, corpus, data, qonnx, reduce, streamlining, thresholds,
-tune-quality, verification, bars, growth, peers, published, speed and yardstick. ``bars``,
-``certify``, ``corpus``, ``faults-on``, ``growth``, ``lost-support``, ``peers``,
-``published``, ``speed``, ``versions`` and ``yardstick`` take what follows as their own:
+The sections are driver, regions, faults, failures, startup and, only where named, certify,
+corpus, data, qonnx, reduce, streamlining, thresholds, tune-quality, growth, peers, published,
+speed and yardstick. ``certify``, ``corpus``, ``faults-on``, ``growth``, ``lost-support``,
+``peers``, ``published``, ``speed``, ``versions`` and ``yardstick`` take what follows as their own:
 ``python -m benchmarks peers --help``.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
@@ -17,7 +16,6 @@ import sys
 from collections.abc import Callable
 
 from benchmarks import (
-    bars,
     corpus,
     data_sets,
     driver,
@@ -25,16 +23,13 @@ from benchmarks import (
     growth,
     lost_support,
     memory,
-    optimize,
     published,
     qonnx_transformations,
     reduce,
     regions,
-    side_by_side,
     startup,
     streamlining,
     thresholds,
-    verification,
 )
 from benchmarks import (
     versions as version_matrix,
@@ -48,8 +43,6 @@ from benchmarks.yardstick.__main__ import main as yardstick
 from onnx_passes.runtime.environment import machine, versions
 
 SECTIONS: dict[str, Callable[[], list[str]]] = {
-    "optimize": optimize.tables,
-    "verification": verification.tables,
     "regions": regions.tables,
     "driver": driver.tables,
     "faults": table.tables,
@@ -59,7 +52,6 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {
     "certify": report.tables,
     "corpus": corpus.tables,
     "reduce": reduce.tables,
-    "compare": side_by_side.tables,
     "data": data_sets.tables,
     "streamlining": streamlining.tables,
     "thresholds": thresholds.tables,
@@ -67,7 +59,6 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {
     "tune-quality": quality.tables,
 }
 ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
-    "bars": lambda words: bars.main(words, prog_name="python -m benchmarks bars"),
     "certify": lambda words: print("\n".join(report.tables(words)), flush=True),
     "corpus": lambda words: print("\n".join(corpus.tables(words)), flush=True),
     "faults-on": lambda words: print("\n".join(on_engine.tables(words)), flush=True),
@@ -83,10 +74,7 @@ ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
     "yardstick": lambda words: yardstick(words, prog_name="python -m benchmarks yardstick"),
 }
 """Sections that take what follows as their own arguments."""
-LONG = (
-    *("certify", "compare", "corpus", "data", "reduce", "streamlining", "thresholds"),
-    *("tune-quality", "verification"),
-)
+LONG = ("certify", "corpus", "data", "reduce", "streamlining", "thresholds", "tune-quality")
 """Sections that take long: run only where named."""
 
 

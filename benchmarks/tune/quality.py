@@ -1,6 +1,7 @@
 """``python -m benchmarks tune-quality``: what passes and peers lose on held-back data.
 
-Small trained networks: digits by layers and by a vision transformer, letters by a decoder.
+Small trained networks: digits by layers and by a vision transformer, letters by a decoder. How
+they were trained is in the history: ``git log -- benchmarks/tune/transformers.py``.
 Ranges and moments are recorded on one part of the data; what is lost is measured on another.
 Peers are ONNX Runtime's quantiser and, where it is installed, onnxconverter-common.
 """
@@ -20,7 +21,6 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from benchmarks.tune.transformers import EXAMPLE, HERE, letters, windows
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.context import PassContext
@@ -28,6 +28,11 @@ from onnx_passes.passes.convert.convert_opset import ConvertOpset
 from onnx_passes.passes.registry import lookup
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.groups import prepare
+
+HERE = Path(__file__).parent
+EXAMPLE = HERE.parents[1] / "examples" / "digits"
+LENGTH, VOCABULARY = 64, 96
+"""Letters that a sample has, and kinds of letters: those of ASCII from the space on."""
 
 Steps = Sequence[tuple[str, Mapping[str, Any]]]
 _BLOCK = {"block": 32, "least": 1}
@@ -50,6 +55,26 @@ OURS: dict[str, Steps] = {
     "float8": (("convert-float8", {}),),
     "float8, scaled": (("convert-float8", {"scaled": True}),),
 }
+
+
+def letters(held_back: bool) -> np.ndarray[Any, Any]:
+    """Return the texts as numbers of letters: every fifth topic, or all others."""
+    from pydoc_data.topics import topics
+
+    parts = [
+        text
+        for place, (_, text) in enumerate(sorted(topics.items()))
+        if (place % 5 == 0) is held_back
+    ]
+    codes = np.frombuffer("".join(parts).encode("ascii", "replace"), np.uint8).astype(np.int64)
+    return np.where((codes >= 32) & (codes < 127), codes - 32, VOCABULARY - 1)
+
+
+def windows(text: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return samples of letters, one behind the other, of shape [samples, LENGTH + 1]."""
+    count = (len(text) - 1) // LENGTH
+    starts = np.arange(count) * LENGTH
+    return text[starts[:, None] + np.arange(LENGTH + 1)]
 
 
 @dataclass(frozen=True)
