@@ -3,7 +3,7 @@
 The sections are driver, regions, faults, failures, startup and, only where named, certify,
 corpus, data, qonnx, reduce, streamlining, thresholds, tune-quality, growth, peers, published,
 speed and yardstick. ``certify``, ``corpus``, ``faults-on``, ``growth``, ``lost-support``,
-``peers``, ``published``, ``speed``, ``versions`` and ``yardstick`` take what follows as theirs:
+``peers``, ``published``, ``speed``, ``versions`` and ``yardstick`` take all that follows:
 ``python -m benchmarks peers --help``.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
