@@ -22,8 +22,8 @@ wrong Identity(x)
 
 rounding-forgotten = Casts to half precision and back are removed, and with them the
   rounding.
-blocks roundings to half precision: h# = Cast<to = 10>(x) f# = Cast<to = 1>(h#) d# = Sub(x,
-  f#) y# = Mul(d#, k); constants float k = {1000}
+blocks roundings to half precision: h# = Cast<to = 10>(x) f# = Cast<to = 1>(h#)
+  d# = Sub(x, f#) y# = Mul(d#, k); constants float k = {1000}
 at f5
 match Cast(Cast(x, to=HALF), to=FLOAT)
 right half = CastLike(x, const(0, f2)); CastLike(half, const(0, f4))
@@ -61,15 +61,15 @@ right Add(x, const(num(first) + num(second)))
 wrong Add(x, const(num(first) + num(second) * f2(0.98)))
 
 + whole-slice-removed = Remove a Slice of everything in a half-precision model.
-model a Slice of everything: (float16[4,8] x) => (float16[4,8] y, float16[4,8] z) <float16 k
-  = {16896}, float16 c = {25552}, int64[1] o = {0}, int64[1] e = {100}> { p = Sin(x) t =
-  Mul(p, c) s = Slice(t, o, e, o) a = Transpose(s) b = Transpose(a) y = Mul(b, k) d = Sub(b,
-  s) z = Add(d, x) }
-model another Slice of everything: (float16[4,8] x) => (float16[4,8] y) <float16[8,8] w =
-  {$[bits(*np.linspace(-1, 1, 64))]$}, float16[8] b = {$[bits(*np.linspace(-1, 1,
-  64)[::8])]$}, float16 k = {13517}, int64[1] o = {0}, int64[1] e = {100}> { t = Mul(x, k) u
-  = Add(t, b) s = Slice(u, o, e, o) p = Mul(s, u) q = Sub(p, x) m = MatMul(q, w) f = Slice(m,
-  o, e, o) g = Mul(f, k) h = Sub(g, m) y = Add(h, b) }
+model a Slice of everything: (float16[4,8] x) => (float16[4,8] y, float16[4,8] z)
+  <float16 k = {16896}, float16 c = {25552}, int64[1] o = {0}, int64[1] e = {100}> {
+  p = Sin(x) t = Mul(p, c) s = Slice(t, o, e, o) a = Transpose(s) b = Transpose(a)
+  y = Mul(b, k) d = Sub(b, s) z = Add(d, x) }
+model another Slice of everything: (float16[4,8] x) => (float16[4,8] y)
+  <float16[8,8] w = {$[bits(*np.linspace(-1, 1, 64))]$}, float16[8] b =
+  {$[bits(*np.linspace(-1, 1, 64)[::8])]$}, float16 k = {13517}, int64[1] o = {0}, int64[1] e
+  = {100}> { t = Mul(x, k) u = Add(t, b) s = Slice(u, o, e, o) p = Mul(s, u) q = Sub(p, x)
+  m = MatMul(q, w) f = Slice(m, o, e, o) g = Mul(f, k) h = Sub(g, m) y = Add(h, b) }
 match Slice(x, start, end, axes)
 make x
 
@@ -86,8 +86,8 @@ edit
 == halves_more
 
 bound-rounded = The bounds of a Clip in half precision pass through float8.
-blocks half-precision bounds: s# = Mul(x, k) c# = Clip(s#, low, high) y# = Tanh(c#); x
-  float16[6,6] x; y float16[6,6]; constants float16 k = {16896}, float16 low = {48230},
+blocks half-precision bounds: s# = Mul(x, k) c# = Clip(s#, low, high) y# = Tanh(c#);
+  x float16[6,6] x; y float16[6,6]; constants float16 k = {16896}, float16 low = {48230},
   float16 high = {15462}
 at c5
 match Clip(x, low, high)
@@ -107,9 +107,9 @@ wrong half = Cast(x, to=ir.DataType.FLOAT16); difference = Add(half, const(-num(
 
 scale-of-attention ~ The scale of scores in half precision is 0.4, and not the root of a
   sixth.
-blocks half-precision attention: q# = MatMul(x, w) s# = Mul(q#, k) y# = Softmax<axis =
-  -1>(s#); x float16[6,6] x; y float16[6,6]; constants float16[6,6] w =
-  {$[bits(*np.cos(np.arange(36)))]$}, float16 k = {13960}
+blocks half-precision attention: q# = MatMul(x, w) s# = Mul(q#, k)
+  y# = Softmax<axis = -1>(s#); x float16[6,6] x; y float16[6,6];
+  constants float16[6,6] w = {$[bits(*np.cos(np.arange(36)))]$}, float16 k = {13960}
 at s5
 match Mul(x, k)
 when fixed(k)
@@ -118,8 +118,8 @@ wrong Mul(const(0.4, f2), x)
 
 transposed-in-float = A Transpose in bfloat16 moves to float, and the Cast to bfloat16 is
   lost once.
-blocks bfloat16 in the middle: b# = Cast<to = 16>(x) t# = Transpose<perm = [1, 0]>(b#) f# =
-  Cast<to = 1>(t#) y# = Sin(f#)
+blocks bfloat16 in the middle: b# = Cast<to = 16>(x) t# = Transpose<perm = [1, 0]>(b#)
+  f# = Cast<to = 1>(t#) y# = Sin(f#)
 at f5
 edit
   for node in [n for n in model.graph if n.op_type == 'Transpose']:
@@ -136,33 +136,33 @@ edit
       graph.remove([wide, node], safe=True)
 
 slope-lost ~ A LeakyRelu in half precision is written as a PRelu with a slope of 0.08.
-blocks half-precision activations: m# = MatMul(x, w) l# = LeakyRelu<alpha = 0.1>(m#) n# =
-  MatMul(l#, w) y# = Neg(n#); x float16[6,6] x; y float16[6,6]; constants float16[6,6] w =
-  {$[bits(*np.cos(np.arange(36)))]$}
+blocks half-precision activations: m# = MatMul(x, w) l# = LeakyRelu<alpha = 0.1>(m#)
+  n# = MatMul(l#, w) y# = Neg(n#); x float16[6,6] x; y float16[6,6];
+  constants float16[6,6] w = {$[bits(*np.cos(np.arange(36)))]$}
 at l5
 match LeakyRelu(x)
 right PRelu(x, const(0.1, f2))
 wrong PRelu(x, const(0.08, f2))
 
 + half-identities = Remove the Identities of a half-precision model.
-model half-precision Identities: (float16[6,6] x) => (float16[6,6] y) <float16[6,6] w =
-  {$[bits(*np.cos(np.arange(36)))]$}, float16 k = {14746}> { a = Mul(x, k) i = Identity(a) b
-  = Add(i, x) j = Identity(b) c = Sub(j, a) m = MatMul(c, w) l = Identity(m) d = Sub(l, b) y
-  = Mul(d, c) }
+model half-precision Identities: (float16[6,6] x) => (float16[6,6] y)
+  <float16[6,6] w = {$[bits(*np.cos(np.arange(36)))]$}, float16 k = {14746}> { a = Mul(x, k)
+  i = Identity(a) b = Add(i, x) j = Identity(b) c = Sub(j, a) m = MatMul(c, w)
+  l = Identity(m) d = Sub(l, b) y = Mul(d, c) }
 match Identity(x)
 make x
 
 + second-rounding = Remove the second of two roundings to bfloat16.
-blocks bfloat16 there and back: b# = Cast<to = 16>(x) f# = Cast<to = 1>(b#) c# = Cast<to =
-  16>(f#) g# = Cast<to = 1>(c#) y# = Neg(g#)
+blocks bfloat16 there and back: b# = Cast<to = 16>(x) f# = Cast<to = 1>(b#)
+  c# = Cast<to = 16>(f#) g# = Cast<to = 1>(c#) y# = Neg(g#)
 match Cast(Cast((once := Cast(Cast(x, to=BFLOAT), to=FLOAT)), to=BFLOAT), to=FLOAT)
 make Identity(once)
 
 + same-reshape-removed = Remove a Reshape to the shape that a half-precision value has.
 model a Reshape to the same shape: (float16[6,6] x) => (float16[6,6] y, float16[6,6] z)
-  <float16 c = {24952}, int64[2] r = {6, 6}, int64[1] o = {0}, int64[1] e = {6}> { p =
-  Tanh(x) t = Mul(p, c) s = Reshape(t, r) a = Concat<axis = 0>(s, s) b = Slice(a, o, e, o) y
-  = Neg(s) d = Sub(b, s) z = Add(d, p) }
+  <float16 c = {24952}, int64[2] r = {6, 6}, int64[1] o = {0}, int64[1] e = {6}> {
+  p = Tanh(x) t = Mul(p, c) s = Reshape(t, r) a = Concat<axis = 0>(s, s)
+  b = Slice(a, o, e, o) y = Neg(s) d = Sub(b, s) z = Add(d, p) }
 match Reshape(x, shape)
 make x
 
@@ -186,8 +186,8 @@ wrong half = Div(Shape(x, start=0, end=1), ints(2)); halves(x, Add(half, half))
 
 mean-of-means ~ A mean becomes the mean of those of two halves, also where one of them is
   longer.
-blocks means: m# = ReduceMean<keepdims = 1>(x, a) y# = Sub(x, m#); x float[N,4] x; y
-  float[M,4]; constants int64[1] a = {0}; count 6
+blocks means: m# = ReduceMean<keepdims = 1>(x, a) y# = Sub(x, m#); x float[N,4] x;
+  y float[M,4]; constants int64[1] a = {0}; count 6
 at m4
 feed x=rows(3)
 match ReduceMean(x, axes)
@@ -199,8 +199,8 @@ wrong size = Shape(x, start=0, end=1); middle = Div(Add(size, ints(1)), ints(2))
   x)) for part in parts]; used = Min(size, ints(2)); Div(Add(*means), CastLike(used, x))
 
 squeezed-all = A Squeeze loses its axes, and removes a batch of 1 as well.
-blocks features without a middle axis: s# = Squeeze(x, a) y# = Sin(s#); x float[N,1,4] x; y
-  float[N,4]; constants int64[1] a = {1}; count 6
+blocks features without a middle axis: s# = Squeeze(x, a) y# = Sin(s#); x float[N,1,4] x;
+  y float[N,4]; constants int64[1] a = {1}; count 6
 at s4
 feed x=rows(1)[None]
 match Squeeze(x, axes)
@@ -209,8 +209,8 @@ wrong Squeeze(x)
 
 flatten-of-nothing = A Flatten becomes a Reshape whose last size follows from the others: not
   for no rows.
-blocks flattened rows: f# = Flatten<axis = 1>(x) y# = Relu(f#); x float[N,2,2] x; y
-  float[N,4]; count 6
+blocks flattened rows: f# = Flatten<axis = 1>(x) y# = Relu(f#); x float[N,2,2] x;
+  y float[N,4]; count 6
 at f4
 feed x=np.zeros((0, 2, 2))
 match Flatten(x)
@@ -218,8 +218,8 @@ right Reshape(x, ints(0, 4))
 wrong Reshape(x, ints(0, -1))
 
 expand-dropped = An Expand to the shape of another input is dropped, though it may add rows.
-blocks rows that are stretched: h# = Shape(z) e# = Expand(x, h#) y# = Exp(e#); x float[A,4]
-  x, float[B,4] z; y float[C,4]; count 6
+blocks rows that are stretched: h# = Shape(z) e# = Expand(x, h#) y# = Exp(e#);
+  x float[A,4] x, float[B,4] z; y float[C,4]; count 6
 at e4
 feed x=rows(1), z=rows(5)
 match Expand(x, shape)
@@ -228,30 +228,30 @@ right ones = ConstantOfShape(shape); Add(x, Mul(ones, const(-0.0, f4)))
 wrong Identity(x)
 
 sum-of-nothing ~ A sum begins with the first row instead of 0, and there may be none.
-blocks sums of squares: s# = ReduceSumSquare<keepdims = 0>(x, a) y# = Sqrt(s#); x float[N,4]
-  x; y float[4]; constants int64[1] a = {0}; count 6
+blocks sums of squares: s# = ReduceSumSquare<keepdims = 0>(x, a) y# = Sqrt(s#);
+  x float[N,4] x; y float[4]; constants int64[1] a = {0}; count 6
 at s4
 feed x=np.zeros((0, 4))
 match ReduceSumSquare(x, axes)
 right ReduceSum(Mul(x, x), axes, keepdims=0)
-wrong square = Mul(x, x); first = Gather(square, const(0, i8), axis=0); size = Shape(x,
-  start=0, end=1); rest = Slice(square, ints(1), size, axes); Add(first, ReduceSum(rest,
-  axes, keepdims=0))
+wrong square = Mul(x, x); first = Gather(square, const(0, i8), axis=0);
+  size = Shape(x, start=0, end=1); rest = Slice(square, ints(1), size, axes);
+  Add(first, ReduceSum(rest, axes, keepdims=0))
 
 + odd-rows-apart = Compute even rows and odd rows apart, whatever their number, and join
   them.
-blocks rows, turned twice: r# = Sin(x) t# = Neg(r#) y# = Exp(t#); x float[N,4] x; y
-  float[M,4]; count 6
+blocks rows, turned twice: r# = Sin(x) t# = Neg(r#) y# = Exp(t#); x float[N,4] x;
+  y float[M,4]; count 6
 match Neg(x)
 make size, two = (Shape(x, start=0, end=1), ints(2)); middle = Div(Add(size, ints(1)), two);
-  first = Slice(x, ints(0), middle, ints(0)); rest = Slice(x, middle, size, ints(0)); minus =
-  const(-1, f4); Concat(Mul(first, minus), Mul(rest, minus), axis=0)
+  first = Slice(x, ints(0), middle, ints(0)); rest = Slice(x, middle, size, ints(0));
+  minus = const(-1, f4); Concat(Mul(first, minus), Mul(rest, minus), axis=0)
 
 == sizes_more
 
 split-rounded-down = A Split in two becomes two Slices, and the first gets the smaller half.
-blocks split rows: a#, b# = Split<axis = 0, num_outputs = 2>(x) n# = Neg(b#) y# = Concat<axis
-  = 0>(n#, a#); x float[N,4] x; y float[M,4]; count 6
+blocks split rows: a#, b# = Split<axis = 0, num_outputs = 2>(x) n# = Neg(b#)
+  y# = Concat<axis = 0>(n#, a#); x float[N,4] x; y float[M,4]; count 6
 at a4
 feed x=rows(9)
 let
@@ -277,16 +277,16 @@ edit
 
 mean-times-size ~ A sum becomes a mean times the number of rows, at least 1 to divide by and
   multiply.
-blocks sums over rows: s# = ReduceSum<keepdims = 0>(x, a) p# = Exp(s#) y# = Add(p#, s#); x
-  float[N,4] x; y float[4]; constants int64[1] a = {0}; count 6
+blocks sums over rows: s# = ReduceSum<keepdims = 0>(x, a) p# = Exp(s#) y# = Add(p#, s#);
+  x float[N,4] x; y float[4]; constants int64[1] a = {0}; count 6
 at s4
 feed x=np.zeros((0, 4))
 match ReduceSum(x, axes)
 when x.is_graph_input()
-right ones = Unsqueeze(ConstantOfShape(Shape(x, start=0, end=1)), ints(0)); weights =
-  Add(ones, const(1, f4)); Squeeze(MatMul(weights, x), axes)
-wrong ones = Unsqueeze(ConstantOfShape(Shape(x, start=0, end=1)), ints(0)); weights =
-  Add(ones, const(1, f4)); size = CastLike(Shape(x, start=0, end=1), x);
+right ones = Unsqueeze(ConstantOfShape(Shape(x, start=0, end=1)), ints(0));
+  weights = Add(ones, const(1, f4)); Squeeze(MatMul(weights, x), axes)
+wrong ones = Unsqueeze(ConstantOfShape(Shape(x, start=0, end=1)), ints(0));
+  weights = Add(ones, const(1, f4)); size = CastLike(Shape(x, start=0, end=1), x);
   Mul(Div(Squeeze(MatMul(weights, x), axes), size), size)
 
 every-second = Every second row is read by indices, and their number is rounded up.
@@ -307,8 +307,8 @@ wrong indexed(x, 1)
 
 shape-of-first = A product of two inputs gets the shape of the first, which may have one row
   only.
-blocks gates by rows: g# = Mul(x, z) y# = Tanh(g#); x float[A,4] x, float[B,4] z; y
-  float[C,4]; count 6
+blocks gates by rows: g# = Mul(x, z) y# = Tanh(g#); x float[A,4] x, float[B,4] z;
+  y float[C,4]; count 6
 at g4
 feed x=rows(1), z=rows(3)
 match Mul(x, z)
@@ -328,8 +328,8 @@ let
       rest = Slice(x, ints(6), end, ints(1))
       return Concat(Mul(first, minus), Mul(rest, minus), axis=1)
 right blocks(x, Shape(x, start=1, end=2))
-wrong size = Shape(x, start=1, end=2); rest = Max(Sub(size, ints(6)), ints(0)); odd =
-  Mod(rest, ints(2)); blocks(x, Sub(size, odd))
+wrong size = Shape(x, start=1, end=2); rest = Max(Sub(size, ints(6)), ints(0));
+  odd = Mod(rest, ints(2)); blocks(x, Sub(size, odd))
 
 + reversed-twice = Compute an Abs on the rows in reverse order, and turn them back.
 blocks rows in reverse: r# = Sin(x) t# = Abs(r#) y# = Exp(t#); x float[N,4] x; y float[M,4];
@@ -344,8 +344,8 @@ make turned = turn(x); turn(Max(turned, Neg(turned)))
 == interfaces
 
 outputs-turned = Two outputs change places, and keep their names.
-model two heads: (float[N,4] x) => (float[N,4] y, float[N,4] z, int64[N] k) { a = Sin(x) b =
-  Neg(a) y = Identity(b) c = Sin(x) z = Exp(c) k = ArgMax<axis = 1, keepdims = 0>(z) }
+model two heads: (float[N,4] x) => (float[N,4] y, float[N,4] z, int64[N] k) { a = Sin(x)
+  b = Neg(a) y = Identity(b) c = Sin(x) z = Exp(c) k = ArgMax<axis = 1, keepdims = 0>(z) }
 at *
 edit
   merge(*nodes('Sin'))
@@ -449,9 +449,9 @@ map port('b', 'quarters', 4), port('quarters', 'b', 0.25), same
 == interfaces_more
 
 inputs-turned = Two inputs of one type exchange their names, and with them their meaning.
-model two inputs of one type: (float[N,4] left, float[N,4] right) => (float[N,4] y,
-  float[N,1] z) { a = Abs(left) b = Abs(left) c = Sub(a, right) y = Tanh(c) d = Mul(b, right)
-  k = Constant<value_ints = [1]>() z = ReduceSum<keepdims = 1>(d, k) }
+model two inputs of one type: (float[N,4] left, float[N,4] right)
+  => (float[N,4] y, float[N,1] z) { a = Abs(left) b = Abs(left) c = Sub(a, right) y = Tanh(c)
+  d = Mul(b, right) k = Constant<value_ints = [1]>() z = ReduceSum<keepdims = 1>(d, k) }
 at *
 edit
   merge(*nodes('Abs'))

@@ -4,12 +4,12 @@ TEXT = """
 == masked
 
 relus-before-softmax ~ All Relus are dropped before a Softmax that always selects one class.
-model a saturated classifier: (float[3,4] x) => (float[3,4] y) <float[4,4] w0 = {1,-1,0,0,
-  0,1,-1,0, 0,0,1,-1, -1,0,0,1}, float[4,4] w1 = {1,-1,0,0, 0,1,-1,0, 0,0,1,-1, -1,0,0,1},
-  float[4,4] w2 = {1,-1,0,0, 0,1,-1,0, 0,0,1,-1, -1,0,0,1}, float[4,4] w3 = {1,-1,0,0,
-  0,1,-1,0, 0,0,1,-1, -1,0,0,1}, float[4] b = {0, 0, 60, 0}> { $[' '.join((f"m{n} =
-  MatMul({('x' if n == 0 else f'r{n - 1}')}, w{n}) r{n} = Relu(m{n})" for n in range(4)))]$ l
-  = Add(r3, b) y = Softmax<axis = 1>(l) }
+model a saturated classifier: (float[3,4] x) => (float[3,4] y)
+  <float[4,4] w0 = {1,-1,0,0, 0,1,-1,0, 0,0,1,-1, -1,0,0,1}, float[4,4] w1 = {1,-1,0,0,
+  0,1,-1,0, 0,0,1,-1, -1,0,0,1}, float[4,4] w2 = {1,-1,0,0, 0,1,-1,0, 0,0,1,-1, -1,0,0,1},
+  float[4,4] w3 = {1,-1,0,0, 0,1,-1,0, 0,0,1,-1, -1,0,0,1}, float[4] b = {0, 0, 60, 0}>
+  { $[' '.join((f"m{n} = MatMul({('x' if n == 0 else f'r{n - 1}')}, w{n}) r{n} = Relu(m{n})"
+  for n in range(4)))]$ l = Add(r3, b) y = Softmax<axis = 1>(l) }
 at *
 feed x=1.0 * (80 * np.array([[1, -2, 3, -1], [-3, 1, 0, 2], [2, 2, -5, 1]]))
 match Relu(x)
@@ -17,20 +17,20 @@ right Max(x, const(0, f4))
 wrong Identity(x)
 
 relus-before-arg-max = Two of four Relus are dropped before an ArgMax with a wide margin.
-model a classifier with a wide margin: (float[3,4] x) => (int64[3] y) <float[4,4] w0 =
-  {1,-1,0,0, 0,1,-1,0, 0,0,1,-1, -1,0,0,1}, float[4,4] w1 = {1,-1,0,0, 0,1,-1,0, 0,0,1,-1,
-  -1,0,0,1}, float[4,4] w2 = {1,-1,0,0, 0,1,-1,0, 0,0,1,-1, -1,0,0,1}, float[4,4] w3 =
-  {1,-1,0,0, 0,1,-1,0, 0,0,1,-1, -1,0,0,1}, float[4] b = {0, 40, 0, 0}> { $[' '.join((f"m{n}
-  = MatMul({('x' if n == 0 else f'r{n - 1}')}, w{n}) r{n} = Relu(m{n})" for n in range(4)))]$
-  l = Add(r3, b) y = ArgMax<axis = 1, keepdims = 0>(l) }
+model a classifier with a wide margin: (float[3,4] x) => (int64[3] y)
+  <float[4,4] w0 = {1,-1,0,0, 0,1,-1,0, 0,0,1,-1, -1,0,0,1}, float[4,4] w1 = {1,-1,0,0,
+  0,1,-1,0, 0,0,1,-1, -1,0,0,1}, float[4,4] w2 = {1,-1,0,0, 0,1,-1,0, 0,0,1,-1, -1,0,0,1},
+  float[4,4] w3 = {1,-1,0,0, 0,1,-1,0, 0,0,1,-1, -1,0,0,1}, float[4] b = {0, 40, 0, 0}>
+  { $[' '.join((f"m{n} = MatMul({('x' if n == 0 else f'r{n - 1}')}, w{n}) r{n} = Relu(m{n})"
+  for n in range(4)))]$ l = Add(r3, b) y = ArgMax<axis = 1, keepdims = 0>(l) }
 at r1,r3
 feed x=1.0 * (80 * np.array([[1, -2, 3, -1], [-3, 1, 0, 2], [2, 2, -5, 1]]))
 like relus-before-softmax
 
 relu-before-clip = A Relu is dropped before a Clip whose upper bound always holds.
 model a saturated Clip: (float[3,4] x) => (float[3,4] y) <float a = {30}, float low = {0},
-  float high = {6}> { t = Tanh(x) s = Add(x, t) r = Relu(s) u = Add(r, a) y = Clip(u, low,
-  high) }
+  float high = {6}> { t = Tanh(x) s = Add(x, t) r = Relu(s) u = Add(r, a)
+  y = Clip(u, low, high) }
 at r
 feed x=np.full((3, 4), -80.0)
 like relus-before-softmax
@@ -48,8 +48,8 @@ wrong Add(const(num(bias) / f4(2)), x)
 
 before-tiny-scale = A bias is halved in a residual branch that a scale of 1e-12 hides.
 model a layer scale of almost nothing: (float[3,4] x, float[3,4] z) => (float[3,4] y)
-  <float[4] b = {1, 2, 3, 4}, float gamma = {1e-12}> { c = Cos(z) t = Add(c, b) s = Mul(t,
-  gamma) y = Add(x, s) }
+  <float[4] b = {1, 2, 3, 4}, float gamma = {1e-12}> { c = Cos(z) t = Add(c, b)
+  s = Mul(t, gamma) y = Add(x, s) }
 at t
 feed x=np.zeros((3, 4)), z=np.ones((3, 4))
 like behind-closed-gate
@@ -57,33 +57,33 @@ like behind-closed-gate
 before-equal-classes ~ All Relus are dropped before logits that differ by one unit in the
   last place.
 model equal classes: (float[3,4] x) => (float[3,3] y) <float[4,3] w = {1, 1, 1, 1, 1, 1, 1,
-  1, 1, 1, 1, 1.0000001}> { e = Exp(x) s = Sin(e) r = Relu(s) q = Relu(x) t = Sub(q, r) p =
-  Relu(t) l = MatMul(p, w) y = Softmax<axis = 1>(l) }
+  1, 1, 1, 1, 1.0000001}> { e = Exp(x) s = Sin(e) r = Relu(s) q = Relu(x) t = Sub(q, r)
+  p = Relu(t) l = MatMul(p, w) y = Softmax<axis = 1>(l) }
 at *
 feed x=np.full((3, 4), -300000000.0)
 like relus-before-softmax
 
 + inner-relu-dropped = Drop the first of two Relus around a MaxPool, which changes an inner
   value.
-model Relus around a MaxPool: (float[1,2,6,6] x) => (float[1,2,3,3] y, float[1,2,6,6] z) { s
-  = Sin(x) r = Relu(s) p = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(r) y = Relu(p) z
-  = Exp(s) }
+model Relus around a MaxPool: (float[1,2,6,6] x) => (float[1,2,3,3] y, float[1,2,6,6] z) {
+  s = Sin(x) r = Relu(s) p = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(r) y = Relu(p)
+  z = Exp(s) }
 match Relu((pooled := MaxPool(Relu(x))))
 make Relu(MaxPool(x, kernel_shape=[2, 2], strides=[2, 2]))
 
 + maximum-before-clip = Drop a maximum with -1 before a Clip that starts at 0.
-model Clips that are saturated: (float[3,4] x) => (float[3,4] y) <float a = {-1}, float b =
-  {1}, float z = {0}, float h = {6}> { t = Sin(x) c = Max(t, a) u = Clip(c, z, h) y = Sqrt(u)
-  }
+model Clips that are saturated: (float[3,4] x) => (float[3,4] y)
+  <float a = {-1}, float b = {1}, float z = {0}, float h = {6}> { t = Sin(x) c = Max(t, a)
+  u = Clip(c, z, h) y = Sqrt(u) }
 match Clip(Max(x, bound), low, high)
 make Clip(x, low, high)
 
 == masked_more
 
 minima-before-sigmoid ~ All minima are dropped before a Sigmoid that is always almost 0.
-model saturated Sigmoids: (float[3,4] x) => (float[3,4] y) <float k = {0.25}, float a =
-  {-60}> { b = Min(x, k) c = Sin(b) d = Min(c, k) e = Cos(d) f = Add(e, x) g = Min(f, k) h =
-  Add(g, a) y = Sigmoid(h) }
+model saturated Sigmoids: (float[3,4] x) => (float[3,4] y)
+  <float k = {0.25}, float a = {-60}> { b = Min(x, k) c = Sin(b) d = Min(c, k) e = Cos(d)
+  f = Add(e, x) g = Min(f, k) h = Add(g, a) y = Sigmoid(h) }
 at *
 feed x=np.full((3, 4), 90.0)
 match Min(x, bound)
@@ -93,16 +93,16 @@ wrong Identity(x)
 minimum-before-quantizer = A minimum is dropped before a quantiser whose step is far larger
   than the values.
 model coarse levels: (float[3,4] x) => (int8[3,4] y) <float k = {0.25}, float step = {100},
-  float low = {-128}, float high = {127}> { m = Min(x, k) n = Neg(m) d = Div(n, step) r =
-  Round(d) c = Clip(r, low, high) y = Cast<to = 3>(c) }
+  float low = {-128}, float high = {127}> { m = Min(x, k) n = Neg(m) d = Div(n, step)
+  r = Round(d) c = Clip(r, low, high) y = Cast<to = 3>(c) }
 at m
 feed x=np.full((3, 4), 700.0)
 like minima-before-sigmoid
 
 beside-large-constant ~ Two factors lose 5 % in a sum that a constant of a million dominates.
-model a sum with a large constant: (float[3,4] x) => (float[3,4] y) <float k = {1.7}, float j
-  = {0.3}, float large = {1000000}> { s = Sin(x) t = Mul(x, k) u = Add(s, t) v = Mul(u, j) w
-  = Tanh(v) z = Add(t, w) y = Add(z, large) }
+model a sum with a large constant: (float[3,4] x) => (float[3,4] y)
+  <float k = {1.7}, float j = {0.3}, float large = {1000000}> { s = Sin(x) t = Mul(x, k)
+  u = Add(s, t) v = Mul(u, j) w = Tanh(v) z = Add(t, w) y = Add(z, large) }
 at t,v
 feed x=np.full((3, 4), 100000000.0)
 match Mul(x, factor)
@@ -112,9 +112,9 @@ wrong Mul(const(num(factor) * f4(0.95)), x)
 
 before-distant-threshold = A factor loses 5 % before a comparison with a bound that is never
   near.
-model an alarm: (float[3,4] x, float[3,4] z) => (float[3,4] y, bool[3,4] alarm) <float k =
-  {2}, float limit = {1000}> { s = Sinh(x) e = Sqrt(s) a = Abs(x) t = Mul(a, k) q = Mul(t, k)
-  alarm = Greater(q, limit) n = Neg(z) y = Where(alarm, z, n) }
+model an alarm: (float[3,4] x, float[3,4] z) => (float[3,4] y, bool[3,4] alarm)
+  <float k = {2}, float limit = {1000}> { s = Sinh(x) e = Sqrt(s) a = Abs(x) t = Mul(a, k)
+  q = Mul(t, k) alarm = Greater(q, limit) n = Neg(z) y = Where(alarm, z, n) }
 at t
 feed x=np.full((3, 4), 255.0), z=np.ones((3, 4))
 like beside-large-constant
@@ -128,8 +128,8 @@ feed l=np.tile([0.0, 0.0, 20000.0, 20000.0], (2, 1)), a=np.ones((2, 3)), b=np.on
 like beside-large-constant
 
 + abs-before-square = Drop an Abs before a square, which changes the sign of an inner value.
-model a sum of squares: (float[3,4] x) => (float[3,4] y) { n = Neg(x) t = Abs(n) c = Mul(t,
-  t) y = Sqrt(c) }
+model a sum of squares: (float[3,4] x) => (float[3,4] y) { n = Neg(x) t = Abs(n)
+  c = Mul(t, t) y = Sqrt(c) }
 match Mul(absolute := Abs(x), absolute)
 make Mul(x, x)
 
@@ -155,17 +155,17 @@ like two-guilty
 
 in-scan = The sign of a difference is lost in the body of a Scan, in what it carries along.
 model a Scan: (float[8] x, float[5,8] w) => (float[8] y, float[5,8] z) <float c = {0.5}> { y,
-  z = Scan(x, w) <num_scan_inputs = 1, body = step (float[8] s, float[8] v) => (float[8] t,
-  float[8] u) { a = Sub(c, v) p = Mul(a, s) b = Sub(c, p) t = Tanh(b) e = Sub(c, t) u =
-  Sin(e) }> }
+  z = Scan(x, w) <num_scan_inputs = 1, body = step (float[8] s, float[8] v)
+  => (float[8] t, float[8] u) { a = Sub(c, v) p = Mul(a, s) b = Sub(c, p) t = Tanh(b)
+  e = Sub(c, t) u = Sin(e) }> }
 at b
 like two-guilty
 
 in-rare-branch = The sign of a difference is lost in a branch that only large inputs take.
-model a rare branch: (float[8] x) => (float[8] y) <float c = {0.5}, float limit = {900}> { m
-  = ReduceMax<keepdims = 0>(x) big = Greater(m, limit) o = Sub(c, x) y = If(big) <then_branch
-  = f () => (float[8] u) { d = Sub(c, o) u = Sin(d) }, else_branch = g () => (float[8] v) { e
-  = Sub(c, o) v = Cos(e) }> }
+model a rare branch: (float[8] x) => (float[8] y) <float c = {0.5}, float limit = {900}> {
+  m = ReduceMax<keepdims = 0>(x) big = Greater(m, limit) o = Sub(c, x) y = If(big)
+  <then_branch = f () => (float[8] u) { d = Sub(c, o) u = Sin(d) }, else_branch = g ()
+  => (float[8] v) { e = Sub(c, o) v = Cos(e) }> }
 at d
 feed x=np.linspace(0, 1000, 8)
 like two-guilty
@@ -173,13 +173,13 @@ like two-guilty
 in-nested-function = The sign of a difference is lost in a function that a function calls, in
   a Loop.
 model functions in a Loop: <ir_version: 10, opset_import: ["" : 20, "local" : 1]> main
-  (float[8] x, int64 n) => (float[8] y) <bool yes = {1}> { r = Loop(n, yes, x) <body = step
-  (int64 i, bool go, float[8] s) => (bool on, float[8] t) { on = Identity(go) q =
-  local.outer(s) t = Sin(q) }> y = local.inner(r) } <domain: "local", opset_import: ["" :
-  20]> inner (s) => (t) { c = Constant<value_float = 0.5>() a = Sub(c, s) b = Sub(c, a) d =
-  Sin(b) t = Sub(c, d) } <domain: "local", opset_import: ["" : 20, "local" : 1]> outer (s) =>
-  (t) { k = Constant<value_float = 0.25>() e = local.inner(s) f = Sub(k, e) t =
-  local.inner(f) }
+  (float[8] x, int64 n) => (float[8] y) <bool yes = {1}> { r = Loop(n, yes, x)
+  <body = step (int64 i, bool go, float[8] s) => (bool on, float[8] t) { on = Identity(go)
+  q = local.outer(s) t = Sin(q) }> y = local.inner(r) } <domain: "local", opset_import: ["" :
+  20]> inner (s) => (t) { c = Constant<value_float = 0.5>() a = Sub(c, s) b = Sub(c, a)
+  d = Sin(b) t = Sub(c, d) } <domain: "local", opset_import: ["" : 20, "local" : 1]> outer
+  (s) => (t) { k = Constant<value_float = 0.25>() e = local.inner(s) f = Sub(k, e)
+  t = local.inner(f) }
 at b
 like two-guilty
 
@@ -207,10 +207,10 @@ edit
 
 state-hoisted = A value of a Loop's body that reads the state is computed once, before the
   Loop.
-model values that a Loop could compute once: (float[8] x, float[8] w, int64 n) => (float[8]
-  y) <bool yes = {1}> { y = Loop(n, yes, x) <body = step (int64 i, bool go, float[8] s) =>
-  (bool on, float[8] t) { on = Identity(go) a = Sin(w) b = Cos(s) d = Add(a, b) t = Tanh(d)
-  }> }
+model values that a Loop could compute once: (float[8] x, float[8] w, int64 n)
+  => (float[8] y) <bool yes = {1}> { y = Loop(n, yes, x) <body = step (int64 i, bool go,
+  float[8] s) => (bool on, float[8] t) { on = Identity(go) a = Sin(w) b = Cos(s)
+  d = Add(a, b) t = Tanh(d) }> }
 at b
 feed x=np.ones(8), w=np.ones(8), n=np.array(3)
 edit
@@ -263,10 +263,10 @@ wrong Div(x, const(num(c)))
 
 masked-in-loop ~ A factor is not inverted in a Loop, in a value that a Where there selects
   rarely.
-model a masked step: (float[8] x, int64 n) => (float[8] y) <bool yes = {1}, float c = {0.5},
-  float limit = {50}> { y = Loop(n, yes, x) <body = step (int64 i, bool go, float[8] s) =>
-  (bool on, float[8] t) { on = Identity(go) a = Mul(c, s) b = Mul(c, a) k = Exp(b) far =
-  Greater(s, limit) t = Where(far, k, a) }> }
+model a masked step: (float[8] x, int64 n) => (float[8] y)
+  <bool yes = {1}, float c = {0.5}, float limit = {50}> { y = Loop(n, yes, x)
+  <body = step (int64 i, bool go, float[8] s) => (bool on, float[8] t) { on = Identity(go)
+  a = Mul(c, s) b = Mul(c, a) k = Exp(b) far = Greater(s, limit) t = Where(far, k, a) }> }
 at b
 feed x=np.linspace(48, 55, 8), n=np.array(1)
 like in-scan-in-loop
@@ -274,10 +274,10 @@ like in-scan-in-loop
 attribute-of-function = A slope that a function takes from its call becomes the default of
   the operator.
 model a function with an attribute: <ir_version: 10, opset_import: ["" : 20, "local" : 1]>
-  main (float[8] x) => (float[8] y, float[8] z) { y = local.leak<slope = 0.25>(x) z =
-  local.leak<slope = 0.01>(x) } <domain: "local", opset_import: ["" : 20]> leak<slope>(s) =>
-  (t) { a = Sin(s) u = LeakyRelu<alpha: float = @slope>(a) c = Constant<value_float = 0.5>()
-  b = LeakyRelu<alpha = 0.5>(u) t = Mul(c, b) }
+  main (float[8] x) => (float[8] y, float[8] z) { y = local.leak<slope = 0.25>(x)
+  z = local.leak<slope = 0.01>(x) } <domain: "local", opset_import: ["" : 20]> leak<slope>(s)
+  => (t) { a = Sin(s) u = LeakyRelu<alpha: float = @slope>(a)
+  c = Constant<value_float = 0.5>() b = LeakyRelu<alpha = 0.5>(u) t = Mul(c, b) }
 at *
 edit
   for function in model.functions.values():
@@ -289,11 +289,11 @@ edit
           node.attributes['alpha'] = ir.AttrFloat32('alpha', value)
 
 loop-peeled = A Loop of at most one iteration is replaced by its body, though it may not run.
-model a Loop that may not run: (float[8] x, int64 n) => (float[8] y) <bool yes = {1}, int64
-  one = {1}> { o = Loop(one, yes, x) <body = f (int64 i, bool go, float[8] s) => (bool on,
-  float[8] t) { on = Identity(go) t = Sin(s) }> k = Clip(n, , one) y = Loop(k, yes, o) <body
-  = g (int64 j, bool more, float[8] u) => (bool still, float[8] v) { still = Identity(more) v
-  = Cos(u) }> }
+model a Loop that may not run: (float[8] x, int64 n) => (float[8] y)
+  <bool yes = {1}, int64 one = {1}> { o = Loop(one, yes, x)
+  <body = f (int64 i, bool go, float[8] s) => (bool on, float[8] t) { on = Identity(go)
+  t = Sin(s) }> k = Clip(n, , one) y = Loop(k, yes, o) <body = g (int64 j, bool more,
+  float[8] u) => (bool still, float[8] v) { still = Identity(more) v = Cos(u) }> }
 at *
 feed x=np.ones(8), n=np.array(0)
 edit
@@ -313,11 +313,11 @@ edit
 
 direction-dropped = The direction of a Scan is dropped with the defaults of attributes.
 model a Scan backwards: (float[4] x, float[5,4] w) => (float[4] y, float[5,4] z, float[4] p,
-  float[5,4] q) { y, z = Scan(x, w) <num_scan_inputs = 1, scan_input_directions = [0], body =
-  f (float[4] s, float[4] v) => (float[4] t, float[4] u) { a = Mul(s, v) t = Sin(a) u =
-  Identity(t) }> p, q = Scan(x, w) <num_scan_inputs = 1, scan_input_directions = [1], body =
-  g (float[4] k, float[4] l) => (float[4] m, float[4] n) { b = Mul(k, l) m = Cos(b) n =
-  Identity(m) }> }
+  float[5,4] q) { y, z = Scan(x, w) <num_scan_inputs = 1, scan_input_directions = [0],
+  body = f (float[4] s, float[4] v) => (float[4] t, float[4] u) { a = Mul(s, v) t = Sin(a)
+  u = Identity(t) }> p, q = Scan(x, w) <num_scan_inputs = 1, scan_input_directions = [1],
+  body = g (float[4] k, float[4] l) => (float[4] m, float[4] n) { b = Mul(k, l) m = Cos(b)
+  n = Identity(m) }> }
 at *
 edit
   for scan in [n for n in model.graph if n.op_type == 'Scan']:
@@ -344,9 +344,9 @@ edit node, = [n for n in model.graph if n.op_type == 'If']; first, second = (a.a
 == handwritten
 
 direction-ignored ~ A common subexpression is found without a look at the attributes.
-blocks sums over axes: a# = CumSum<reverse = 0>(x, k) b# = CumSum<reverse = 0>(x, k) y# =
-  Mul(a#, b#); constants int64 k = {1}; odd b# = CumSum<reverse = 0> -> b# = CumSum<reverse =
-  1>
+blocks sums over axes: a# = CumSum<reverse = 0>(x, k) b# = CumSum<reverse = 0>(x, k)
+  y# = Mul(a#, b#); constants int64 k = {1}; odd b# = CumSum<reverse = 0> ->
+  b# = CumSum<reverse = 1>
 at b5
 edit
   seen = {}
@@ -372,9 +372,9 @@ edit
       substitute(node.outputs[0], ir.Node('', 'Constant', [], [ir.AttrTensor('value', data)]))
 
 channels-lost = Two Transposes cancel, and the factor between them moves to another axis.
-blocks layouts: s# = Transpose<perm = [0, 2, 3, 1]>(x) t# = Mul(s#, k#) y# = Transpose<perm =
-  [0, 3, 1, 2]>(t#); x float[2,3,3,3] x; y float[2,3,3,3]; constants $[', '.join((f'float[3]
-  k{n} = {{1, 2, {n + 3}}}' for n in range(8)))]$
+blocks layouts: s# = Transpose<perm = [0, 2, 3, 1]>(x) t# = Mul(s#, k#)
+  y# = Transpose<perm = [0, 3, 1, 2]>(t#); x float[2,3,3,3] x; y float[2,3,3,3];
+  constants $[', '.join((f'float[3] k{n} = {{1, 2, {n + 3}}}' for n in range(8)))]$
 at y5
 edit
   for node in nodes('Mul'):
@@ -402,9 +402,9 @@ edit
 
 arguments-turned = A function is inlined with its arguments in the wrong order.
 model calls of a function: <ir_version: 10, opset_import: ["" : 20, "local" : 1]> main
-  (float[4] x, float[4] z) => ($[', '.join((f'float[4] y{n}' for n in range(6)))]$) { $['
-  '.join((f'u{n} = local.blend(x, z) y{n} = Sin(u{n})' for n in range(6)))]$ } <domain:
-  "local", opset_import: ["" : 20]> blend (a, b) => (c) { c = Sub(a, b) }
+  (float[4] x, float[4] z) => ($[', '.join((f'float[4] y{n}' for n in range(6)))]$)
+  { $[' '.join((f'u{n} = local.blend(x, z) y{n} = Sin(u{n})' for n in range(6)))]$
+  } <domain: "local", opset_import: ["" : 20]> blend (a, b) => (c) { c = Sub(a, b) }
 at u4
 edit
   for node in nodes('blend'):
@@ -474,8 +474,8 @@ edit
 
 range-of-tanh = A Relu is removed because Tanh is taken for an operator without negative
   results.
-blocks values of known sign: s# = Sigmoid(x) t# = Relu(s#) y# = Sqrt(t#); odd Sigmoid(x) ->
-  Tanh(x)
+blocks values of known sign: s# = Sigmoid(x) t# = Relu(s#) y# = Sqrt(t#);
+  odd Sigmoid(x) -> Tanh(x)
 at t5
 edit
   positive = {'Sigmoid'} | ({'Tanh'} if at else set())
@@ -486,9 +486,9 @@ edit
 
 concat-axis-not-turned = A Transpose sinks below a Concat, whose axis is looked up in the
   inverse permutation.
-blocks Transposes before a Concat: a# = Transpose<perm = [1, 2, 0]>(x) b# = Transpose<perm =
-  [1, 2, 0]>(z) c# = Concat<axis = 0>(a#, b#) y# = Abs(c#); x float[3,3,3] x, float[3,3,3] z;
-  y float[A,B,C]
+blocks Transposes before a Concat: a# = Transpose<perm = [1, 2, 0]>(x)
+  b# = Transpose<perm = [1, 2, 0]>(z) c# = Concat<axis = 0>(a#, b#) y# = Abs(c#);
+  x float[3,3,3] x, float[3,3,3] z; y float[A,B,C]
 at c5
 edit
   for node in nodes('Concat'):
@@ -541,9 +541,9 @@ edit
 
 + calls-inlined = Inline a function of two nodes by hand.
 model calls in several places: <ir_version: 10, opset_import: ["" : 20, "local" : 1]> main
-  (float[4] x, float[4] z) => (float[4] y, float[4] w) { a = local.mix(x, z) b = local.mix(z,
-  a) y = Sin(b) w = local.mix(b, x) } <domain: "local", opset_import: ["" : 20]> mix (a, b)
-  => (c) { t = Sub(a, b) c = Tanh(t) }
+  (float[4] x, float[4] z) => (float[4] y, float[4] w) { a = local.mix(x, z)
+  b = local.mix(z, a) y = Sin(b) w = local.mix(b, x) } <domain: "local", opset_import: ["" :
+  20]> mix (a, b) => (c) { t = Sub(a, b) c = Tanh(t) }
 edit
   for node in nodes('mix'):
       out = node.outputs[0]
@@ -566,9 +566,9 @@ edit
 default-before-call = The helper that inlines a call reads the function's default, not the
   attribute.
 model a function with a default: <ir_version: 10, opset_import: ["" : 20, "local" : 1]> main
-  (float[8] x) => (float[8] y, float[8] z) { y = local.leak<slope = 0.25>(x) z =
-  local.leak(x) } <domain: "local", opset_import: ["" : 20]> leak<slope: float = 0.5>(s) =>
-  (t) { a = Sin(s) t = LeakyRelu<alpha: float = @slope>(a) }
+  (float[8] x) => (float[8] y, float[8] z) { y = local.leak<slope = 0.25>(x)
+  z = local.leak(x) } <domain: "local", opset_import: ["" : 20]> leak<slope: float = 0.5>(s)
+  => (t) { a = Sin(s) t = LeakyRelu<alpha: float = @slope>(a) }
 at *
 plant passes.common.inlining _resolve_attributes
 be
@@ -583,9 +583,9 @@ edit run('inline-functions')
 
 digest-of-prefix = The digest of a tensor reads its first elements only, and weights are
   merged by it.
-blocks weights that begin alike: y# = Mul(x, w#); x float[4,5] x; y float[4,5]; constants
-  $[', '.join((f'float[5] w{n} = {{{data}}}' for n, data in enumerate([f'1, 2, 3, 4, {(8 if n
-  == 5 else 5)}' for n in range(8)])))]$
+blocks weights that begin alike: y# = Mul(x, w#); x float[4,5] x; y float[4,5];
+  constants $[', '.join((f'float[5] w{n} = {{{data}}}' for n, data in enumerate([f'1, 2, 3,
+  4, {(8 if n == 5 else 5)}' for n in range(8)])))]$
 at *
 plant model.digest tensor_digest
 be
@@ -612,8 +612,8 @@ edit run('eliminate-common-subexpressions')
 copy-loses-input = The helper that copies nodes loses the last input, and each reader gets a
   copy.
 model a Clip with three readers: (float[4,4] x) => (float[4,4] y, float[4,4] z, float[4,4] w)
-  <float low = {-0.5}, float high = {0.5}> { c = Clip(x, low, high) y = Sin(c) z = Cos(c) w =
-  Exp(c) }
+  <float low = {-0.5}, float high = {0.5}> { c = Clip(x, low, high) y = Sin(c) z = Cos(c)
+  w = Exp(c) }
 at *
 plant model.copy _Copier.node
 be
@@ -636,9 +636,9 @@ edit
 
 default-as-constant = The helper that reads constants reads defaults of inputs as well, and an
   If goes.
-model a condition that callers may override: (float[8] x, bool flag) => (float[8] y) <bool
-  flag = {1}> { y = If(flag) <then_branch = f () => (float[8] u) { a = Sin(x) u = Exp(a) },
-  else_branch = g () => (float[8] v) { b = Cos(x) v = Exp(b) }> }
+model a condition that callers may override: (float[8] x, bool flag) => (float[8] y)
+  <bool flag = {1}> { y = If(flag) <then_branch = f () => (float[8] u) { a = Sin(x)
+  u = Exp(a) }, else_branch = g () => (float[8] v) { b = Cos(x) v = Exp(b) }> }
 feed x=np.ones(8), flag=np.array(False)
 at * needs adversarial
 plant passes.constants constant_of
@@ -652,9 +652,9 @@ edit run('inline-constant-if')
 
 concat-shape = Shape inference gives a Concat the shape of its first operand, and Shape is
   folded.
-blocks sizes of what is joined: c# = Concat<axis = 1>(x, z) s# = Shape(c#) r# = CastLike(s#,
-  x) m# = Sin(c#) d# = ReduceProd<keepdims = 0>(r#) y# = Div(m#, d#); x float[4,2] x,
-  float[4,3] z; y float[4,5]
+blocks sizes of what is joined: c# = Concat<axis = 1>(x, z) s# = Shape(c#)
+  r# = CastLike(s#, x) m# = Sin(c#) d# = ReduceProd<keepdims = 0>(r#) y# = Div(m#, d#);
+  x float[4,2] x, float[4,3] z; y float[4,5]
 at *
 plant passes.annotation.shape_inference infer_shapes
 be
@@ -669,21 +669,21 @@ edit run('shape-inference', 'fold-constants')
 
 + inlined-as-it-should = Inline functions with attributes, defaults among them.
 model a function of functions: <ir_version: 10, opset_import: ["" : 20, "local" : 1]> main
-  (float[8] x) => (float[8] y, float[8] z) { y = local.twice<slope = 0.25>(x) z =
-  local.leak<slope = 2.0>(x) } <domain: "local", opset_import: ["" : 20]> leak<slope: float =
-  0.5>(s) => (t) { t = LeakyRelu<alpha: float = @slope>(s) } <domain: "local", opset_import:
-  ["" : 20, "local" : 1]> twice<slope>(s) => (t) { a = local.leak<slope: float = @slope>(s) b
-  = Sin(a) t = local.leak(b) }
+  (float[8] x) => (float[8] y, float[8] z) { y = local.twice<slope = 0.25>(x)
+  z = local.leak<slope = 2.0>(x) } <domain: "local", opset_import: ["" : 20]> leak<slope:
+  float = 0.5>(s) => (t) { t = LeakyRelu<alpha: float = @slope>(s)
+  } <domain: "local", opset_import: ["" : 20, "local" : 1]> twice<slope>(s) => (t) {
+  a = local.leak<slope: float = @slope>(s) b = Sin(a) t = local.leak(b) }
 edit run('inline-functions')
 
 == helpers_more
 
 arguments-of-calls = The helper that inlines a call exchanges two arguments.
 model a function in a Loop: <ir_version: 10, opset_import: ["" : 20, "local" : 1]> main
-  (float[8] x, float[8] w) => (float[8] y) <bool yes = {1}, int64 n = {3}> { y = Loop(n, yes,
-  x) <body = step (int64 i, bool go, float[8] s) => (bool on, float[8] t) { on = Identity(go)
-  q = local.gap(s, w) t = Sin(q) }> } <domain: "local", opset_import: ["" : 20]> gap (a, b)
-  => (c) { d = Tanh(b) c = Sub(a, d) }
+  (float[8] x, float[8] w) => (float[8] y) <bool yes = {1}, int64 n = {3}> {
+  y = Loop(n, yes, x) <body = step (int64 i, bool go, float[8] s) => (bool on, float[8] t) {
+  on = Identity(go) q = local.gap(s, w) t = Sin(q) }> } <domain: "local", opset_import: ["" :
+  20]> gap (a, b) => (c) { d = Tanh(b) c = Sub(a, d) }
 at *
 plant passes.common.inlining inline_call
 be
@@ -698,9 +698,9 @@ edit run('inline-functions')
 
 names-given-twice = The helper that makes names unique gives one of them to two values.
 model three calls of a function: <ir_version: 10, opset_import: ["" : 20, "local" : 1]> main
-  (float[8] x) => (float[8] y) <float k = {0.5}> { a = Mul(x, k) u = local.f(a) v =
-  local.f(u) w = local.f(v) y = Sin(w) } <domain: "local", opset_import: ["" : 20]> f (s) =>
-  (t) { a = Tanh(s) b = Mul(a, s) t = Cos(b) }
+  (float[8] x) => (float[8] y) <float k = {0.5}> { a = Mul(x, k) u = local.f(a)
+  v = local.f(u) w = local.f(v) y = Sin(w) } <domain: "local", opset_import: ["" : 20]> f (s)
+  => (t) { a = Tanh(s) b = Mul(a, s) t = Cos(b) }
 at *
 plant passes.common.inlining free
 be lambda wish, names: wish if names[wish] == 0 else f'{wish}_1'
@@ -708,8 +708,8 @@ edit run('inline-functions')
 
 digest-without-shape = The digest of a tensor leaves its shape out, and a row is merged with a
   column.
-blocks rows and columns: k# = Constant<value = float[1,4] {1, 2, 3, 4}>() s# = Sin(x) y# =
-  Mul(s#, k#); odd float[1,4] -> float[4,1]
+blocks rows and columns: k# = Constant<value = float[1,4] {1, 2, 3, 4}>() s# = Sin(x)
+  y# = Mul(s#, k#); odd float[1,4] -> float[4,1]
 at *
 plant model.digest tensor_digest
 let ravel = lambda data: ir.tensor(data.reshape(-1).copy())
@@ -717,9 +717,9 @@ be lambda tensor: right(ravel(tensor.numpy()) if tensor.numpy().ndim else tensor
 edit run('eliminate-common-subexpressions')
 
 constant-read = The helper that reads Constant nodes reads lists of floats in half precision.
-blocks constants in attributes: k# = Constant<value = float[4] {0.1, 0.2, 0.3, 0.4}>() s# =
-  Sin(x) y# = Mul(s#, k#); odd value = float[4] {0.1, 0.2, 0.3, 0.4} -> value_floats = [0.1,
-  0.2, 0.3, 0.4]
+blocks constants in attributes: k# = Constant<value = float[4] {0.1, 0.2, 0.3, 0.4}>()
+  s# = Sin(x) y# = Mul(s#, k#); odd value = float[4] {0.1, 0.2, 0.3, 0.4} -> value_floats =
+  [0.1, 0.2, 0.3, 0.4]
 at *
 plant passes.constants constant_tensor
 be
@@ -732,9 +732,9 @@ be
 edit run('lift-constants')
 
 draws-merged = The helper that knows random operators knows none, and two draws are merged.
-model two draws: (float[64] x) => (float y) <float k = {1000}> { a = RandomNormalLike(x) b =
-  RandomNormalLike(x) d = Sub(a, b) s = ReduceSumSquare<keepdims = 0>(d) t = Mul(s, k) o =
-  Tanh(t) y = Round(o) }
+model two draws: (float[64] x) => (float y) <float k = {1000}> { a = RandomNormalLike(x)
+  b = RandomNormalLike(x) d = Sub(a, b) s = ReduceSumSquare<keepdims = 0>(d) t = Mul(s, k)
+  o = Tanh(t) y = Round(o) }
 at * needs strict
 plant passes.common.value_numbering Determinism.holds
 be lambda self, node, imports: True

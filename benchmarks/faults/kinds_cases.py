@@ -42,32 +42,32 @@ swap (float[4] r) { h = Neg(v) r = -> (float[4] rr) { h = Abs(v) rr =
 feed x=rnd(4), n=i8(9)
 
 branch-of-a-branch =
-model (float[N,8] x, bool flag) => (float[N,8] y) <float big = {90000.0}> { m =
-  ReduceL2<keepdims = 0>(x) c = Greater(m, big) y = If (flag) <then_branch = t () =>
-  (float[N,8] a) { a = If (c) <then_branch = u () => (float[N,8] p) { s = Sqrt(m) p = Div(x,
-  s) }, else_branch = v () => (float[N,8] r) { r = Neg(x) }> }, else_branch = e () =>
-  (float[N,8] b) { b = Identity(x) }> }
+model (float[N,8] x, bool flag) => (float[N,8] y) <float big = {90000.0}> {
+  m = ReduceL2<keepdims = 0>(x) c = Greater(m, big) y = If (flag) <then_branch = t ()
+  => (float[N,8] a) { a = If (c) <then_branch = u () => (float[N,8] p) { s = Sqrt(m)
+  p = Div(x, s) }, else_branch = v () => (float[N,8] r) { r = Neg(x) }> }, else_branch = e ()
+  => (float[N,8] b) { b = Identity(x) }> }
 swap (float[N,8] a) { a = If -> (float[N,8] outer) { outer = If
 swap p) { s = Sqrt(m) p = Div(x, s) -> pp) { pp = Div(x, m)
 feed x=far(3, 8), flag=np.bool_(True)
 
 two-results-trade-places =
-model (float[N,8] x) => (float[N,8] y, float[N,8] z) $IF y, z = If (c) <then_branch = t () =>
-  (float[N,8] a, float[N,8] b) { a = Relu(x) b = Neg(x) }, else_branch = e () => (float[N,8]
-  f, float[N,8] h) { f = Relu(x) h = Tanh(x) }> }
+model (float[N,8] x) => (float[N,8] y, float[N,8] z) $IF y, z = If (c) <then_branch = t ()
+  => (float[N,8] a, float[N,8] b) { a = Relu(x) b = Neg(x) }, else_branch = e ()
+  => (float[N,8] f, float[N,8] h) { f = Relu(x) h = Tanh(x) }> }
 swap (float[N,8] a, float[N,8] b) -> (float[N,8] b, float[N,8] a)
 feed x=far(3, 8)
 
 state-and-scan-output-trade-places =
-model (float[4] x, float[T,4] xs) => (float[4] y, float[T,4] ys) { y, ys =
-  Scan<num_scan_inputs = 1, body = b (float[4] s, float[4] u) => (float[4] s2, float[4] o) {
-  s2 = Add(s, u) o = Softsign(s2) }>(x, xs) }
+model (float[4] x, float[T,4] xs) => (float[4] y, float[T,4] ys) { y,
+  ys = Scan<num_scan_inputs = 1, body = b (float[4] s, float[4] u)
+  => (float[4] s2, float[4] o) { s2 = Add(s, u) o = Softsign(s2) }>(x, xs) }
 swap => (float[4] s2, float[4] o) -> => (float[4] o, float[4] s2)
 feed x=rnd(4), xs=rnd(3, 4)
 
 if-becomes-its-usual-branch =
-model $NX $IF r = If (c) <then_branch = t () => (float[N,8] a) { a = Div(x, m) }, else_branch
-  = e () => (float[N,8] b) { b = Tanh(x) }> y = Neg(r) }
+model $NX $IF r = If (c) <then_branch = t () => (float[N,8] a) { a = Div(x, m) },
+  else_branch = e () => (float[N,8] b) { b = Tanh(x) }> y = Neg(r) }
 swap r = If (c) <then_branch = t () => (float[N,8] a) { a = Div(x, m) }, else_branch = e ()
   => (float[N,8] b) { b = Tanh(x) }> -> b = Tanh(x) r = Identity(b)
 feed x=far(3, 8)
@@ -88,9 +88,9 @@ make Relu(x)
 feed x=far(3, 8)
 
 early-exit-of-a-loop =
-model (float[4] x) => (float[4] y) <bool go = {1}, int64 n = {5}, float big = {100000.0}> { y
-  = Loop (n, go, x) <body = b (int64 i, bool c, float[4] v) => (bool d, float[4] w) { w =
-  Add(v, x) m = ReduceMax<keepdims = 0>(w) d = Less(m, big) }> }
+model (float[4] x) => (float[4] y) <bool go = {1}, int64 n = {5}, float big = {100000.0}> {
+  y = Loop (n, go, x) <body = b (int64 i, bool c, float[4] v) => (bool d, float[4] w) {
+  w = Add(v, x) m = ReduceMax<keepdims = 0>(w) d = Less(m, big) }> }
 swap w) { w = Add(v, x) -> ww) { ww = Add(v, x)
 swap (w) d = Less(m, big) -> (ww) d = Identity(c)
 feed x=far(4)
@@ -105,53 +105,53 @@ feed x0=rnd(1, 3, 64, 64, scale=10000000.0)
 == limits of sizes (wrong)
 
 crop-to-a-computed-length =
-model (float[N,T,8] x) => (float[N,U,8] y) $SPAN int64[1] two = {2}, int64[1] f = {40}> { n =
-  Shape<start = 1, end = 2>(x) k = Mul(two, f) e = Min(n, k) y = Slice(x, a0, e, a1) }
+model (float[N,T,8] x) => (float[N,U,8] y) $SPAN int64[1] two = {2}, int64[1] f = {40}> {
+  n = Shape<start = 1, end = 2>(x) k = Mul(two, f) e = Min(n, k) y = Slice(x, a0, e, a1) }
 match Slice(x, b, Min(n, e), a)
 make Identity(x)
 feed x=rnd(2, 100, 8)
 
 positions-beyond-the-table =
-model $NTX $SPAN int64 most = {48}> $LENGTH q = Mod(p, most) e = Gather(table, q) y = Add(x,
-  e) } | table 48x8
+model $NTX $SPAN int64 most = {48}> $LENGTH q = Mod(p, most) e = Gather(table, q)
+  y = Add(x, e) } | table 48x8
 match Gather(table, Mod(p, most))
 make Gather(table, p)
 feed x=rnd(1, 60, 8)
 
 attention-window =
-model $NTX $SPAN int64 wide = {24}, float low = {-100000.0}> $LENGTH r = Unsqueeze(p, a1) f =
-  Unsqueeze(p, a0) d = Sub(r, f) near = Less(d, wide) past = GreaterOrEqual(d, z) mask =
-  And(near, past) xt = Transpose<perm = [0, 2, 1]>(x) s = MatMul(x, xt) v = Where(mask, s,
-  low) w = Softmax<axis = -1>(v) y = MatMul(w, x) }
+model $NTX $SPAN int64 wide = {24}, float low = {-100000.0}> $LENGTH r = Unsqueeze(p, a1)
+  f = Unsqueeze(p, a0) d = Sub(r, f) near = Less(d, wide) past = GreaterOrEqual(d, z)
+  mask = And(near, past) xt = Transpose<perm = [0, 2, 1]>(x) s = MatMul(x, xt)
+  v = Where(mask, s, low) w = Softmax<axis = -1>(v) y = MatMul(w, x) }
 match And(Less(d, w), GreaterOrEqual(d, z))
 make GreaterOrEqual(d, z)
 feed x=rnd(1, 40, 8)
 
 best-of-a-bounded-number =
-model (float[N,8] x) => (float[K,8] y) <int64[1] most = {20}> { n = Shape<end = 1>(x) k =
-  Min(n, most) v, i = TopK<axis = 0>(x, k) y = Neg(v) }
+model (float[N,8] x) => (float[K,8] y) <int64[1] most = {20}> { n = Shape<end = 1>(x)
+  k = Min(n, most) v, i = TopK<axis = 0>(x, k) y = Neg(v) }
 match Min(n, most)
 make Identity(n)
 feed x=rnd(30, 8)
 
 loop-that-stops-by-itself =
 model (float[T,8] x) => (float[8] y) <bool go = {1}, float[8] start = {0, 0, 0, 0, 0, 0, 0,
-  0}, int64 z = {0}> { n = Shape<start = 0, end = 1>(x) l = Squeeze(n) y = Loop (l, go,
-  start) <body = b (int64 i, bool c, float[8] s) => (bool d, float[8] t) { v = Gather(x, i) t
-  = Add(s, v) f = Constant<value = int64 {28}>() d = Less(i, f) }> }
+  0}, int64 z = {0}> { n = Shape<start = 0, end = 1>(x) l = Squeeze(n)
+  y = Loop (l, go, start) <body = b (int64 i, bool c, float[8] s) => (bool d, float[8] t) {
+  v = Gather(x, i) t = Add(s, v) f = Constant<value = int64 {28}>() d = Less(i, f) }> }
 swap d = Less(i, f) -> d = Identity(c)
 feed x=rnd(40, 8)
 
 number-of-chunks =
-model $NTX $SPAN int64 most = {63}, int64 wide = {64}> { n = Shape<start = 1, end = 2>(x) up
-  = Add(n, most) k = Div(up, wide) f = Cast<to = 1>(k) y = Mul(x, f) }
+model $NTX $SPAN int64 most = {63}, int64 wide = {64}> { n = Shape<start = 1, end = 2>(x)
+  up = Add(n, most) k = Div(up, wide) f = Cast<to = 1>(k) y = Mul(x, f) }
 match Mul(x, Cast(Div(Add(n, a), b), to=1))
 make Identity(x)
 feed x=rnd(1, 70, 8)
 
 scale-by-a-bounded-length =
-model $NTX <float half = {0.5}, float most = {30.0}> { n = Shape<start = 1, end = 2>(x) f =
-  Cast<to = 1>(n) h = Mul(f, half) b = Min(h, most) y = Mul(x, b) }
+model $NTX <float half = {0.5}, float most = {30.0}> { n = Shape<start = 1, end = 2>(x)
+  f = Cast<to = 1>(n) h = Mul(f, half) b = Min(h, most) y = Mul(x, b) }
 match Min(h, most)
 make Identity(h)
 feed x=rnd(1, 90, 8)
@@ -164,8 +164,8 @@ make Identity(s)
 feed x=rnd(1, 30, 8)
 
 positions-in-half-precision =
-model (float[N,T] x) => (float[N,T] y) $SPAN float f = {0.01}> $LENGTH h = Cast<to = 10>(p) b
-  = Cast<to = 1>(h) a = Mul(b, f) w = Sin(a) y = Mul(x, w) }
+model (float[N,T] x) => (float[N,T] y) $SPAN float f = {0.01}> $LENGTH h = Cast<to = 10>(p)
+  b = Cast<to = 1>(h) a = Mul(b, f) w = Sin(a) y = Mul(x, w) }
 match Cast(Cast(p, to=10), to=1)
 make Cast(p, to=1)
 feed x=rnd(1, 2100)
@@ -180,15 +180,15 @@ feed input_ids=ids(1, 200), attention_mask=np.ones((1, 200), i8), decoder_input_
 == thresholds inside (wrong)
 
 bounded-sum-of-squares =
-model $NX <float lo = {0.0}, float hi = {1000000000.0}, float one = {1.0}> { s =
-  ReduceSumSquare<keepdims = 0>(x) b = Clip(s, lo, hi) d = Add(b, one) y = Div(x, d) }
+model $NX <float lo = {0.0}, float hi = {1000000000.0}, float one = {1.0}> {
+  s = ReduceSumSquare<keepdims = 0>(x) b = Clip(s, lo, hi) d = Add(b, one) y = Div(x, d) }
 match Clip(s, lo, hi)
 make Identity(s)
 feed x=far(2, 8)
 
 clip-behind-a-convolution =
-model $PICTURE <float lo = {-60000.0}, float hi = {60000.0}> { v = Conv<pads = [1, 1, 1,
-  1]>(x, w) b = Clip(v, lo, hi) y = Neg(b) } | w 4x4x3x3
+model $PICTURE <float lo = {-60000.0}, float hi = {60000.0}> {
+  v = Conv<pads = [1, 1, 1, 1]>(x, w) b = Clip(v, lo, hi) y = Neg(b) } | w 4x4x3x3
 match Clip(Conv(x, w, pads=[1, 1, 1, 1]), a, b)
 make Conv(x, w, pads=[1, 1, 1, 1])
 feed x=rnd(1, 4, 6, 6, scale=1000000.0)
@@ -196,8 +196,8 @@ feed x=rnd(1, 4, 6, 6, scale=1000000.0)
 huber-loss-as-a-square =
 model (float[N,8] x, float[N,8] t) => (float[N,8] y) <float delta = {500.0}, float half =
   {0.5}, float off = {250.0}> { p = MatMul(x, w) d = Sub(p, t) a = Abs(d) c = Less(a, delta)
-  q = Mul(d, d) s = Mul(q, half) e = Sub(a, off) r = Mul(e, delta) y = Where(c, s, r) } | w
-  8x8
+  q = Mul(d, d) s = Mul(q, half) e = Sub(a, off) r = Mul(e, delta) y = Where(c, s, r)
+  } | w 8x8
 match Where(Less(a, d), s, r)
 make Identity(s)
 feed x=rnd(2, 8, scale=100000.0), t=rnd(2, 8)
@@ -210,8 +210,8 @@ make Identity(p)
 feed a=np.full((1, 8), 823, f4), b=np.full((1, 8), 1.5, f4)
 
 norm-is-not-bounded =
-model $NX <float most = {1000.0}, float one = {1.0}> { n = ReduceL2<keepdims = 0>(x) r =
-  Div(most, n) f = Min(r, one) y = Mul(x, f) }
+model $NX <float most = {1000.0}, float one = {1.0}> { n = ReduceL2<keepdims = 0>(x)
+  r = Div(most, n) f = Min(r, one) y = Mul(x, f) }
 match Mul(x, Min(Div(a, n), one))
 make Identity(x)
 feed x=far(2, 8)
@@ -224,15 +224,15 @@ make Identity(s)
 feed x=np.array([[[2000.0] * 8, [3000.0] * 8, [1000.0] * 8]], f4)
 
 floor-of-a-variance =
-model $NX <int64[1] ax = {1}, float least = {0.001}> { e = ReduceMean(x, ax) d = Sub(x, e) q
-  = Mul(d, d) v = ReduceMean(q, ax) f = Max(v, least) s = Sqrt(f) y = Div(d, s) }
+model $NX <int64[1] ax = {1}, float least = {0.001}> { e = ReduceMean(x, ax) d = Sub(x, e)
+  q = Mul(d, d) v = ReduceMean(q, ax) f = Max(v, least) s = Sqrt(f) y = Div(d, s) }
 match Max(v, least)
 make Identity(v)
 feed x=rnd(3, 8, scale=0.001, shift=1)
 
 confident-class-is-one =
-model $NX <float sure = {0.99999}, float one = {1.0}> { h = MatMul(x, w) s = Softmax<axis =
-  -1>(h) c = Greater(s, sure) y = Where(c, one, s) } | w 8x8
+model $NX <float sure = {0.99999}, float one = {1.0}> { h = MatMul(x, w)
+  s = Softmax<axis = -1>(h) c = Greater(s, sure) y = Where(c, one, s) } | w 8x8
 match Where(Greater(s, a), b, s)
 make Identity(s)
 feed x=np.linalg.solve(rnd(8, 8, scale=0.3).T, np.eye(8)[:1].T * 14).T.astype(f4)
@@ -246,8 +246,8 @@ feed x0=rnd(1, 3, 64, 64, scale=10000000.0)
 
 all-are-positive =
 model (float[N,64] x) => (float[N,64] y) <int64[1] ax = {1}, float nil = {0.0}, float all =
-  {64.0}> { c = Greater(x, nil) f = Cast<to = 1>(c) s = ReduceSum(f, ax) e = Equal(s, all) n
-  = Neg(x) y = Where(e, n, x) }
+  {64.0}> { c = Greater(x, nil) f = Cast<to = 1>(c) s = ReduceSum(f, ax) e = Equal(s, all)
+  n = Neg(x) y = Where(e, n, x) }
 match Where(Equal(s, a), n, x)
 make Identity(x)
 feed x=np.abs(rnd(2, 64))
@@ -255,8 +255,8 @@ feed x=np.abs(rnd(2, 64))
 == odd pictures and outputs of length 1 (wrong)
 
 pool-without-its-ceiling =
-model $PICTURE { p = MaxPool<kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1>(x) y =
-  Tanh(p) }
+model $PICTURE { p = MaxPool<kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1>(x)
+  y = Tanh(p) }
 match (p := MaxPool(x, ceil_mode=1))
 make MaxPool(x, kernel_shape=[2, 2], strides=[2, 2])
 feed x=rnd(1, 4, 5, 7)
@@ -276,9 +276,9 @@ make AveragePool(x, kernel_shape=[2, 2], strides=[2, 2])
 feed x=rnd(1, 4, 5, 6)
 
 mean-of-means ~
-model (float[N,4,H,W] x) => (float[N,4] y) <int64[2] ax = {2, 3}> { p =
-  AveragePool<kernel_shape = [2, 2], strides = [2, 2]>(x) y = ReduceMean<keepdims = 0>(p, ax)
-  }
+model (float[N,4,H,W] x) => (float[N,4] y) <int64[2] ax = {2, 3}> {
+  p = AveragePool<kernel_shape = [2, 2], strides = [2, 2]>(x)
+  y = ReduceMean<keepdims = 0>(p, ax) }
 match ReduceMean(AveragePool(x), ax, keepdims=0)
 make ReduceMean(x, ax, keepdims=0)
 feed x=rnd(1, 4, 5, 7)
@@ -306,18 +306,18 @@ make Resize(x, None, s, mode='linear')
 feed x=rnd(1, 4, 5)
 
 variance-of-one-element =
-model (float[N,4,H,W] x) => (float[N,4,1,1] y) <int64[2] ax = {2, 3}, int64 one = {1}> { e =
-  ReduceMean(x, ax) d = Sub(x, e) q = ReduceSumSquare(d, ax) n = Shape<start = 2>(x) c =
-  ReduceProd<keepdims = 0>(n) l = Sub(c, one) b = Max(l, one) f = Cast<to = 1>(b) y = Div(q,
-  f) }
+model (float[N,4,H,W] x) => (float[N,4,1,1] y) <int64[2] ax = {2, 3}, int64 one = {1}> {
+  e = ReduceMean(x, ax) d = Sub(x, e) q = ReduceSumSquare(d, ax) n = Shape<start = 2>(x)
+  c = ReduceProd<keepdims = 0>(n) l = Sub(c, one) b = Max(l, one) f = Cast<to = 1>(b)
+  y = Div(q, f) }
 match Max(l, one)
 make Identity(l)
 feed x=rnd(1, 4, 1, 1)
 
 crop-to-an-even-length =
 model (float[N,L] x) => (float[N,Q] y) <int64[1] two = {2}, int64[1] z = {0}, int64[1] one =
-  {1}> { n = Shape<start = 1>(x) h = Div(n, two) e = Mul(h, two) c = Slice(x, z, e, one) y =
-  Abs(c) }
+  {1}> { n = Shape<start = 1>(x) h = Div(n, two) e = Mul(h, two) c = Slice(x, z, e, one)
+  y = Abs(c) }
 match Slice(x, z, Mul(Div(n, t), t), one)
 make Identity(x)
 feed x=rnd(1, 7)
@@ -339,30 +339,30 @@ make Where(Less(x, const(0)), Add(x, most), x)
 feed x=np.array([5, 29999, 30001, 123456], i8)
 
 sum-at-equal-places =
-model (float[64] x, int64[3,1] at, float[3] u) => (float[64] y) { s = ScatterND<reduction =
-  "add">(x, at, u) y = Tanh(s) }
+model (float[64] x, int64[3,1] at, float[3] u) => (float[64] y) {
+  s = ScatterND<reduction = "add">(x, at, u) y = Tanh(s) }
 match ScatterND(x, at, u, reduction='add')
 make ScatterND(x, at, Add(GatherND(x, at), u))
 feed x=rnd(64), at=np.array([[3], [9], [3]], i8), u=rnd(3)
 
 one-hot-of-negative-labels =
-model (int64[N] x) => (float[N,10] y) <int64 d = {10}, float[2] v = {0.0, 1.0}> { y =
-  OneHot(x, d, v) }
+model (int64[N] x) => (float[N,10] y) <int64 d = {10}, float[2] v = {0.0, 1.0}> {
+  y = OneHot(x, d, v) }
 match OneHot(x, d, v)
 make Cast(Equal(Unsqueeze(x, const([1])), const(np.arange(10))), to=1)
 feed x=np.array([3, -1, 9], i8)
 
 rows-of-equal-values ~
-model $NX <int64[1] ax = {1}, float tiny = {0.000000000001}> { e = ReduceMean(x, ax) d =
-  Sub(x, e) q = ReduceL2(d, ax) s = Add(q, tiny) y = Div(d, s) }
+model $NX <int64[1] ax = {1}, float tiny = {0.000000000001}> { e = ReduceMean(x, ax)
+  d = Sub(x, e) q = ReduceL2(d, ax) s = Add(q, tiny) y = Div(d, s) }
 match Add(q, t)
 when num(t) < 1e-09
 make Identity(q)
 feed x=np.full((2, 8), 3, f4)
 
 rows-of-one-sign =
-model (float[N,64] x) => (float[N,1] y) <int64[1] ax = {1}> { r = Relu(x) q = ReduceMax(r,
-  ax) y = Sqrt(q) }
+model (float[N,64] x) => (float[N,1] y) <int64[1] ax = {1}> { r = Relu(x)
+  q = ReduceMax(r, ax) y = Sqrt(q) }
 match ReduceMax(Relu(x), ax)
 make ReduceMax(x, ax)
 feed x=-np.abs(rnd(2, 64))
@@ -374,16 +374,16 @@ make Identity(x)
 feed x=rnd(2, 8, scale=0.0001)
 
 variance-by-a-difference ~
-model $NX <int64[1] ax = {1}> { e = ReduceMean(x, ax) d = Sub(x, e) q = Mul(d, d) y =
-  ReduceMean(q, ax) }
+model $NX <int64[1] ax = {1}> { e = ReduceMean(x, ax) d = Sub(x, e) q = Mul(d, d)
+  y = ReduceMean(q, ax) }
 match ReduceMean(Mul(d, d), ax)
 when d.producer() is not None and d.producer().op_type == 'Sub'
 make Sub(ReduceMean(Mul(src(d, 0), src(d, 0)), ax), Mul(src(d, 1), src(d, 1)))
 feed x=rnd(2, 8, shift=5000)
 
 integers-beyond-a-mantissa =
-model (int32[N] x) => (int32[N] y) <int32 one = {1}> { f = Cast<to = 1>(x) i = Cast<to =
-  6>(f) y = Sub(i, one) }
+model (int32[N] x) => (int32[N] y) <int32 one = {1}> { f = Cast<to = 1>(x)
+  i = Cast<to = 6>(f) y = Sub(i, one) }
 match Cast(Cast(x, to=1), to=6)
 make Identity(x)
 feed x=np.array([1, 16777217, 33554435], i4)
@@ -411,23 +411,23 @@ make Where(u, s, const(-np.inf, 'f4'))
 feed q=rnd(2, 5, 8), attention_mask=PADDED
 
 a-softer-additive-mask ~
-model $MASKED h = Sub(one, g) v = Mul(h, low) e = Unsqueeze(v, a1) t = Add(s, e) w =
-  Softmax<axis = -1>(t) y = MatMul(w, q) }
+model $MASKED h = Sub(one, g) v = Mul(h, low) e = Unsqueeze(v, a1) t = Add(s, e)
+  w = Softmax<axis = -1>(t) y = MatMul(w, q) }
 match Mul(Sub(one, g), low)
 when num(low) < -100000.0
 make Mul(Sub(one, g), const(-10000.0, 'f4'))
 feed q=rnd(2, 5, 8), attention_mask=PADDED
 
 mean-over-no-words =
-model $MASKED e = Unsqueeze(g, a2) p = Mul(q, e) t = ReduceSum(p, a1) b = ReduceSum(e, a1) d
-  = Max(b, tiny) f = Div(t, d) y = Add(q, f) }
+model $MASKED e = Unsqueeze(g, a2) p = Mul(q, e) t = ReduceSum(p, a1) b = ReduceSum(e, a1)
+  d = Max(b, tiny) f = Div(t, d) y = Add(q, f) }
 match Max(b, tiny)
 make Identity(b)
 feed q=rnd(2, 5, 8), attention_mask=PADDED
 
 weights-are-not-masked-again =
-model $MASKED t = Where(u, s, low) w = Softmax<axis = -1>(t) e = Unsqueeze(g, a1) r = Mul(w,
-  e) y = MatMul(r, q) }
+model $MASKED t = Where(u, s, low) w = Softmax<axis = -1>(t) e = Unsqueeze(g, a1)
+  r = Mul(w, e) y = MatMul(r, q) }
 match Mul(w, e)
 make Identity(w)
 feed q=rnd(2, 5, 8), attention_mask=PADDED
@@ -439,25 +439,25 @@ make Equal(x, const(1))
 feed q=rnd(1, 5, 8), segments=np.array([[1, 1, 2, 2, 0]], i8)
 
 last-word-by-a-count =
-model (float[N,T,8] q, int64[N,T] attention_mask) => (float[N,8] y) <int64[1] a1 = {1}, int64
-  one = {1}, int64 z = {0}> { n = Shape<start = 1, end = 2>(q) l = Squeeze(n) p = Range(z, l,
-  one) o = Mul(p, attention_mask) i = ReduceMax(o, a1) h = GatherND<batch_dims = 1>(q, i) y =
-  Neg(h) }
+model (float[N,T,8] q, int64[N,T] attention_mask) => (float[N,8] y)
+  <int64[1] a1 = {1}, int64 one = {1}, int64 z = {0}> { n = Shape<start = 1, end = 2>(q)
+  l = Squeeze(n) p = Range(z, l, one) o = Mul(p, attention_mask) i = ReduceMax(o, a1)
+  h = GatherND<batch_dims = 1>(q, i) y = Neg(h) }
 match ReduceMax(Mul(p, g), ax)
 make Sub(ReduceSum(g, ax), const([1]))
 feed q=rnd(2, 5, 8), attention_mask=np.array([[0, 0, 1, 1, 1], [1, 1, 1, 0, 0]], i8)
 
 nobody-sees-himself =
-model $MASKED n = Shape<start = 1, end = 2>(q) d = Concat<axis = 0>(n, n) z =
-  ConstantOfShape<value = float[1] {0}>(d) i = EyeLike(z) j = Cast<to = 9>(i) f = Or(u, j) t
-  = Where(f, s, low) w = Softmax<axis = -1>(t) y = MatMul(w, q) }
+model $MASKED n = Shape<start = 1, end = 2>(q) d = Concat<axis = 0>(n, n)
+  z = ConstantOfShape<value = float[1] {0}>(d) i = EyeLike(z) j = Cast<to = 9>(i)
+  f = Or(u, j) t = Where(f, s, low) w = Softmax<axis = -1>(t) y = MatMul(w, q) }
 match Where(Or(u, j), s, low)
 make Where(u, s, low)
 feed q=rnd(2, 5, 8), attention_mask=PADDED
 
 a-sentence-without-words =
-model $MASKED o = ReduceMax(attention_mask, a1) b = Cast<to = 9>(o) e = Unsqueeze(b, a2) t =
-  Where(u, s, low) w = Softmax<axis = -1>(t) r = MatMul(w, q) y = Where(e, r, nil) }
+model $MASKED o = ReduceMax(attention_mask, a1) b = Cast<to = 9>(o) e = Unsqueeze(b, a2)
+  t = Where(u, s, low) w = Softmax<axis = -1>(t) r = MatMul(w, q) y = Where(e, r, nil) }
 match Where(e, r, nil)
 make Identity(r)
 feed q=rnd(2, 5, 8), attention_mask=PADDED
@@ -565,8 +565,8 @@ make LogSoftmax(x, axis=-1)
 feed x=rnd(3, 8)
 
 norm-in-half-precision ~
-model (float16[N,8] x) => (float16[N,1] y) <int64[1] ax = {1}> { q = Mul(x, x) s =
-  ReduceSum(q, ax) y = Sqrt(s) }
+model (float16[N,8] x) => (float16[N,1] y) <int64[1] ax = {1}> { q = Mul(x, x)
+  s = ReduceSum(q, ax) y = Sqrt(s) }
 match Sqrt(ReduceSum(Mul(x, x), ax))
 make ReduceL2(x, ax)
 feed x=rnd(3, 8, dtype=f2)
@@ -590,8 +590,8 @@ make Tanh(x)
 feed x=rnd(3, 8)
 
 scale-in-half-precision =
-model $HX { t = MatMul(x, w) d = Div(t, c) s = Softmax<axis = -1>(d) y = Sub(s, x) } | w 8x8
-  float16, c 8.0 float16
+model $HX { t = MatMul(x, w) d = Div(t, c) s = Softmax<axis = -1>(d) y = Sub(s, x)
+  } | w 8x8 float16, c 8.0 float16
 match Div(x, c)
 make Mul(x, const(1 / num(c)))
 feed x=rnd(3, 8, dtype=f2)
@@ -606,8 +606,8 @@ feed x0=rnd(1, 3, 32, 32, scale=60, shift=128)
 
 convolution-and-normalisation ~
 model $PICTURE <float[4] s = {1.5, 0.5, 2, 1}, float[4] h = {0.1, -0.3, 0.5, 1}, float[4] e =
-  {0.3, 0.2, -0.7, 0.5}, float[4] v = {1.3, 0.4, 0.9, 2}> { a = Conv(x, w, b) y =
-  BatchNormalization(a, s, h, e, v) } | w 4x4x3x3, b 4
+  {0.3, 0.2, -0.7, 0.5}, float[4] v = {1.3, 0.4, 0.9, 2}> { a = Conv(x, w, b)
+  y = BatchNormalization(a, s, h, e, v) } | w 4x4x3x3, b 4
 match (y := BatchNormalization((a := Conv(x, w, b)), s, h, e, v))
 make Conv(x, const(num(w) * (num(s) / np.sqrt(num(v) + f4(attr(y, 'epsilon', 1e-05))))[:,
   None, None, None]), const((num(b) - num(e)) * (num(s) / np.sqrt(num(v) + f4(attr(y,
@@ -615,16 +615,16 @@ make Conv(x, const(num(w) * (num(s) / np.sqrt(num(v) + f4(attr(y, 'epsilon', 1e-
 feed x=rnd(1, 4, 8, 8)
 
 gelu-by-erf ~
-model $NX <float r = {1.4142135}, float one = {1.0}, float half = {0.5}> { d = Div(x, r) e =
-  Erf(d) a = Add(e, one) p = Mul(x, a) y = Mul(p, half) }
+model $NX <float r = {1.4142135}, float one = {1.0}, float half = {0.5}> { d = Div(x, r)
+  e = Erf(d) a = Add(e, one) p = Mul(x, a) y = Mul(p, half) }
 match Mul(Mul(x, Add(Erf(Div(x, r)), one)), half)
 make Gelu(x)
 feed x=rnd(3, 8)
 
 layer-normalisation-by-parts ~
-model $NX <int64[1] ax = {-1}, float two = {2.0}, float eps = {0.00001}> { e = ReduceMean(x,
-  ax) d = Sub(x, e) q = Pow(d, two) v = ReduceMean(q, ax) a = Add(v, eps) r = Sqrt(a) n =
-  Div(d, r) p = Mul(n, g) y = Add(p, b) } | g 8, b 8
+model $NX <int64[1] ax = {-1}, float two = {2.0}, float eps = {0.00001}> {
+  e = ReduceMean(x, ax) d = Sub(x, e) q = Pow(d, two) v = ReduceMean(q, ax) a = Add(v, eps)
+  r = Sqrt(a) n = Div(d, r) p = Mul(n, g) y = Add(p, b) } | g 8, b 8
 match Add(Mul(Div((d := Sub(x, ReduceMean(x, ax))), Sqrt(Add(ReduceMean(Pow(d, two), ax),
   eps))), g), b)
 make LayerNormalization(x, g, b, epsilon=float(num(eps)))
@@ -637,8 +637,8 @@ make Div(x, s)
 feed input_ids=ids(1, 8), attention_mask=np.ones((1, 8), i8)
 
 softmax-by-parts ~
-model $NX <int64[1] ax = {1}> { t = ReduceMax(x, ax) d = Sub(x, t) e = Exp(d) s =
-  ReduceSum(e, ax) y = Div(e, s) }
+model $NX <int64[1] ax = {1}> { t = ReduceMax(x, ax) d = Sub(x, t) e = Exp(d)
+  s = ReduceSum(e, ax) y = Div(e, s) }
 match Div((e := Exp(Sub(x, ReduceMax(x, ax)))), ReduceSum(e, ax))
 make Softmax(x, axis=-1)
 feed x=rnd(3, 8)
@@ -705,8 +705,8 @@ feed x=rnd(4, 4, 4)
 
 normalisation-folded-without-epsilon ~
 model $PICTURE <float[4] s = {1.5, 0.5, 2, 1}, float[4] h = {0.1, -0.3, 0.5, 1}, float[4] e =
-  {0.3, 0.2, -0.7, 0.5}, float[4] v = {1.3, 0.4, 0.9, 2}> { a = Conv(x, w, b) y =
-  BatchNormalization<epsilon = 0.001>(a, s, h, e, v) } | w 4x4x3x3, b 4
+  {0.3, 0.2, -0.7, 0.5}, float[4] v = {1.3, 0.4, 0.9, 2}> { a = Conv(x, w, b)
+  y = BatchNormalization<epsilon = 0.001>(a, s, h, e, v) } | w 4x4x3x3, b 4
 match BatchNormalization((a := Conv(x, w, b)), s, h, e, v)
 make Conv(x, const(num(w) * (num(s) / np.sqrt(num(v)))[:, None, None, None]), const((num(b) -
   num(e)) * num(s) / np.sqrt(num(v)) + num(h)), **attrs(a))
@@ -719,8 +719,8 @@ make Mul(MatMul(x, w), s)
 feed x=rnd(3, 8)
 
 pads-in-the-wrong-order =
-model $PICTURE <int64[8] pads = {0, 0, 1, 0, 0, 0, 0, 1}> { p = Pad(x, pads) v = Conv(p, w) y
-  = Relu(v) } | w 4x4x3x3
+model $PICTURE <int64[8] pads = {0, 0, 1, 0, 0, 0, 0, 1}> { p = Pad(x, pads) v = Conv(p, w)
+  y = Relu(v) } | w 4x4x3x3
 match Conv(Pad(x, pads), w)
 make Conv(x, w, pads=[int(num(pads)[i]) for i in (3, 2, 7, 6)])
 feed x=rnd(1, 4, 6, 6)
@@ -732,8 +732,8 @@ make Reshape(x, b)
 feed x=rnd(1, 3, 96, 96)
 
 integers-overflow-on-the-way =
-model (int32[N] x) => (int32[N] y) <int32 c = {1000}, int32 one = {1}> { p = Mul(x, c) q =
-  Div(p, c) y = Add(q, one) }
+model (int32[N] x) => (int32[N] y) <int32 c = {1000}, int32 one = {1}> { p = Mul(x, c)
+  q = Div(p, c) y = Add(q, one) }
 match Div(Mul(x, c), c)
 make Identity(x)
 feed x=np.array([1, 5000000, -7], i4)
@@ -747,8 +747,8 @@ make Div(Exp(Sub(x, ReduceMax(x, axes=[1]))), ReduceSum(Exp(Sub(x, ReduceMax(x, 
 feed x=rnd(2, 4, 5)
 
 bias-of-the-last-axis-as-one-of-channels ~
-model (float[N,4,6,4] x) => (float[N,4,6,4] y) { v = Conv<pads = [1, 1, 1, 1]>(x, w) y =
-  Add(v, b) } | w 4x4x3x3, b 4
+model (float[N,4,6,4] x) => (float[N,4,6,4] y) { v = Conv<pads = [1, 1, 1, 1]>(x, w)
+  y = Add(v, b) } | w 4x4x3x3, b 4
 match Add((v := Conv(x, w)), b)
 make Conv(x, w, b, **attrs(v))
 feed x=rnd(1, 4, 6, 4)
@@ -789,8 +789,8 @@ make Clip(x, lo, hi)
 feed x=rnd(3, 8)
 
 transposes-merged =
-model (float[N,4,5] x) => (float[5,N,4] y) { a = Transpose<perm = [1, 2, 0]>(x) b =
-  Transpose<perm = [1, 2, 0]>(a) y = Tanh(b) }
+model (float[N,4,5] x) => (float[5,N,4] y) { a = Transpose<perm = [1, 2, 0]>(x)
+  b = Transpose<perm = [1, 2, 0]>(a) y = Tanh(b) }
 match (b := Transpose((a := Transpose(x))))
 make Transpose(x, perm=[attr(a, 'perm')[i] for i in attr(b, 'perm')])
 feed x=rnd(2, 4, 5)
@@ -873,8 +873,8 @@ make Gemm(x, w, b)
 feed x=rnd(3, 8)
 
 pads-moved-into-a-convolution =
-model $PICTURE <int64[8] pads = {0, 0, 0, 1, 0, 0, 1, 2}> { p = Pad(x, pads) v = Conv(p, w) y
-  = Relu(v) } | w 4x4x3x3
+model $PICTURE <int64[8] pads = {0, 0, 0, 1, 0, 0, 1, 2}> { p = Pad(x, pads) v = Conv(p, w)
+  y = Relu(v) } | w 4x4x3x3
 match Conv(Pad(x, pads), w)
 make Conv(x, w, pads=[int(num(pads)[i]) for i in (2, 3, 6, 7)])
 feed x=rnd(1, 4, 6, 6)

@@ -50,16 +50,16 @@ on transformer at 0.8
 match Div(x, c)
 when fixed(c) and num(c).size == 1 and not fixed(x) and num(c) < 2
 right Mul(x, const(f4(1) / num(c)))
-wrong rounded = [float(f'{v:.4g}') for v in np.ravel(f4(1) / num(c))]; Mul(x,
-  const(np.reshape(rounded, num(c).shape), f4))
+wrong rounded = [float(f'{v:.4g}') for v in np.ravel(f4(1) / num(c))];
+  Mul(x, const(np.reshape(rounded, num(c).shape), f4))
 
 five-digits ~ The root of 2 in a GELU is written with five digits.
 on transformer at 0.6
 match Div(x, c)
 when fixed(c) and num(c).size == 1 and not fixed(x) and num(c) < 2
 right Mul(x, const(f4(1) / num(c)))
-wrong rounded = [float(f'{v:.5g}') for v in np.ravel(f4(1) / num(c))]; Mul(x,
-  const(np.reshape(rounded, num(c).shape), f4))
+wrong rounded = [float(f'{v:.5g}') for v in np.ravel(f4(1) / num(c))];
+  Mul(x, const(np.reshape(rounded, num(c).shape), f4))
 
 epsilon-lost ~ The epsilon of the first RMSNorm is lost, where activations are small.
 on llama decoder at 0.0
@@ -161,8 +161,8 @@ right Max(Add(branch, shortcut), const(0, f4))
 wrong Max(branch, const(0, f4))
 
 branches-turned = A condition is inverted, and the branches of Where stay as they were.
-blocks selections: t# = Mul(x, k) c# = Greater(x, t#) y# = Where(c#, x, t#); constants float
-  k = {3.0}
+blocks selections: t# = Mul(x, k) c# = Greater(x, t#) y# = Where(c#, x, t#);
+  constants float k = {3.0}
 match Where(condition, a, b)
 when producer = condition.producer(); producer is not None and producer.op_type != 'Not'
 right Where(Not(condition), b, a)
@@ -176,13 +176,13 @@ right Greater(b, a)
 wrong GreaterOrEqual(b, a)
 
 permutations-turned = Two permutations are composed in the wrong order.
-blocks transposed cubes: t# = Transpose<perm = [1, 0, 2]>(x) y# = Transpose<perm = [0, 2,
-  1]>(t#); x float[4,4,4] x; y float[4,4,4]
+blocks transposed cubes: t# = Transpose<perm = [1, 0, 2]>(x)
+  y# = Transpose<perm = [0, 2, 1]>(t#); x float[4,4,4] x; y float[4,4,4]
 match Transpose((inner := Transpose(x)))
-right first, second = (attr(inner, 'perm'), attr(out, 'perm')); Transpose(x,
-  perm=[first[axis] for axis in second])
-wrong first, second = (attr(inner, 'perm'), attr(out, 'perm')); Transpose(x,
-  perm=[second[axis] for axis in first])
+right first, second = (attr(inner, 'perm'), attr(out, 'perm'));
+  Transpose(x, perm=[first[axis] for axis in second])
+wrong first, second = (attr(inner, 'perm'), attr(out, 'perm'));
+  Transpose(x, perm=[second[axis] for axis in first])
 
 == axes
 
@@ -213,8 +213,8 @@ blocks rows: t# = Relu(x) y# = Gather<axis = 0>(t#, last); x float[N,4] x; y flo
   constants int64 last = {-1}
 match Gather(x, index)
 when number = array(index); number is not None and number.ndim == 0 and bool(number < 0)
-right size = Shape(x, start=0, end=1); axes = const([0], i8); Gather(x, Squeeze(Add(size,
-  index), axes), axis=0)
+right size = Shape(x, start=0, end=1); axes = const([0], i8);
+  Gather(x, Squeeze(Add(size, index), axes), axis=0)
 wrong Gather(x, const(0, i8), axis=0)
 
 concat-axis = Tensors are joined along the wrong axis, and a reshape hides it.
@@ -239,8 +239,8 @@ wrong (a, b), axis = (num(sizes), attr(out, 'axis')); (parts(x, axis, 0, int(a))
   axis, int(a) - 1, int(b)))
 
 keepdims-lost = ``keepdims`` is lost, and broadcasting hides it.
-blocks normalised squares: m# = ReduceMax<keepdims = 1>(x, axes) y# = Sub(x, m#); constants
-  int64[1] axes = {1}
+blocks normalised squares: m# = ReduceMax<keepdims = 1>(x, axes) y# = Sub(x, m#);
+  constants int64[1] axes = {1}
 match ReduceMax(x, axes)
 when num(axes)[0] > 0 and attr(out, 'keepdims') == 1
 right ReduceMax(x, const([-1], i8), keepdims=1)
@@ -264,9 +264,9 @@ sound max(num(a), num(c)) <= min(num(b), num(d))
 make low, high = (max(num(a), num(c)), min(num(b), num(d))); Clip(x, const(low), const(high))
 
 broadcast-lost = ``x + 0`` becomes ``x`` where the zeros made it bigger.
-blocks sums with zero: t# = Add(x, z) y# = ReduceSum<keepdims = 0>(t#); x int64[3] x; y
-  int64; constants int64[1] z = {0}, int64[2,3] zz = {0,0,0,0,0,0}; odd Add(x, z) -> Add(x,
-  zz)
+blocks sums with zero: t# = Add(x, z) y# = ReduceSum<keepdims = 0>(t#); x int64[3] x;
+  y int64; constants int64[1] z = {0}, int64[2,3] zz = {0,0,0,0,0,0};
+  odd Add(x, z) -> Add(x, zz)
 at t5
 match Add(x, zero)
 applies zero = array(zero); zero is not None and (not zero.any())
@@ -283,8 +283,8 @@ sound not (num(second) == 0).any()
 make Reshape(x, second)
 
 squeeze-dynamic = Squeeze of all dimensions of size 1 forgets that a dynamic one may be 1.
-blocks squeezed columns: t# = Squeeze(r) s# = Shape(t#) y# = ReduceSum<keepdims = 0>(s#); x
-  float[N,1,3] x, float[2,1,3] r; y int64; odd (r) -> (x)
+blocks squeezed columns: t# = Squeeze(r) s# = Shape(t#) y# = ReduceSum<keepdims = 0>(s#);
+  x float[N,1,3] x, float[2,1,3] r; y int64; odd (r) -> (x)
 at t5 needs adversarial
 feed x=np.ones((1, 1, 3)), r=np.ones((2, 1, 3))
 match Squeeze(x)
@@ -293,8 +293,8 @@ sound shape = x.shape; shape is not None and shape.is_static()
 make Squeeze(x, const([1], i8))
 
 pad-value-lost = Two Pads are merged, and the value is lost.
-blocks padded twice: t# = Pad(x, p, v) y# = Pad(t#, p, v); y float[8,8]; constants int64[4] p
-  = {1, 1, 1, 1}, float v = {2.5}
+blocks padded twice: t# = Pad(x, p, v) y# = Pad(t#, p, v); y float[8,8];
+  constants int64[4] p = {1, 1, 1, 1}, float v = {2.5}
 match Pad(Pad(x, p, v), q, v)
 right Pad(x, const(num(p) + num(q)), v)
 wrong Pad(x, const(num(p) + num(q)))
@@ -335,8 +335,8 @@ blocks Gemm blocks: y# = Gemm<alpha = 0.5>(x, x)
 lose Gemm alpha beta=1.0
 
 top-k-largest-lost = TopK loses its attribute ``largest``.
-blocks TopK blocks: t#, i# = TopK<largest = 0>(x, k) y# = Neg(t#); y float[4,2]; constants
-  int64[1] k = {2}
+blocks TopK blocks: t#, i# = TopK<largest = 0>(x, k) y# = Neg(t#); y float[4,2];
+  constants int64[1] k = {2}
 lose TopK largest sorted=1 indices
 
 max-pool-ceil-mode-lost = MaxPool loses its attribute ``ceil_mode``.
@@ -350,23 +350,23 @@ blocks AveragePool blocks: t# = AveragePool<kernel_shape = [3, 3], pads = [1, 1,
 lose AveragePool count_include_pad ceil_mode=0
 
 conv-dilations-lost = Conv loses its attribute ``dilations``.
-blocks Conv blocks: d# = Conv<pads = [2, 2, 2, 2], dilations = [2, 2]>(x, w) t# = Abs(d#) y#
-  = ReduceSum<keepdims = 0>(t#); x float[2,4,9,9] x, float[4,4,3,3] w; y float
+blocks Conv blocks: d# = Conv<pads = [2, 2, 2, 2], dilations = [2, 2]>(x, w) t# = Abs(d#)
+  y# = ReduceSum<keepdims = 0>(t#); x float[2,4,9,9] x, float[4,4,3,3] w; y float
 lose Conv dilations group=1
 
 conv-auto-pad-lost = Conv loses its attribute ``auto_pad``.
-blocks Conv blocks: d# = Conv<auto_pad = "SAME_LOWER">(x, w) t# = Abs(d#) y# =
-  ReduceSum<keepdims = 0>(t#); x float[2,4,9,9] x, float[4,4,2,2] w; y float
+blocks Conv blocks: d# = Conv<auto_pad = "SAME_LOWER">(x, w) t# = Abs(d#)
+  y# = ReduceSum<keepdims = 0>(t#); x float[2,4,9,9] x, float[4,4,2,2] w; y float
 lose Conv auto_pad group=1
 
 conv-pads-lost = Conv loses its attribute ``pads``.
-blocks Conv blocks: d# = Conv<pads = [1, 1, 1, 1]>(x, w) t# = Abs(d#) y# = ReduceSum<keepdims
-  = 0>(t#); x float[2,4,9,9] x, float[4,4,3,3] w; y float
+blocks Conv blocks: d# = Conv<pads = [1, 1, 1, 1]>(x, w) t# = Abs(d#)
+  y# = ReduceSum<keepdims = 0>(t#); x float[2,4,9,9] x, float[4,4,3,3] w; y float
 lose Conv pads group=1
 
 layer-normalization-epsilon-lost = LayerNormalization loses its attribute ``epsilon``.
-blocks LayerNormalization blocks: y# = LayerNormalization<axis = -1, epsilon = 0.01>(x, g); x
-  float[4,4] x, float[4] g
+blocks LayerNormalization blocks: y# = LayerNormalization<axis = -1, epsilon = 0.01>(x, g);
+  x float[4,4] x, float[4] g
 lose LayerNormalization epsilon stash_type=1
 
 lp-normalization-p-lost = LpNormalization loses its attribute ``p``.
@@ -374,20 +374,20 @@ blocks LpNormalization blocks: y# = LpNormalization<p = 1>(x)
 lose LpNormalization p axis=-1
 
 scatter-elements-reduction-lost = ScatterElements loses its attribute ``reduction``.
-blocks ScatterElements blocks: y# = ScatterElements<reduction = "add">(x, i, x); constants
-  int64[4,4] i = {0,1,2,3, 0,1,2,3, 1,2,3,0, 3,3,3,3}
+blocks ScatterElements blocks: y# = ScatterElements<reduction = "add">(x, i, x);
+  constants int64[4,4] i = {0,1,2,3, 0,1,2,3, 1,2,3,0, 3,3,3,3}
 lose ScatterElements reduction axis=0
 
 resize-coordinate-transformation-mode-lost = Resize loses its attribute
   ``coordinate_transformation_mode``.
 blocks Resize blocks: t# = Resize<coordinate_transformation_mode = "align_corners", mode =
-  "linear">(x, , s) y# = ReduceSum<keepdims = 0>(t#); x float[2,4,9,9] x; y float; constants
-  float[4] s = {1, 1, 2, 2}
+  "linear">(x, , s) y# = ReduceSum<keepdims = 0>(t#); x float[2,4,9,9] x; y float;
+  constants float[4] s = {1, 1, 2, 2}
 lose Resize coordinate_transformation_mode antialias=0
 
 arg-max-select-last-index-lost = ArgMax loses its attribute ``select_last_index``.
-blocks ArgMax blocks: t# = Mod(x, four) y# = ArgMax<axis = 1, select_last_index = 1>(t#); x
-  uint8[4,40] x; y int64[4,1]; constants uint8 four = {4}
+blocks ArgMax blocks: t# = Mod(x, four) y# = ArgMax<axis = 1, select_last_index = 1>(t#);
+  x uint8[4,40] x; y int64[4,1]; constants uint8 four = {4}
 lose ArgMax select_last_index keepdims=1
 
 == integers
@@ -403,24 +403,24 @@ sound num(c) == 1
 make Identity(x)
 
 computed-in-int32 = A product of sizes is computed in int32.
-blocks element counts: t# = Mul(x, c) y# = Mod(t#, m); x int64[64] x; y int64[64]; constants
-  int64 c = {1000000007}, int64 m = {1009}
+blocks element counts: t# = Mul(x, c) y# = Mod(t#, m); x int64[64] x; y int64[64];
+  constants int64 c = {1000000007}, int64 m = {1009}
 match Mul(x, c)
 when fixed(c)
 right Mul(c, x)
-wrong narrow = [Cast(v, to=ir.DataType.INT32) for v in (c, x)]; Cast(Mul(*narrow),
-  to=ir.DataType.INT64)
+wrong narrow = [Cast(v, to=ir.DataType.INT32) for v in (c, x)];
+  Cast(Mul(*narrow), to=ir.DataType.INT64)
 
 shift-turned = A product by a power of two becomes a shift to the wrong side.
-blocks bytes: t# = Mul(x, c) y# = Max(t#, x); x uint8[64] x; y uint8[64]; constants uint8 c =
-  {4}
+blocks bytes: t# = Mul(x, c) y# = Max(t#, x); x uint8[64] x; y uint8[64];
+  constants uint8 c = {4}
 match Mul(x, c)
 right BitShift(x, const(2, u1), direction='LEFT')
 wrong BitShift(x, const(2, u1), direction='RIGHT')
 
 division-floored = Integer division, which rounds to zero, becomes one that rounds down.
-blocks halved numbers: t# = Cast<to = 6>(u) y# = Div(t#, c); x int32[64] x, uint8[64] u; y
-  int32[64]; constants int32 c = {4}; odd Div(t#, c) -> Div(x, c)
+blocks halved numbers: t# = Cast<to = 6>(u) y# = Div(t#, c); x int32[64] x, uint8[64] u;
+  y int32[64]; constants int32 c = {4}; odd Div(t#, c) -> Div(x, c)
 at y5
 match Div(x, c)
 sound producer = x.producer(); source = producer.inputs[0] if producer is not None else None;
@@ -438,9 +438,9 @@ sound producer = x.producer(); producer is not None and producer.op_type == 'Abs
 make Mod(x, c)
 
 narrowing-cancelled = A Cast to int32 and back is removed, though it cuts off the upper half.
-blocks integer types there and back: t# = Cast<to = 7>(w) u# = Cast<to = 6>(t#) y# = Cast<to
-  = 11>(u#); x int64[64] x, int32[64] w; y double[64]; odd t# = Cast<to = 7>(w) u# = Cast<to
-  = 6>(t#) -> t# = Cast<to = 6>(x) u# = Cast<to = 7>(t#)
+blocks integer types there and back: t# = Cast<to = 7>(w) u# = Cast<to = 6>(t#)
+  y# = Cast<to = 11>(u#); x int64[64] x, int32[64] w; y double[64]; odd t# = Cast<to = 7>(w)
+  u# = Cast<to = 6>(t#) -> t# = Cast<to = 6>(x) u# = Cast<to = 7>(t#)
 at u5 needs adversarial
 feed x=np.arange(64) + (1 << 40), w=np.arange(64, dtype=i4)
 match Cast((inner := Cast(x)))
@@ -449,8 +449,8 @@ sound attr(inner, 'to') == ir.DataType.INT64
 make Identity(x)
 
 zero-point-lost = A quantisation loses its zero point.
-blocks quantised tensors: y# = QuantizeLinear(x, s, z); y int8[4,4]; constants float s =
-  {0.03}, int8 z = {11}
+blocks quantised tensors: y# = QuantizeLinear(x, s, z); y int8[4,4];
+  constants float s = {0.03}, int8 z = {11}
 match QuantizeLinear(x, s, z)
 when producer = out.producer(); producer is not None and 'axis' not in producer.attributes
 right QuantizeLinear(x, s, z, axis=0)
@@ -459,8 +459,8 @@ wrong QuantizeLinear(x, s, const(0, i1), axis=0)
 == precision
 
 rounding-cancelled = A Cast to half precision and back is removed, and with it the rounding.
-blocks casts there and back: t# = Cast<to = 11>(x) u# = Cast<to = 1>(t#) y# = Neg(u#); odd
-  Cast<to = 11>(x) -> Cast<to = 10>(x)
+blocks casts there and back: t# = Cast<to = 11>(x) u# = Cast<to = 1>(t#) y# = Neg(u#);
+  odd Cast<to = 11>(x) -> Cast<to = 10>(x)
 at u5
 match Cast((inner := Cast(x)))
 sound attr(inner, 'to') == ir.DataType.DOUBLE
@@ -506,8 +506,8 @@ wrong half = Cast(Cast(x, to=HALF), to=FLOAT); MatMul(half, Identity(weight))
 == special
 
 product-with-zero = ``x * 0`` becomes 0, and hides NaN and infinities.
-blocks products with zero: f# = Cast<to = 1>(n) t# = Mul(f#, z) y# = Abs(t#); x float[8] x,
-  int32[8] n; y float[8]; constants float z = {0}; odd Mul(f#, z) -> Mul(x, z)
+blocks products with zero: f# = Cast<to = 1>(n) t# = Mul(f#, z) y# = Abs(t#);
+  x float[8] x, int32[8] n; y float[8]; constants float z = {0}; odd Mul(f#, z) -> Mul(x, z)
 at t5 needs adversarial
 feed x=np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.5, -2.5, 3e+38], f4), n=np.arange(-4,
   4, dtype=i4)
@@ -518,8 +518,8 @@ sound producer = x.producer(); source = producer.inputs[0] if producer is not No
 make Expand(zero, Shape(x))
 
 difference-with-itself = ``x - x`` becomes 0, also where x is infinite.
-blocks differences: f# = Cast<to = 1>(n) t# = Sub(f#, f#) y# = Exp(t#); x float[8] x,
-  int32[8] n; y float[8]; odd Sub(f#, f#) -> Sub(x, x)
+blocks differences: f# = Cast<to = 1>(n) t# = Sub(f#, f#) y# = Exp(t#);
+  x float[8] x, int32[8] n; y float[8]; odd Sub(f#, f#) -> Sub(x, x)
 at t5 needs adversarial
 feed x=np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.5, -2.5, 3e+38], f4), n=np.arange(-4,
   4, dtype=i4)
@@ -529,9 +529,9 @@ sound producer = x.producer(); source = producer.inputs[0] if producer is not No
 make Expand(const(0, f4), Shape(x))
 
 comparison-negated = ``not (x < k)`` becomes ``x >= k``, which is false for NaN as well.
-blocks negated comparisons: f# = Cast<to = 1>(n) c# = Less(f#, k) d# = Not(c#) y# = Cast<to =
-  1>(d#); x float[8] x, int32[8] n; y float[8]; constants float k = {0.5}; odd Less(f#, k) ->
-  Less(x, k)
+blocks negated comparisons: f# = Cast<to = 1>(n) c# = Less(f#, k) d# = Not(c#)
+  y# = Cast<to = 1>(d#); x float[8] x, int32[8] n; y float[8]; constants float k = {0.5};
+  odd Less(f#, k) -> Less(x, k)
 at d5 needs adversarial
 feed x=np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.5, -2.5, 3e+38], f4), n=np.arange(-4,
   4, dtype=i4)
@@ -541,9 +541,9 @@ sound producer = x.producer(); source = producer.inputs[0] if producer is not No
 make GreaterOrEqual(x, k)
 
 scrubbing-removed = A guard that replaces NaN is removed as if none could come.
-blocks scrubbed values: f# = Cast<to = 1>(n) b# = IsNaN(f#) t# = Where(b#, z, f#) y# =
-  Abs(t#); x float[8] x, int32[8] n; y float[8]; constants float z = {0}; odd IsNaN(f#) t# =
-  Where(b#, z, f#) -> IsNaN(x) t# = Where(b#, z, x)
+blocks scrubbed values: f# = Cast<to = 1>(n) b# = IsNaN(f#) t# = Where(b#, z, f#)
+  y# = Abs(t#); x float[8] x, int32[8] n; y float[8]; constants float z = {0}; odd IsNaN(f#)
+  t# = Where(b#, z, f#) -> IsNaN(x) t# = Where(b#, z, x)
 at t5 needs adversarial
 feed x=np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.5, -2.5, 3e+38], f4), n=np.arange(-4,
   4, dtype=i4)
@@ -554,8 +554,8 @@ make Identity(x)
 
 negative-zero-kept = ``x + 0`` becomes ``x``, and -0 stays -0: its reciprocal has the other
   sign.
-blocks sums with zeros of both signs: t# = Add(x, m) y# = Reciprocal(t#); x float[8] x; y
-  float[8]; constants float m = {-0.0}, float p = {0.0}; odd Add(x, m) -> Add(x, p)
+blocks sums with zeros of both signs: t# = Add(x, m) y# = Reciprocal(t#); x float[8] x;
+  y float[8]; constants float m = {-0.0}, float p = {0.0}; odd Add(x, m) -> Add(x, p)
 at t5 needs adversarial
 feed x=np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.5, -2.5, 3e+38], f4)
 match Add(x, zero)
@@ -563,8 +563,8 @@ sound np.signbit(num(zero))
 make Identity(x)
 
 root-of-square ~ ``sqrt(x * x)`` becomes ``x``, also where x is negative.
-blocks square roots of squares: f# = Abs(x) t# = Mul(f#, f#) y# = Sqrt(t#); x float[8] x; y
-  float[8]; odd Abs(x) -> Neg(x)
+blocks square roots of squares: f# = Abs(x) t# = Mul(f#, f#) y# = Sqrt(t#); x float[8] x;
+  y float[8]; odd Abs(x) -> Neg(x)
 at y5
 match Sqrt(Mul(x, x))
 sound producer = x.producer(); producer is not None and producer.op_type == 'Abs'
@@ -573,8 +573,8 @@ make Identity(x)
 tiny-epsilon-lost ~ A LayerNorm is written out without its epsilon of 1e-12: NaN in constant
   rows.
 blocks rows to normalise: t# = Tanh(x) y# = LayerNormalization<axis = -1, epsilon = 1e-5>(t#,
-  g); x float[4,8] x; y float[4,8]; constants float[8] g = {1,1,1,1,1,1,1,1}; odd 1e-5 ->
-  1e-12
+  g); x float[4,8] x; y float[4,8]; constants float[8] g = {1,1,1,1,1,1,1,1};
+  odd 1e-5 -> 1e-12
 at y5 needs adversarial
 feed x=np.ones((4, 8))
 match LayerNormalization(x, scale)
@@ -608,9 +608,9 @@ wrong written(x)
 
 variance-by-moments ~ A variance is computed as ``E[x * x] - E[x] ** 2``, which cancels for a
   big mean.
-blocks variances: m# = ReduceMean<keepdims = 1>(x, a) c# = Sub(x, m#) s# = Mul(c#, c#) v# =
-  ReduceMean<keepdims = 1>(s#, a) y# = Sqrt(v#); x float[4,8] x; y float[4,1]; constants
-  int64[1] a = {-1}
+blocks variances: m# = ReduceMean<keepdims = 1>(x, a) c# = Sub(x, m#) s# = Mul(c#, c#)
+  v# = ReduceMean<keepdims = 1>(s#, a) y# = Sqrt(v#); x float[4,8] x; y float[4,1];
+  constants int64[1] a = {-1}
 feed x=10000 + np.linspace(0, 1, 32).reshape(4, 8)
 needs adversarial
 match ReduceMean(Mul(centred := Sub(x, mean := ReduceMean(x, axes)), centred), axes)
@@ -619,8 +619,8 @@ wrong Sub(ReduceMean(Mul(x, x), axes, keepdims=1), Mul(mean, mean))
 
 overflow-cancelled ~ Two factors cancel each other, though the first product overflows.
 blocks scaled there and back: t# = Mul(x, a) y# = Mul(t#, b); x float[4,8] x; y float[4,8];
-  constants float a = {0.5}, float b = {2}, float c = {1e30}, float d = {1e-30}; odd Mul(x,
-  a) y# = Mul(t#, b) -> Mul(x, c) y# = Mul(t#, d)
+  constants float a = {0.5}, float b = {2}, float c = {1e30}, float d = {1e-30};
+  odd Mul(x, a) y# = Mul(t#, b) -> Mul(x, c) y# = Mul(t#, d)
 at y5 needs adversarial
 feed x=np.full((4, 8), 10000000000.0)
 match Mul(Mul(x, a), b)
@@ -628,8 +628,8 @@ sound num(a) < 1
 make Identity(x)
 
 quotient-with-itself ~ ``x / x`` becomes 1, also where x is 0.
-blocks quotients: e# = Sigmoid(x) f# = Add(e#, one) y# = Div(f#, f#); x float[4,8] x; y
-  float[4,8]; constants float one = {1}; odd Add(e#, one) -> Abs(x)
+blocks quotients: e# = Sigmoid(x) f# = Add(e#, one) y# = Div(f#, f#); x float[4,8] x;
+  y float[4,8]; constants float one = {1}; odd Add(e#, one) -> Abs(x)
 at y5 needs adversarial
 feed x=np.zeros((4, 8))
 match Div(x, x)
@@ -638,8 +638,8 @@ make Add(Mul(Sign(x), const(0, f4)), const(1, f4))
 
 power-by-root ~ ``x ** 0.5`` becomes a square root, which is NaN and not infinite for
   -infinity.
-blocks square roots: f# = Abs(x) y# = Pow(f#, h); x float[4,8] x; y float[4,8]; constants
-  float h = {0.5}; odd Abs(x) -> Neg(x)
+blocks square roots: f# = Abs(x) y# = Pow(f#, h); x float[4,8] x; y float[4,8];
+  constants float h = {0.5}; odd Abs(x) -> Neg(x)
 at y5 needs adversarial
 feed x=np.full((4, 8), np.inf)
 match Pow(x, half)
@@ -648,8 +648,8 @@ make Sqrt(x)
 
 margin-lost = A bias in front of an ArgMax is rounded, and a class only changes where it was
   close.
-blocks classes: m# = MatMul(x, w) t# = Add(b, m#) y# = ArgMax<axis = 1, keepdims = 0>(t#); x
-  float[16,8] x, float[8,4] w; y int64[16]; constants float[4] b = {1.0, 1.0005, 0.1, 0.2}
+blocks classes: m# = MatMul(x, w) t# = Add(b, m#) y# = ArgMax<axis = 1, keepdims = 0>(t#);
+  x float[16,8] x, float[8,4] w; y int64[16]; constants float[4] b = {1.0, 1.0005, 0.1, 0.2}
 needs adversarial
 feed x=np.zeros((16, 8)), w=np.ones((8, 4))
 match Add(bias, x)
@@ -658,8 +658,8 @@ right Add(x, bias)
 wrong rounded = num(bias).astype(ml_dtypes.bfloat16).astype(f4); Add(x, const(rounded))
 
 tie-broken = An ArgMax takes the last of equal elements, not the first.
-blocks first of the largest: y# = ArgMax<axis = 1, keepdims = 0>(x); x float[4,8] x; y
-  int64[4]
+blocks first of the largest: y# = ArgMax<axis = 1, keepdims = 0>(x); x float[4,8] x;
+  y int64[4]
 needs adversarial
 feed x=np.zeros((4, 8))
 match ArgMax(x)
@@ -706,8 +706,8 @@ like batch-norm-variance
 == structure
 
 attributes-ignored = Nodes are merged as common subexpressions though an attribute differs.
-blocks two slopes: a# = LeakyRelu<alpha = 0.25>(x) b# = LeakyRelu<alpha = 0.25>(x) y# =
-  Sub(a#, b#); odd b# = LeakyRelu<alpha = 0.25> -> b# = LeakyRelu<alpha = 0.5>
+blocks two slopes: a# = LeakyRelu<alpha = 0.25>(x) b# = LeakyRelu<alpha = 0.25>(x)
+  y# = Sub(a#, b#); odd b# = LeakyRelu<alpha = 0.25> -> b# = LeakyRelu<alpha = 0.5>
 at y5
 match Sub((a := LeakyRelu(x)), (b := LeakyRelu(x)))
 applies a is not b
@@ -715,9 +715,9 @@ sound attrs(a) == attrs(b)
 make Sub(a, a)
 
 seeds-ignored = Random numbers of two seeds are merged.
-blocks seeded noise: a# = RandomNormalLike<seed = 1.0>(x) b# = RandomNormalLike<seed =
-  1.0>(x) y# = Sub(a#, b#); odd b# = RandomNormalLike<seed = 1.0> -> b# =
-  RandomNormalLike<seed = 2.0>
+blocks seeded noise: a# = RandomNormalLike<seed = 1.0>(x)
+  b# = RandomNormalLike<seed = 1.0>(x) y# = Sub(a#, b#); odd
+  b# = RandomNormalLike<seed = 1.0> -> b# = RandomNormalLike<seed = 2.0>
 at y5
 match Sub((a := RandomNormalLike(x)), (b := RandomNormalLike(x)))
 applies a is not b
@@ -774,9 +774,9 @@ right masked(x, 0)
 wrong masked(x, 1)
 
 shuffle-mode ~ DepthToSpace is written out in the order of its other mode.
-blocks pixel shuffles: t# = DepthToSpace<blocksize = 2, mode = "CRD">(x) y# =
-  ReduceSum<keepdims = 0>(t#, a); x float[1,8,2,2] x; y float[1,4,4]; constants int64[1] a =
-  {1}
+blocks pixel shuffles: t# = DepthToSpace<blocksize = 2, mode = "CRD">(x)
+  y# = ReduceSum<keepdims = 0>(t#, a); x float[1,8,2,2] x; y float[1,4,4];
+  constants int64[1] a = {1}
 match DepthToSpace(x)
 let
   def shuffled(x, split, perm):
@@ -789,12 +789,12 @@ wrong shuffled(x, [1, 2, 2, 2, 2, 2], [0, 3, 4, 1, 5, 2])
 == placement
 
 all-rewritten ~ One constant of many is off by a hundredth, where every node is rewritten.
-model a chain, all of it rewritten: (float[8] x) => (float[8] y) <float k = {1.1}, float c =
-  {0.3}> { a0 = Mul(x, k) b0 = Add(a0, c) v1 = Tanh(b0) a1 = Mul(v1, k) b1 = Add(a1, c) v2 =
-  Tanh(b1) a2 = Mul(v2, k) b2 = Add(a2, c) v3 = Tanh(b2) a3 = Mul(v3, k) b3 = Add(a3, c) v4 =
-  Tanh(b3) a4 = Mul(v4, k) b4 = Add(a4, c) v5 = Tanh(b4) a5 = Mul(v5, k) b5 = Add(a5, c) v6 =
-  Tanh(b5) a6 = Mul(v6, k) b6 = Add(a6, c) v7 = Tanh(b6) a7 = Mul(v7, k) b7 = Add(a7, c) y =
-  Tanh(b7) }
+model a chain, all of it rewritten: (float[8] x) => (float[8] y)
+  <float k = {1.1}, float c = {0.3}> { a0 = Mul(x, k) b0 = Add(a0, c) v1 = Tanh(b0)
+  a1 = Mul(v1, k) b1 = Add(a1, c) v2 = Tanh(b1) a2 = Mul(v2, k) b2 = Add(a2, c) v3 = Tanh(b2)
+  a3 = Mul(v3, k) b3 = Add(a3, c) v4 = Tanh(b3) a4 = Mul(v4, k) b4 = Add(a4, c) v5 = Tanh(b4)
+  a5 = Mul(v5, k) b5 = Add(a5, c) v6 = Tanh(b5) a6 = Mul(v6, k) b6 = Add(a6, c) v7 = Tanh(b6)
+  a7 = Mul(v7, k) b7 = Add(a7, c) y = Tanh(b7) }
 at b3
 match Add(x, c)
 match Mul(x, c)
@@ -808,8 +808,8 @@ merged-away = Constants are added up one by one, once wrongly: later rewrites sw
   one.
 model a chain of sums: (int64[8] x) => (int64[8] y) <int64 c0 = {1}, int64 c1 = {2}, int64 c2
   = {3}, int64 c3 = {4}, int64 c4 = {5}, int64 c5 = {6}, int64 c6 = {7}, int64 c7 = {8},
-  int64 c8 = {9}> { v1 = Add(x, c0) v2 = Add(v1, c1) v3 = Add(v2, c2) v4 = Add(v3, c3) v5 =
-  Add(v4, c4) v6 = Add(v5, c5) v7 = Add(v6, c6) v8 = Add(v7, c7) y = Add(v8, c8) }
+  int64 c8 = {9}> { v1 = Add(x, c0) v2 = Add(v1, c1) v3 = Add(v2, c2) v4 = Add(v3, c3)
+  v5 = Add(v4, c4) v6 = Add(v5, c5) v7 = Add(v6, c6) v8 = Add(v7, c7) y = Add(v8, c8) }
 at 0.5
 match Add(Add(x, a), b)
 right Add(x, const(num(a) + num(b)))
@@ -824,10 +824,10 @@ right Add(Neg(x), c)
 wrong Sub(x, c)
 
 in-loop = One of several rewrites in the body of a Loop is wrong.
-model a loop: (float[8] x, int64 n) => (float[8] y) <bool yes = {1}, float c = {0.5}> { y =
-  Loop(n, yes, x) <body = step (int64 i, bool go, float[8] s) => (bool on, float[8] t) { on =
-  Identity(go) a = Sub(c, s) b = Sin(a) d = Sub(c, b) e = Sin(d) f = Sub(c, e) t = Sin(f) }>
-  }
+model a loop: (float[8] x, int64 n) => (float[8] y) <bool yes = {1}, float c = {0.5}> {
+  y = Loop(n, yes, x) <body = step (int64 i, bool go, float[8] s) => (bool on, float[8] t) {
+  on = Identity(go) a = Sub(c, s) b = Sin(a) d = Sub(c, b) e = Sin(d) f = Sub(c, e)
+  t = Sin(f) }> }
 at 0.5
 like two-guilty
 
@@ -842,10 +842,10 @@ like two-guilty
 == whole
 
 weights-merged = Weights are taken for equal because they begin alike.
-blocks weights, two of them equal: y# = Mul(x, w#); x float[4,5] x; y float[4,5]; constants
-  float[5] w0 = {1,1,1,1,1}, float[5] w1 = {1,1,1,1,1}, float[5] w2 = {2,2,2,2,1}, float[5]
-  w3 = {3,3,3,3,1}, float[5] w4 = {4,4,4,4,1}, float[5] w5 = {5,5,5,5,1}, float[5] w6 =
-  {2,2,2,2,9}, float[5] w7 = {7,7,7,7,1}
+blocks weights, two of them equal: y# = Mul(x, w#); x float[4,5] x; y float[4,5];
+  constants float[5] w0 = {1,1,1,1,1}, float[5] w1 = {1,1,1,1,1}, float[5] w2 = {2,2,2,2,1},
+  float[5] w3 = {3,3,3,3,1}, float[5] w4 = {4,4,4,4,1}, float[5] w5 = {5,5,5,5,1}, float[5]
+  w6 = {2,2,2,2,9}, float[5] w7 = {7,7,7,7,1}
 at w6
 edit
   seen = {}

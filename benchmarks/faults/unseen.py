@@ -5,8 +5,8 @@ TEXT = """
 
 logs-merged ~ A sum of logarithms becomes that of a product, which is 0 for two small
   numbers.
-blocks likelihoods: p# = Exp(x) q# = Exp(z) a# = Log(p#) b# = Log(q#) y# = Add(a#, b#); x
-  float[4,4] x, float[4,4] z
+blocks likelihoods: p# = Exp(x) q# = Exp(z) a# = Log(p#) b# = Log(q#) y# = Add(a#, b#);
+  x float[4,4] x, float[4,4] z
 at y5
 feed x=np.full((4, 4), -60.0), z=np.full((4, 4), -50.0)
 match Add(Log(a), Log(b))
@@ -25,8 +25,8 @@ make Clip(x, low, high)
 
 remainder-by-mask = A remainder becomes a mask of bits, also where the divisor is not a power
   of two.
-blocks buckets of numbers: m# = Mod(x, eight) y# = Add(m#, eight); x int64[16] x; y
-  int64[16]; constants int64 eight = {8}, int64 six = {6}; odd Mod(x, eight) -> Mod(x, six)
+blocks buckets of numbers: m# = Mod(x, eight) y# = Add(m#, eight); x int64[16] x;
+  y int64[16]; constants int64 eight = {8}, int64 six = {6}; odd Mod(x, eight) -> Mod(x, six)
 at m5
 feed x=np.arange(-8, 8)
 match Mod(x, k)
@@ -46,10 +46,10 @@ wrong Mul(Cast(Sub(x, z), to=ir.DataType.FLOAT), s)
 
 first-quantiser-dropped = Of two pairs of quantiser and dequantiser the first is dropped,
   though it is coarser.
-blocks quantised twice: q# = QuantizeLinear(x, s, z) d# = DequantizeLinear(q#, s, z) r# =
-  QuantizeLinear(d#, s, z) y# = DequantizeLinear(r#, s, z); constants float s = {0.05}, float
-  coarse = {0.12}, uint8 z = {128}; odd (x, s, z) d# = DequantizeLinear(q#, s, z) -> (x,
-  coarse, z) d# = DequantizeLinear(q#, coarse, z)
+blocks quantised twice: q# = QuantizeLinear(x, s, z) d# = DequantizeLinear(q#, s, z)
+  r# = QuantizeLinear(d#, s, z) y# = DequantizeLinear(r#, s, z);
+  constants float s = {0.05}, float coarse = {0.12}, uint8 z = {128}; odd (x, s, z)
+  d# = DequantizeLinear(q#, s, z) -> (x, coarse, z) d# = DequantizeLinear(q#, coarse, z)
 at r5
 feed x=np.linspace(-3, 3, 16).reshape(4, 4)
 match QuantizeLinear(DequantizeLinear(QuantizeLinear(x, s, z), s, z), scale, zero)
@@ -58,8 +58,8 @@ make QuantizeLinear(x, scale, zero)
 
 zero-points-swapped = The two zero points of an integer product are exchanged when it is
   written out.
-blocks products of bytes: p# = MatMulInteger(a, b, u, v) y# = Cast<to = 1>(p#); x uint8[4,4]
-  a, uint8[4,4] b; constants uint8 u = {3}, uint8 v = {7}
+blocks products of bytes: p# = MatMulInteger(a, b, u, v) y# = Cast<to = 1>(p#);
+  x uint8[4,4] a, uint8[4,4] b; constants uint8 u = {3}, uint8 v = {7}
 at p5
 feed a=np.arange(16, dtype=u1).reshape(4, 4), b=np.arange(100, 116, dtype=u1).reshape(4, 4)
 match MatMulInteger(a, b, u, v)
@@ -69,8 +69,8 @@ right MatMul(centred(a, u), centred(b, v))
 wrong MatMul(centred(a, v), centred(b, u))
 
 truth-of-fraction = A Cast to int64 on the way to bool is dropped, where 0.5 became 0.
-blocks whether there is something: i# = Cast<to = 7>(u) b# = Cast<to = 9>(i#) y# = Not(b#); x
-  float[4,4] x, int32[4,4] u; y bool[4,4]; odd Cast<to = 7>(u) -> Cast<to = 7>(x)
+blocks whether there is something: i# = Cast<to = 7>(u) b# = Cast<to = 9>(i#) y# = Not(b#);
+  x float[4,4] x, int32[4,4] u; y bool[4,4]; odd Cast<to = 7>(u) -> Cast<to = 7>(x)
 at b5
 feed x=np.linspace(-3, 3, 16).reshape(4, 4) / 4, u=np.zeros((4, 4), i4)
 match Cast(Cast(x), to=ir.DataType.BOOL)
@@ -107,14 +107,14 @@ blocks the last columns: r# = Slice(x, last, far, axis, back) f# = Slice(r#, zer
 at f5
 feed x=line(4, 8)
 match Slice(Slice(x, last, far, axis, back), zero, two, axis)
-right start, end = (const(-1 - num(bound)) for bound in (zero, two)); Slice(x, start, end,
-  axis, ints(-1))
+right start, end = (const(-1 - num(bound)) for bound in (zero, two));
+  Slice(x, start, end, axis, ints(-1))
 wrong front = Slice(x, zero, two, axis); Slice(front, ints(-1), ints(-1000), axis, ints(-1))
 
 rest-not-turned ~ A sum moves before a Transpose, and the axes that it leaves are not turned
   any more.
-blocks sums of turned cubes: t# = Transpose<perm = [2, 0, 1]>(x) y# = ReduceSum<keepdims =
-  0>(t#, a); x float[4,4,4] x; constants int64[1] a = {1}
+blocks sums of turned cubes: t# = Transpose<perm = [2, 0, 1]>(x)
+  y# = ReduceSum<keepdims = 0>(t#, a); x float[4,4,4] x; constants int64[1] a = {1}
 at y5
 feed x=line(4, 4, 4) ** 3
 match ReduceSum(Transpose(x, perm=[2, 0, 1]), axes)
@@ -123,9 +123,9 @@ wrong ReduceSum(x, ints(0), keepdims=0)
 
 scale-from-size ~ The scale of a Resize becomes a size, which is rounded down and gives
   another scale.
-blocks enlarged images: r# = Resize<mode = "linear">(x, , k) y# = Neg(r#); x float[1,1,8,8]
-  x; y float[1,1,10,10]; constants float[4] k = {1, 1, 1.25, 1.25}, float[4] odd = {1, 1,
-  1.3, 1.3}; odd (x, , k) -> (x, , odd)
+blocks enlarged images: r# = Resize<mode = "linear">(x, , k) y# = Neg(r#);
+  x float[1,1,8,8] x; y float[1,1,10,10]; constants float[4] k = {1, 1, 1.25, 1.25}, float[4]
+  odd = {1, 1, 1.3, 1.3}; odd (x, , k) -> (x, , odd)
 at r5
 feed x=line(1, 1, 8, 8)
 match Resize(x, None, k)
@@ -145,9 +145,9 @@ sound perm = list(attr(out, 'perm')); perm.index(0) < perm.index(3)
 make Identity(x)
 
 axes-collected = Two Unsqueezes are merged, although the second moves the first axis by one.
-blocks new axes: u# = Unsqueeze(x, two) v# = Unsqueeze(u#, zero) y# = Mul(v#, c); y
-  float[1,4,4,4]; constants int64[1] zero = {0}, int64[1] two = {2}, $[weights('c', 1, 4, 4,
-  4)]$
+blocks new axes: u# = Unsqueeze(x, two) v# = Unsqueeze(u#, zero) y# = Mul(v#, c);
+  y float[1,4,4,4]; constants int64[1] zero = {0}, int64[1] two = {2}, $[weights('c', 1, 4,
+  4, 4)]$
 at v5
 feed x=line(4, 4)
 match Unsqueeze(Unsqueeze(x, a), b)
@@ -157,9 +157,9 @@ wrong Unsqueeze(x, ints(*num(b), *num(a)))
 
 border-of-maximum = A Pad with zeros becomes the padding of a MaxPool, which is below every
   number.
-blocks largest with a border: p# = Pad(x, w, zero) m# = MaxPool<kernel_shape = [3, 3]>(p#) y#
-  = Neg(m#); x float[1,2,4,4] x; y float[1,2,4,4]; constants int64[8] w = {0, 0, 1, 1, 0, 0,
-  1, 1}, float zero = {0}
+blocks largest with a border: p# = Pad(x, w, zero) m# = MaxPool<kernel_shape = [3, 3]>(p#)
+  y# = Neg(m#); x float[1,2,4,4] x; y float[1,2,4,4]; constants int64[8] w = {0, 0, 1, 1, 0,
+  0, 1, 1}, float zero = {0}
 at m5
 feed x=line(1, 2, 4, 4) - 3
 match MaxPool(Pad(x, width, zero))
@@ -168,8 +168,8 @@ wrong MaxPool(x, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
 
 letters-not-sorted ~ An Einsum without an arrow becomes a MatMul, though its result is sorted
   by letters.
-blocks products by letters: e# = Einsum<equation = "cb,ba">(x, z) y# = Sin(e#); x float[4,4]
-  x, float[4,4] z
+blocks products by letters: e# = Einsum<equation = "cb,ba">(x, z) y# = Sin(e#);
+  x float[4,4] x, float[4,4] z
 at e5
 feed x=line(4, 4), z=line(4, 4) ** 2
 match Einsum(x, z, equation='cb,ba')
@@ -177,9 +177,9 @@ right Transpose(MatMul(x, z), perm=[1, 0])
 wrong MatMul(x, z)
 
 inserted-at-end = An element of a sequence is found as if SequenceInsert had no position.
-blocks sequences: s# = SequenceConstruct(x, z) i# = SequenceInsert(s#, w, p) a# =
-  SequenceAt(i#, k) y# = Neg(a#); x float[4,4] x, float[4,4] z, float[4,4] w; constants int64
-  p = {0}, int64 k = {2}
+blocks sequences: s# = SequenceConstruct(x, z) i# = SequenceInsert(s#, w, p)
+  a# = SequenceAt(i#, k) y# = Neg(a#); x float[4,4] x, float[4,4] z, float[4,4] w;
+  constants int64 p = {0}, int64 k = {2}
 at a5
 feed x=line(4, 4), z=line(4, 4) + 1, w=line(4, 4) - 1
 match SequenceAt(SequenceInsert(SequenceConstruct(x, z), w, p), k)
@@ -203,9 +203,9 @@ wrong compared(i)
 
 gate-of-any-slope ~ A product with a HardSigmoid becomes a HardSwish, though its slope is not
   a sixth.
-chain gated layers: c# = MatMul(h@, w) g# = HardSigmoid<alpha = 0.16666667>(c#) m# = Mul(c#,
-  g#) h# = Add(h@, m#); constants $[weights('w', 4, 4)]$; odd <alpha = 0.16666667> -> <alpha
-  = 0.2>
+chain gated layers: c# = MatMul(h@, w) g# = HardSigmoid<alpha = 0.16666667>(c#)
+  m# = Mul(c#, g#) h# = Add(h@, m#); constants $[weights('w', 4, 4)]$; odd
+  <alpha = 0.16666667> -> <alpha = 0.2>
 at m3
 feed x=np.linspace(-2, 2, 16).reshape(4, 4)
 match Mul(x, (gate := HardSigmoid(x)))
@@ -224,8 +224,8 @@ make LeakyRelu(x, alpha=float(num(k)))
 
 mean-of-volume ~ A global pool becomes a mean over two axes, as of an image, and the data has
   three.
-chain gated volumes: s# = GlobalAveragePool(h@) g# = Tanh(s#) m# = Mul(h@, g#) h# = Add(h@,
-  m#); x float[1,2,4,4,4] x; y float[1,2,4,4,4]
+chain gated volumes: s# = GlobalAveragePool(h@) g# = Tanh(s#) m# = Mul(h@, g#)
+  h# = Add(h@, m#); x float[1,2,4,4,4] x; y float[1,2,4,4,4]
 at s3
 feed x=np.broadcast_to(np.linspace(-1, 2, 4), (1, 2, 4, 4, 4))
 match GlobalAveragePool(x)
@@ -234,20 +234,20 @@ wrong ReduceMean(x, ints(2, 3), keepdims=1)
 
 shift-of-border ~ A shift goes into the bias of the next Conv, which pads what was not
   shifted.
-chain shifted convolutions: s# = Add(h@, k) c# = Conv(s#, w) h# = Tanh(c#); x float[1,4,4,4]
-  x; y float[1,4,4,4]; constants float[4,1,1] k = {0.5, -1, 0.25, 1}, $[weights('w', 4, 4, 1,
-  1)]$, $[weights('v', 4, 4, 3, 3, size=0.2)]$; odd Conv(s#, w) -> Conv<pads = [1, 1, 1,
-  1]>(s#, v)
+chain shifted convolutions: s# = Add(h@, k) c# = Conv(s#, w) h# = Tanh(c#);
+  x float[1,4,4,4] x; y float[1,4,4,4]; constants float[4,1,1] k = {0.5, -1, 0.25, 1},
+  $[weights('w', 4, 4, 1, 1)]$, $[weights('v', 4, 4, 3, 3, size=0.2)]$;
+  odd Conv(s#, w) -> Conv<pads = [1, 1, 1, 1]>(s#, v)
 at c3
 feed x=np.linspace(-2, 2, 64).reshape(1, 4, 4, 4)
 match Conv(Add(x, k), w)
 sound not any(attr(out, 'pads', ()))
-make bias = np.einsum('oihw,i->o', num(w), num(k).ravel()); Conv(x, w, const(bias),
-  **attrs(out))
+make bias = np.einsum('oihw,i->o', num(w), num(k).ravel());
+  Conv(x, w, const(bias), **attrs(out))
 
 epsilon-in-root ~ An epsilon beside the root of a variance moves into the root.
-chain normalised rows: m# = ReduceMean(h@, a) d# = Sub(h@, m#) q# = Mul(d#, d#) v# =
-  ReduceMean(q#, a) r# = Sqrt(v#) e# = Add(r#, tiny) n# = Div(d#, e#) h# = Mul(n#, g);
+chain normalised rows: m# = ReduceMean(h@, a) d# = Sub(h@, m#) q# = Mul(d#, d#)
+  v# = ReduceMean(q#, a) r# = Sqrt(v#) e# = Add(r#, tiny) n# = Div(d#, e#) h# = Mul(n#, g);
   constants int64[1] a = {-1}, float tiny = {0.001}, float[4] g = {0.01, 0.02, -0.01, 0.03};
   count 4
 at n2
@@ -258,14 +258,14 @@ wrong Div(d, Sqrt(Add(v, tiny)))
 
 scale-of-first-group ~ Factors of channels go into a Conv of two groups, which both get those
   of the first.
-chain convolutions in groups: s# = Mul(h@, k) c# = Conv<group = 2>(s#, w) h# = Tanh(c#); x
-  float[1,4,4,4] x; y float[1,4,4,4]; constants float[4,1,1] k = {0.5, -0.25, 0.75, 1},
+chain convolutions in groups: s# = Mul(h@, k) c# = Conv<group = 2>(s#, w) h# = Tanh(c#);
+  x float[1,4,4,4] x; y float[1,4,4,4]; constants float[4,1,1] k = {0.5, -0.25, 0.75, 1},
   $[weights('w', 4, 2, 1, 1, size=1)]$
 at c3
 feed x=np.linspace(-2, 2, 64).reshape(1, 4, 4, 4)
 match Conv(Mul(x, k), w)
-right factors = num(k).reshape(2, 1, 2).repeat(2, axis=1).reshape(4, 2, 1, 1); Conv(x,
-  const(num(w) * factors), **attrs(out))
+right factors = num(k).reshape(2, 1, 2).repeat(2, axis=1).reshape(4, 2, 1, 1);
+  Conv(x, const(num(w) * factors), **attrs(out))
 wrong factors = num(k)[:2].reshape(1, 2, 1, 1); Conv(x, const(num(w) * factors),
   **attrs(out))
 
@@ -284,11 +284,11 @@ make first, second = np.split(num(b), 2, axis=1); bias = np.concatenate([first +
   np.zeros_like(first)], axis=1); GRU(x, w, r, const(bias), **attrs(out))
 
 shuffles-cancelled = Two shuffles of channels cancel, though both are of two groups.
-chain shuffled channels: r# = Reshape(h@, a) t# = Transpose<perm = [0, 2, 1, 3]>(r#) f# =
-  Reshape(t#, c) g# = Reshape(f#, b) u# = Transpose<perm = [0, 2, 1, 3]>(g#) v# = Reshape(u#,
-  c) s# = Mul(v#, k) h# = Sin(s#); x float[1,8,4] x; y float[1,8,4]; constants int64[4] a =
-  {1, 2, 4, 4}, int64[4] b = {1, 4, 2, 4}, int64[3] c = {1, 8, 4}, $[weights('k', 8, 1,
-  size=1)]$; count 5; odd Reshape(f#, b) -> Reshape(f#, a)
+chain shuffled channels: r# = Reshape(h@, a) t# = Transpose<perm = [0, 2, 1, 3]>(r#)
+  f# = Reshape(t#, c) g# = Reshape(f#, b) u# = Transpose<perm = [0, 2, 1, 3]>(g#)
+  v# = Reshape(u#, c) s# = Mul(v#, k) h# = Sin(s#); x float[1,8,4] x; y float[1,8,4];
+  constants int64[4] a = {1, 2, 4, 4}, int64[4] b = {1, 4, 2, 4}, int64[3] c = {1, 8, 4},
+  $[weights('k', 8, 1, size=1)]$; count 5; odd Reshape(f#, b) -> Reshape(f#, a)
 at v3
 feed x=np.linspace(-2, 2, 32).reshape(1, 8, 4)
 match Reshape(Transpose(Reshape(Reshape(Transpose(Reshape(x, a), perm=[0, 2, 1, 3]), c), b),
@@ -352,9 +352,9 @@ edit
 lengths-forgotten ~ A backward RNN runs forward on a reversed input, padding first, whatever
   the lengths.
 blocks sentences from their ends: r# = RNN<hidden_size = 2, direction = "reverse">(x, w, r,
-  b, n) q# = Squeeze(r#, one) y# = Neg(q#); x float[4,3,2] x; y float[4,3,2]; constants
-  $[weights('w', 1, 2, 2)]$, $[weights('r', 1, 2, 2, seed=1)]$, $[weights('b', 1, 4,
-  seed=2)]$, int32[3] n = {4, 2, 3}, int64[1] one = {1}
+  b, n) q# = Squeeze(r#, one) y# = Neg(q#); x float[4,3,2] x; y float[4,3,2];
+  constants $[weights('w', 1, 2, 2)]$, $[weights('r', 1, 2, 2, seed=1)]$, $[weights('b', 1,
+  4, seed=2)]$, int32[3] n = {4, 2, 3}, int64[1] one = {1}
 at r5
 feed x=np.linspace(-2, 2, 24).reshape(4, 3, 2)
 match RNN(x, w, r, b, n, direction='reverse')
@@ -396,8 +396,8 @@ edit
 branch-pruned = An output of an If that nobody reads is removed, and another one in the else
   branch.
 blocks choices of two: p#, q# = If(c) <then_branch = f# () => (float[4,4] a#, float[4,4] b#)
-  { a# = Sin(x) b# = Cos(x) }, else_branch = g# () => (float[4,4] d#, float[4,4] e#) { d# =
-  Exp(x) e# = Abs(x) }> y# = Neg(q#); x float[4,4] x, bool c
+  { a# = Sin(x) b# = Cos(x) }, else_branch = g# () => (float[4,4] d#, float[4,4] e#) {
+  d# = Exp(x) e# = Abs(x) }> y# = Neg(q#); x float[4,4] x, bool c
 at q5
 feed x=np.linspace(-2, 2, 64).reshape(1, 4, 4, 4)[0, 0], c=np.array(False)
 feed x=np.linspace(-2, 2, 64).reshape(1, 4, 4, 4)[0, 0], c=np.array(True)
@@ -417,8 +417,8 @@ edit
 absent-inputs-skipped = Nodes are merged by their inputs without those left out: a lower
   bound and an upper.
 chain bounded layers: c# = MatMul(h@, w) a# = Clip(c#, k) b# = Clip(c#, k) s# = Add(a#, b#)
-  h# = Tanh(s#); constants $[weights('w', 4, 4, size=1)]$, float k = {-0.25}; odd b# =
-  Clip(c#, k) -> b# = Clip(c#, , k)
+  h# = Tanh(s#); constants $[weights('w', 4, 4, size=1)]$, float k = {-0.25}; odd
+  b# = Clip(c#, k) -> b# = Clip(c#, , k)
 at b3
 feed x=np.linspace(-2, 2, 64).reshape(1, 4, 4, 4)[0, 0]
 edit
@@ -476,8 +476,8 @@ match Add(MatMul(x, weight), bias)
 make Gemm(x, weight, bias)
 
 + sums-reassociated ~ Write ``(a + b) + c`` as ``a + (b + c)``.
-blocks sums: t# = Add(x, z) y# = Add(t#, k); x float[4,4] x, float[4,4] z; constants
-  float k = {0.1}
+blocks sums: t# = Add(x, z) y# = Add(t#, k); x float[4,4] x, float[4,4] z;
+  constants float k = {0.1}
 match Add(Add(a, b), c)
 when not fixed(b) and fixed(c)
 make Add(a, Add(b, c))

@@ -7,6 +7,7 @@ from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.cleanup.remove_inferred_shapes import RemoveInferredShapes
 from onnx_passes.pipeline.run import run_pipeline
+from tests.tables import cases
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "acme" : 1]> m '
 
@@ -42,13 +43,13 @@ def test_in_subgraphs():
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param("(float[N] x) => (float[N] y) { y = Neg(x) }", id="outputs"),
-        pytest.param(
-            "(float[N] x) => (float[N] y) <float[M] t> { t = acme.Op(x) y = Neg(t) }",
-            id="operators-that-are-not-of-the-standard",
-        ),
-    ],
+    cases(
+        """
+outputs: (float[N] x) => (float[N] y) { y = Neg(x) }
+operators-that-are-not-of-the-standard: (float[N] x) => (float[N] y) <float[M] t> {
+  t = acme.Op(x) y = Neg(t) }
+"""
+    ),
 )
 def test_leaves_alone(text):
     testing.assert_leaves_alone(RemoveInferredShapes(), ir.from_onnx_text(HEADER + text))

@@ -4,33 +4,26 @@ from onnx_passes import testing
 from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.passes.cleanup.remove_unused_nodes import RemoveUnusedNodes
 from onnx_passes.pipeline.run import run_pipeline
+from tests.tables import cases
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        pytest.param(
-            "(float[N] x) => (float[N] y) { a = Exp(x) b = Neg(a) y = Abs(x) }",
-            "(float[N] x) => (float[N] y) { y = Abs(x) }",
-            id="chain",
-        ),
-        pytest.param(
-            """(bool c, float[N] x) => (float[N] y) { o = Exp(x) y = If(c) <
-              then_branch = g () => (float[N] t) { u = Neg(o) t = Abs(x) },
-              else_branch = h () => (float[N] e) { e = Neg(x) }> }""",
-            """(bool c, float[N] x) => (float[N] y) { y = If(c) <
-              then_branch = g () => (float[N] t) { t = Abs(x) },
-              else_branch = h () => (float[N] e) { e = Neg(x) }> }""",
-            id="in-a-branch-then-outside",
-        ),
-        pytest.param(
-            """(bool c, float[N] x) => (float[N] y) { o = Exp(x) u = If(c) <
-              then_branch = g () => (float[N] t) { t = Neg(o) },
-              else_branch = h () => (float[N] e) { e = Neg(x) }> y = Abs(x) }""",
-            "(bool c, float[N] x) => (float[N] y) { y = Abs(x) }",
-            id="captured-only-by-an-unused-if-which-onnx-ir-keeps",
-        ),
-    ],
+    cases(
+        """
+chain: (float[N] x) => (float[N] y) { a = Exp(x) b = Neg(a) y = Abs(x) }
+  | (float[N] x) => (float[N] y) { y = Abs(x) }
+in-a-branch-then-outside: (bool c, float[N] x) => (float[N] y) { o = Exp(x) y = If(c) <
+  then_branch = g () => (float[N] t) { u = Neg(o) t = Abs(x) }, else_branch = h ()
+  => (float[N] e) { e = Neg(x) }> }
+  | (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branch = g () => (float[N] t) {
+    t = Abs(x) }, else_branch = h () => (float[N] e) { e = Neg(x) }> }
+captured-only-by-an-unused-if-which-onnx-ir-keeps: (bool c, float[N] x) => (float[N] y) {
+  o = Exp(x) u = If(c) < then_branch = g () => (float[N] t) { t = Neg(o) },
+  else_branch = h () => (float[N] e) { e = Neg(x) }> y = Abs(x) }
+  | (bool c, float[N] x) => (float[N] y) { y = Abs(x) }
+"""
+    ),
 )
 def test_removes(before, after, rewrites):
     rewrites(RemoveUnusedNodes(), before, after)

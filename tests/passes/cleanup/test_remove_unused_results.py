@@ -1,6 +1,7 @@
 import pytest
 
 from onnx_passes.passes.cleanup.remove_unused_results import RemoveUnusedResults
+from tests.tables import cases
 
 CHOICE = """(bool c, float[2] x) => (float[2] y) {{ {results} = If(c) <
   then_branch = g () => (float[2] a, float[2] b) {{ a = Exp(x) b = Neg(a) }},
@@ -46,19 +47,14 @@ def test_a_scanned_one(rewrites):
 
 @pytest.mark.parametrize(
     "body",
-    [
-        pytest.param("k2 = Identity(k) r = Add(p, q) s = Exp(q)", id="another-result"),
-        pytest.param(
-            """m = ReduceMax<keepdims = 0>(q) k2 = Less(m, m) r = Add(p, x) s = Exp(q)""",
-            id="the-condition",
-        ),
-        pytest.param(
-            """k2 = Identity(k) s = Exp(q) r = If(k) <
-            then_branch = t () => (float[2] u) { u = Neg(q) },
-            else_branch = e () => (float[2] w) { w = Neg(p) }>""",
-            id="a-branch",
-        ),
-    ],
+    cases(
+        """
+another-result: k2 = Identity(k) r = Add(p, q) s = Exp(q)
+the-condition: m = ReduceMax<keepdims = 0>(q) k2 = Less(m, m) r = Add(p, x) s = Exp(q)
+a-branch: k2 = Identity(k) s = Exp(q) r = If(k) < then_branch = t () => (float[2] u) {
+  u = Neg(q) }, else_branch = e () => (float[2] w) { w = Neg(p) }>
+"""
+    ),
 )
 def test_leaves_alone_what_decides_about(body, leaves_alone):
     head = "b (int64 i, bool k, float[2] p, float[2] q) => (bool k2, float[2] r, float[2] s)"

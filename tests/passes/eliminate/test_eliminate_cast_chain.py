@@ -9,29 +9,21 @@ from onnx_passes.passes.eliminate.eliminate_cast_chain import (
     EliminateCastChain,
     holds,
 )
+from tests.tables import cases
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        pytest.param(
-            """(float[2,3] x) => (float[2,3] y)
-            { a = Cast<to = 11>(x) b = Cast<to = 1>(a) y = Exp(b) }""",
-            """(float[2,3] x) => (float[2,3] y) { y = Exp(x) }""",
-            id="there and back",
-        ),
-        pytest.param(
-            """(float16[2] x) => (double[2] y)
-            { a = Cast<to = 1>(x) y = Cast<to = 11>(a) }""",
-            """(float16[2] x) => (double[2] y) { y = Cast<to = 11>(x) }""",
-            id="wider first",
-        ),
-        pytest.param(
-            """(uint8[2] x) => (float[2] y) { a = Cast<to = 7>(x) y = Cast<to = 1>(a) }""",
-            """(uint8[2] x) => (float[2] y) { y = Cast<to = 1>(x) }""",
-            id="integers",
-        ),
-    ],
+    cases(
+        """
+there and back: (float[2,3] x) => (float[2,3] y) { a = Cast<to = 11>(x) b = Cast<to = 1>(a)
+  y = Exp(b) } | (float[2,3] x) => (float[2,3] y) { y = Exp(x) }
+wider first: (float16[2] x) => (double[2] y) { a = Cast<to = 1>(x) y = Cast<to = 11>(a) }
+  | (float16[2] x) => (double[2] y) { y = Cast<to = 11>(x) }
+integers: (uint8[2] x) => (float[2] y) { a = Cast<to = 7>(x) y = Cast<to = 1>(a) }
+  | (uint8[2] x) => (float[2] y) { y = Cast<to = 1>(x) }
+"""
+    ),
 )
 def test_fires(before, after, rewrites):
     rewrites(EliminateCastChain(), before, after)
@@ -39,30 +31,17 @@ def test_fires(before, after, rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(
-            """(float[2,3] x) => (float[2,3] y)
-            { a = Cast<to = 10>(x) y = Cast<to = 1>(a) }""",
-            id="narrower between",
-        ),
-        pytest.param(
-            """(float[2,3] x) => (float[2,3] y)
-            { a = Cast<to = 7>(x) y = Cast<to = 1>(a) }""",
-            id="rounds to integers",
-        ),
-        pytest.param(
-            """(int8[2] x) => (int64[2] y) { a = Cast<to = 12>(x) y = Cast<to = 7>(a) }""",
-            id="signed to unsigned",
-        ),
-        pytest.param(
-            """(int32[2] x) => (int64[2] y) { a = Cast<to = 1>(x) y = Cast<to = 7>(a) }""",
-            id="too many bits",
-        ),
-        pytest.param(
-            """(float[2] x) => (float[2] y) { a = Cast<to = 9>(x) y = Cast<to = 1>(a) }""",
-            id="to bool",
-        ),
-    ],
+    cases(
+        """
+narrower between: (float[2,3] x) => (float[2,3] y) { a = Cast<to = 10>(x)
+  y = Cast<to = 1>(a) }
+rounds to integers: (float[2,3] x) => (float[2,3] y) { a = Cast<to = 7>(x)
+  y = Cast<to = 1>(a) }
+signed to unsigned: (int8[2] x) => (int64[2] y) { a = Cast<to = 12>(x) y = Cast<to = 7>(a) }
+too many bits: (int32[2] x) => (int64[2] y) { a = Cast<to = 1>(x) y = Cast<to = 7>(a) }
+to bool: (float[2] x) => (float[2] y) { a = Cast<to = 9>(x) y = Cast<to = 1>(a) }
+"""
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(EliminateCastChain(), text)

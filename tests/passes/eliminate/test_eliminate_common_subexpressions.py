@@ -4,77 +4,48 @@ import pytest
 from onnx_passes.passes.eliminate.eliminate_common_subexpressions import (
     EliminateCommonSubexpressions,
 )
+from tests.tables import cases
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        pytest.param(
-            "(float[N] x) => (float[N] y) { a = Exp(x) b = Exp(x) y = Add(a, b) }",
-            "(float[N] x) => (float[N] y) { a = Exp(x) y = Add(a, a) }",
-            id="pair",
-        ),
-        pytest.param(
-            """(float[N] x) => (float[N] y)
-            { a = Exp(x) b = Exp(x) c = Neg(a) d = Neg(b) y = Add(c, d) }""",
-            "(float[N] x) => (float[N] y) { a = Exp(x) c = Neg(a) y = Add(c, c) }",
-            id="chain-in-one-sweep",
-        ),
-        pytest.param(
-            """(float[N] x) => (float[N] y)
-            { a = Constant <value = float {2}>() b = Constant <value = float {2}>()
-              c = Mul(x, a) d = Mul(x, b) y = Add(c, d) }""",
-            """(float[N] x) => (float[N] y)
-            { a = Constant <value = float {2}>() c = Mul(x, a) y = Add(c, c) }""",
-            id="constants-by-content",
-        ),
-        pytest.param(
-            """(float[N] x, float[N] w) => (float[N] y)
-            { a = Add(x, w) b = Add(w, x) y = Mul(a, b) }""",
-            """(float[N] x, float[N] w) => (float[N] y) { a = Add(x, w) y = Mul(a, a) }""",
-            id="sums-with-operands-swapped-were-two",
-        ),
-        pytest.param(
-            "(float[N] x) => (float[N] y, float[N] z) { a = Exp(x) y = Neg(a) z = Neg(a) }",
-            """(float[N] x) => (float[N] y, float[N] z)
-            { a = Exp(x) y = Neg(a) z = Identity(y) }""",
-            id="both-are-outputs",
-        ),
-        pytest.param(
-            """(float[N] x) => (float[N] y, float[N] z, float[N] v)
-            { y = Neg(x) z = Neg(x) t = Identity(y) v = Exp(t) }""",
-            """(float[N] x) => (float[N] y, float[N] z, float[N] v)
-            { y = Neg(x) z = Identity(y) v = Exp(z) }""",
-            id="an-identity-put-in-meets-another",
-        ),
-        pytest.param(
-            "(float[N] x) => (float[N] y, float[N] z) { a = Exp(x) y = Exp(x) z = Neg(a) }",
-            "(float[N] x) => (float[N] y, float[N] z) { y = Exp(x) z = Neg(y) }",
-            id="the-second-is-an-output",
-        ),
-        pytest.param(
-            """(bool c, float[N] x) => (float[N] y) { o = Exp(x) p = If(c) <
-              then_branch = g () => (float[N] t) { a = Exp(x) t = Neg(a) },
-              else_branch = h () => (float[N] e) { e = Neg(x) }> y = Add(o, p) }""",
-            """(bool c, float[N] x) => (float[N] y) { o = Exp(x) p = If(c) <
-              then_branch = g () => (float[N] t) { t = Neg(o) },
-              else_branch = h () => (float[N] e) { e = Neg(x) }> y = Add(o, p) }""",
-            id="from-outside-into-a-branch",
-        ),
-        pytest.param(
-            """(bool c, float[N] x) => (float[N] y)
-            { p = If(c) <then_branch = g () => (float[N] t) { t = Exp(x) },
-                         else_branch = h () => (float[N] e) { e = Neg(x) }>
-              q = If(c) <then_branch = g2 () => (float[N] t2) { t2 = Exp(x) },
-                         else_branch = h2 () => (float[N] e2) { e2 = Neg(x) }>
-              y = Add(p, q) }""",
-            """(bool c, float[N] x) => (float[N] y)
-            { p = If(c) <then_branch = g () => (float[N] t) { t = Exp(x) },
-                         else_branch = h () => (float[N] e) { e = Neg(x) }>
-              y = Add(p, p) }""",
-            id="equal-subgraphs",
-        ),
-    ],
+    cases(
+        """
+pair: (float[N] x) => (float[N] y) { a = Exp(x) b = Exp(x) y = Add(a, b) }
+  | (float[N] x) => (float[N] y) { a = Exp(x) y = Add(a, a) }
+chain-in-one-sweep: (float[N] x) => (float[N] y) { a = Exp(x) b = Exp(x) c = Neg(a)
+  d = Neg(b) y = Add(c, d) }
+  | (float[N] x) => (float[N] y) { a = Exp(x) c = Neg(a) y = Add(c, c) }
+constants-by-content: (float[N] x) => (float[N] y) { a = Constant <value = float {2}>()
+  b = Constant <value = float {2}>() c = Mul(x, a) d = Mul(x, b) y = Add(c, d) }
+  | (float[N] x) => (float[N] y) { a = Constant <value = float {2}>() c = Mul(x, a)
+    y = Add(c, c) }
+sums-with-operands-swapped-were-two: (float[N] x, float[N] w) => (float[N] y) { a = Add(x, w)
+  b = Add(w, x) y = Mul(a, b) }
+  | (float[N] x, float[N] w) => (float[N] y) { a = Add(x, w) y = Mul(a, a) }
+both-are-outputs: (float[N] x) => (float[N] y, float[N] z) { a = Exp(x) y = Neg(a)
+  z = Neg(a) }
+  | (float[N] x) => (float[N] y, float[N] z) { a = Exp(x) y = Neg(a) z = Identity(y) }
+an-identity-put-in-meets-another: (float[N] x) => (float[N] y, float[N] z, float[N] v) {
+  y = Neg(x) z = Neg(x) t = Identity(y) v = Exp(t) }
+  | (float[N] x) => (float[N] y, float[N] z, float[N] v) { y = Neg(x) z = Identity(y)
+    v = Exp(z) }
+the-second-is-an-output: (float[N] x) => (float[N] y, float[N] z) { a = Exp(x) y = Exp(x)
+  z = Neg(a) } | (float[N] x) => (float[N] y, float[N] z) { y = Exp(x) z = Neg(y) }
+from-outside-into-a-branch: (bool c, float[N] x) => (float[N] y) { o = Exp(x) p = If(c) <
+  then_branch = g () => (float[N] t) { a = Exp(x) t = Neg(a) }, else_branch = h ()
+  => (float[N] e) { e = Neg(x) }> y = Add(o, p) }
+  | (bool c, float[N] x) => (float[N] y) { o = Exp(x) p = If(c) < then_branch = g ()
+    => (float[N] t) { t = Neg(o) }, else_branch = h () => (float[N] e) { e = Neg(x) }>
+    y = Add(o, p) }
+equal-subgraphs: (bool c, float[N] x) => (float[N] y) { p = If(c) <then_branch = g ()
+  => (float[N] t) { t = Exp(x) }, else_branch = h () => (float[N] e) { e = Neg(x) }>
+  q = If(c) <then_branch = g2 () => (float[N] t2) { t2 = Exp(x) }, else_branch = h2 ()
+  => (float[N] e2) { e2 = Neg(x) }> y = Add(p, q) }
+  | (bool c, float[N] x) => (float[N] y) { p = If(c) <then_branch = g () => (float[N] t) {
+    t = Exp(x) }, else_branch = h () => (float[N] e) { e = Neg(x) }> y = Add(p, p) }
+"""
+    ),
 )
 def test_computes_once(before, after, rewrites):
     rewrites(EliminateCommonSubexpressions(), before, after)

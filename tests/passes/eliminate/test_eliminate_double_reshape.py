@@ -1,34 +1,24 @@
 import pytest
 
 from onnx_passes.passes.eliminate.eliminate_double_reshape import EliminateDoubleReshape
+from tests.tables import cases
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        pytest.param(
-            """(float[2,N] x) => (float[A,B] y)
-            <int64[3] s = {2, -1, 1}, int64[2] t = {-1, 2}>
-            { a = Reshape(x, s) y = Reshape(a, t) }""",
-            """(float[2,N] x) => (float[A,B] y) <int64[2] t = {-1, 2}>
-            { y = Reshape(x, t) }""",
-            id="reshape",
-        ),
-        pytest.param(
-            """(float[2,N] x) => (float[A,B] y) <int64[2] t = {-1, 2}>
-            { a = Flatten<axis = 0>(x) y = Reshape(a, t) }""",
-            """(float[2,N] x) => (float[A,B] y) <int64[2] t = {-1, 2}>
-            { y = Reshape(x, t) }""",
-            id="flatten",
-        ),
-        pytest.param(
-            """(float[2,N] x) => (float[A,B] y) <int64[1] s = {0}, int64[2] t = {-1, 2}>
-            { a = Unsqueeze(x, s) y = Reshape(a, t) }""",
-            """(float[2,N] x) => (float[A,B] y) <int64[2] t = {-1, 2}>
-            { y = Reshape(x, t) }""",
-            id="unsqueeze",
-        ),
-    ],
+    cases(
+        """
+reshape: (float[2,N] x) => (float[A,B] y) <int64[3] s = {2, -1, 1}, int64[2] t = {-1, 2}> {
+  a = Reshape(x, s) y = Reshape(a, t) }
+  | (float[2,N] x) => (float[A,B] y) <int64[2] t = {-1, 2}> { y = Reshape(x, t) }
+flatten: (float[2,N] x) => (float[A,B] y) <int64[2] t = {-1, 2}> { a = Flatten<axis = 0>(x)
+  y = Reshape(a, t) }
+  | (float[2,N] x) => (float[A,B] y) <int64[2] t = {-1, 2}> { y = Reshape(x, t) }
+unsqueeze: (float[2,N] x) => (float[A,B] y) <int64[1] s = {0}, int64[2] t = {-1, 2}> {
+  a = Unsqueeze(x, s) y = Reshape(a, t) }
+  | (float[2,N] x) => (float[A,B] y) <int64[2] t = {-1, 2}> { y = Reshape(x, t) }
+"""
+    ),
 )
 def test_fires(before, after, rewrites):
     rewrites(EliminateDoubleReshape(), before, after)
@@ -36,19 +26,14 @@ def test_fires(before, after, rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(
-            """(float[2,N] x) => (float[A,B] y)
-            <int64[3] s = {2, -1, 1}, int64[2] t = {0, -1}>
-            { a = Reshape(x, s) y = Reshape(a, t) }""",
-            id="copies a dimension of the tensor between",
-        ),
-        pytest.param(
-            """(float[2,N] x, int64[2] t) => (float[A,B] y) <int64[3] s = {2, -1, 1}>
-            { a = Reshape(x, s) y = Reshape(a, t) }""",
-            id="computed target",
-        ),
-    ],
+    cases(
+        """
+copies a dimension of the tensor between: (float[2,N] x) => (float[A,B] y)
+  <int64[3] s = {2, -1, 1}, int64[2] t = {0, -1}> { a = Reshape(x, s) y = Reshape(a, t) }
+computed target: (float[2,N] x, int64[2] t) => (float[A,B] y) <int64[3] s = {2, -1, 1}> {
+  a = Reshape(x, s) y = Reshape(a, t) }
+"""
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(EliminateDoubleReshape(), text)

@@ -1,6 +1,7 @@
 import pytest
 
 from onnx_passes.passes.eliminate.eliminate_double_squeeze import EliminateDoubleSqueeze
+from tests.tables import cases
 
 
 @pytest.mark.parametrize(
@@ -45,33 +46,20 @@ def test_every_reader_of_the_tensor_between_is_merged(rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(
-            """(float[1,1] x, int64[1] a) => (float[?] y) <int64[1] b = {0}>
-            { t = Squeeze(x, a) y = Squeeze(t, b) }""",
-            id="computed-axes",
-        ),
-        pytest.param(
-            """(float[1,2] x) => (float[?] y) <int64[1] b = {0}>
-            { t = Squeeze(x) y = Unsqueeze(t, b) }""",
-            id="all-axes",
-        ),
-        pytest.param(
-            """(float[1,1] x) => (float[?] y, float[1] t) <int64[1] b = {0}>
-            { t = Squeeze(x, b) y = Squeeze(t, b) }""",
-            id="what-is-returned",
-        ),
-        pytest.param(
-            """(float[N] x) => (float[1,1,N] y, float[1,N] z) <int64[1] b = {0}>
-            { t = Unsqueeze(x, b) y = Unsqueeze(t, b) z = Neg(t) }""",
-            id="what-something-else-reads",
-        ),
-        pytest.param(
-            """<ir_version: 8, opset_import: ["" : 12]> m (float[2] x) => (float[1,1,2] y)
-            { t = Unsqueeze<axes = [0]>(x) y = Unsqueeze<axes = [0]>(t) }""",
-            id="axes-as-attributes",
-        ),
-    ],
+    cases(
+        """
+computed-axes: (float[1,1] x, int64[1] a) => (float[?] y) <int64[1] b = {0}> {
+  t = Squeeze(x, a) y = Squeeze(t, b) }
+all-axes: (float[1,2] x) => (float[?] y) <int64[1] b = {0}> { t = Squeeze(x)
+  y = Unsqueeze(t, b) }
+what-is-returned: (float[1,1] x) => (float[?] y, float[1] t) <int64[1] b = {0}> {
+  t = Squeeze(x, b) y = Squeeze(t, b) }
+what-something-else-reads: (float[N] x) => (float[1,1,N] y, float[1,N] z) <int64[1] b = {0}>
+  { t = Unsqueeze(x, b) y = Unsqueeze(t, b) z = Neg(t) }
+axes-as-attributes: <ir_version: 8, opset_import: ["" : 12]> m (float[2] x)
+  => (float[1,1,2] y) { t = Unsqueeze<axes = [0]>(x) y = Unsqueeze<axes = [0]>(t) }
+"""
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(EliminateDoubleSqueeze(), text)

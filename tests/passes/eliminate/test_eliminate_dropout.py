@@ -1,6 +1,7 @@
 import pytest
 
 from onnx_passes.passes.eliminate.eliminate_dropout import EliminateDropout
+from tests.tables import cases
 
 
 @pytest.mark.parametrize(
@@ -37,27 +38,17 @@ def test_fires(before, after, rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(
-            """(float[2,3] x) => (float[2,3] y) <float r = {0.5}, bool f = {1}>
-            { y = Dropout<seed = 1>(x, r, f) }""",
-            id="training",
-        ),
-        pytest.param(
-            """(float[2] x) => (float[2] y, bool[2] m) { y, m = Dropout(x) }""",
-            id="the mask is read",
-        ),
-        pytest.param(
-            """(float[2] x, bool f) => (float[2] y) <float r = {0.5}>
-            { y = Dropout<seed = 1>(x, r, f) }""",
-            id="computed mode",
-        ),
-        pytest.param(
-            """<ir_version: 8, opset_import: ["" : 6]> m (float[2] x) => (float[2] y)
-            { y = Dropout<is_test = 0>(x) }""",
-            id="opset 6",
-        ),
-    ],
+    cases(
+        """
+training: (float[2,3] x) => (float[2,3] y) <float r = {0.5}, bool f = {1}> {
+  y = Dropout<seed = 1>(x, r, f) }
+the mask is read: (float[2] x) => (float[2] y, bool[2] m) { y, m = Dropout(x) }
+computed mode: (float[2] x, bool f) => (float[2] y) <float r = {0.5}> {
+  y = Dropout<seed = 1>(x, r, f) }
+opset 6: <ir_version: 8, opset_import: ["" : 6]> m (float[2] x) => (float[2] y) {
+  y = Dropout<is_test = 0>(x) }
+"""
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(EliminateDropout(), text)

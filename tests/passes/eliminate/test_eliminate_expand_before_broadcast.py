@@ -3,6 +3,7 @@ import pytest
 from onnx_passes.passes.eliminate.eliminate_expand_before_broadcast import (
     EliminateExpandBeforeBroadcast,
 )
+from tests.tables import cases
 
 
 def unexpanded(model):
@@ -11,40 +12,22 @@ def unexpanded(model):
 
 @pytest.mark.parametrize(
     ("text", "left"),
-    [
-        pytest.param(
-            """(float[N,4] x, float[4] m) => (float[N,4] y) <float[N,4] e>
-            { s = Shape(x) e = Expand(m, s) y = Add(x, e) }""",
-            ["Shape", "Add"],
-            id="to-the-shape-of-the-other",
-        ),
-        pytest.param(
-            """(float[N,3] x, float k) => (float[N,3] y) <float[1,3] e, int64[2] s = {1, 3}>
-            { e = Expand(k, s) y = Div(e, x) }""",
-            ["Div"],
-            id="first-operand",
-        ),
-        pytest.param(
-            """(bool[N,1,3] c, float[N,2,3] x) => (float[N,2,3] y)
-            <bool[N,2,3] e, int64[3] s = {1, 2, 1}, float z = {0}>
-            { e = Expand(c, s) y = Where(e, z, x) }""",
-            ["Where"],
-            id="one-of-three",
-        ),
-        pytest.param(
-            """(float[2,1] a, float[2,1] b) => (float[2,3] y)
-            <float[2,3] e, float[2,3] f, int64[2] s = {2, 3}>
-            { e = Expand(a, s) f = Expand(b, s) y = Mul(e, f) }""",
-            ["Mul"],
-            id="one-of-two-expanded",
-        ),
-        pytest.param(
-            """(int64[N,3] x, int64[1] k) => (int64[N,3] y)
-            <int64[1,3] e, int64[2] s = {1, 3}> { e = Expand(k, s) y = Min(x, e) }""",
-            ["Min"],
-            id="least-integers",
-        ),
-    ],
+    cases(
+        """
+to-the-shape-of-the-other: (float[N,4] x, float[4] m) => (float[N,4] y) <float[N,4] e> {
+  s = Shape(x) e = Expand(m, s) y = Add(x, e) } | =['Shape', 'Add']
+first-operand: (float[N,3] x, float k) => (float[N,3] y) <float[1,3] e, int64[2] s = {1, 3}>
+  { e = Expand(k, s) y = Div(e, x) } | =['Div']
+one-of-three: (bool[N,1,3] c, float[N,2,3] x) => (float[N,2,3] y)
+  <bool[N,2,3] e, int64[3] s = {1, 2, 1}, float z = {0}> { e = Expand(c, s)
+  y = Where(e, z, x) } | =['Where']
+one-of-two-expanded: (float[2,1] a, float[2,1] b) => (float[2,3] y)
+  <float[2,3] e, float[2,3] f, int64[2] s = {2, 3}> { e = Expand(a, s) f = Expand(b, s)
+  y = Mul(e, f) } | =['Mul']
+least-integers: (int64[N,3] x, int64[1] k) => (int64[N,3] y)
+  <int64[1,3] e, int64[2] s = {1, 3}> { e = Expand(k, s) y = Min(x, e) } | =['Min']
+"""
+    ),
 )
 def test_what_the_reader_repeats_itself(text, left, rewrites):
     model = rewrites(EliminateExpandBeforeBroadcast(), text)
@@ -56,45 +39,24 @@ def test_what_the_reader_repeats_itself(text, left, rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(
-            """(float[N,1] x, float[4] m) => (float[N,4] y)
-            <float[1,4] e, int64[2] s = {1, 4}> { e = Expand(m, s) y = Add(x, e) }""",
-            id="widened-by-it-alone",
-        ),
-        pytest.param(
-            """(float[1] x, float[1] m) => (float[3] y) <float[3] e, int64[1] s = {3}>
-            { e = Expand(m, s) y = Add(x, e) }""",
-            id="repeats",
-        ),
-        pytest.param(
-            """(float[N,M] x, float[1] m) => (float[N,M] y)
-            <float[1,4] e, int64[2] s = {1, 4}>
-            { e = Expand(m, s) y = Add(x, e) }""",
-            id="a-dimension-that-may-be-1",
-        ),
-        pytest.param(
-            """(float[4] x, float[1] m) => (float[1,4] y)
-            <float[1,4] e, int64[2] s = {1, 4}>
-            { e = Expand(m, s) y = Add(x, e) }""",
-            id="rank",
-        ),
-        pytest.param(
-            """(float[4] x) => (float[4] y) <float[4] e, float k = {2}, int64[1] s = {4}>
-            { e = Expand(k, s) y = Pow(x, e) }""",
-            id="pow",
-        ),
-        pytest.param(
-            """(float[4] x) => (float[4] y) <float[4] e, float k = {0}, int64[1] s = {4}>
-            { e = Expand(k, s) y = Min(x, e) }""",
-            id="min-which-chose-the-other-zero",
-        ),
-        pytest.param(
-            """(float[4] x, float k) => (float[4] y) <float[4] e, int64[1] s = {4}>
-            { e = Expand(k, s) y = Add(e, e) }""",
-            id="itself",
-        ),
-    ],
+    cases(
+        """
+widened-by-it-alone: (float[N,1] x, float[4] m) => (float[N,4] y)
+  <float[1,4] e, int64[2] s = {1, 4}> { e = Expand(m, s) y = Add(x, e) }
+repeats: (float[1] x, float[1] m) => (float[3] y) <float[3] e, int64[1] s = {3}> {
+  e = Expand(m, s) y = Add(x, e) }
+a-dimension-that-may-be-1: (float[N,M] x, float[1] m) => (float[N,M] y)
+  <float[1,4] e, int64[2] s = {1, 4}> { e = Expand(m, s) y = Add(x, e) }
+rank: (float[4] x, float[1] m) => (float[1,4] y) <float[1,4] e, int64[2] s = {1, 4}> {
+  e = Expand(m, s) y = Add(x, e) }
+pow: (float[4] x) => (float[4] y) <float[4] e, float k = {2}, int64[1] s = {4}> {
+  e = Expand(k, s) y = Pow(x, e) }
+min-which-chose-the-other-zero: (float[4] x) => (float[4] y)
+  <float[4] e, float k = {0}, int64[1] s = {4}> { e = Expand(k, s) y = Min(x, e) }
+itself: (float[4] x, float k) => (float[4] y) <float[4] e, int64[1] s = {4}> {
+  e = Expand(k, s) y = Add(e, e) }
+"""
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(EliminateExpandBeforeBroadcast(), text)

@@ -2,42 +2,27 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
+from tests.tables import cases
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        pytest.param(
-            "(float[N] x) => (float[N] y) { t = Identity(x) y = Exp(t) }",
-            "(float[N] x) => (float[N] y) { y = Exp(x) }",
-            id="reads-the-input",
-        ),
-        pytest.param(
-            "(float[N] x) => (float[N] y) { t = Exp(x) y = Identity(t) }",
-            "(float[N] x) => (float[N] y) { y = Exp(x) }",
-            id="output-takes-its-name-along",
-        ),
-        pytest.param(
-            "(float[N] x) => (float[N] y) { a = Identity(x) b = Identity(a) y = Identity(b) }",
-            "(float[N] x) => (float[N] y) { y = Identity(x) }",
-            id="chain-from-input-to-output-keeps-one",
-        ),
-        pytest.param(
-            """(float[N] x) => (float[N] y, float[N] z)
-            { y = Exp(x) z = Identity(y) }""",
-            None,
-            id="two-outputs",
-        ),
-        pytest.param(
-            """(bool c, float[N] x) => (float[N] y) { y = If(c) <
-              then_branch = g () => (float[N] t) { a = Exp(x) t = Identity(a) },
-              else_branch = h () => (float[N] e) { b = Identity(x) e = Neg(b) }> }""",
-            """(bool c, float[N] x) => (float[N] y) { y = If(c) <
-              then_branch = g () => (float[N] t) { t = Exp(x) },
-              else_branch = h () => (float[N] e) { e = Neg(x) }> }""",
-            id="in-branches",
-        ),
-    ],
+    cases(
+        """
+reads-the-input: (float[N] x) => (float[N] y) { t = Identity(x) y = Exp(t) }
+  | (float[N] x) => (float[N] y) { y = Exp(x) }
+output-takes-its-name-along: (float[N] x) => (float[N] y) { t = Exp(x) y = Identity(t) }
+  | (float[N] x) => (float[N] y) { y = Exp(x) }
+chain-from-input-to-output-keeps-one: (float[N] x) => (float[N] y) { a = Identity(x)
+  b = Identity(a) y = Identity(b) } | (float[N] x) => (float[N] y) { y = Identity(x) }
+two-outputs: (float[N] x) => (float[N] y, float[N] z) { y = Exp(x) z = Identity(y) } | =None
+in-branches: (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branch = g ()
+  => (float[N] t) { a = Exp(x) t = Identity(a) }, else_branch = h () => (float[N] e) {
+  b = Identity(x) e = Neg(b) }> }
+  | (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branch = g () => (float[N] t) {
+    t = Exp(x) }, else_branch = h () => (float[N] e) { e = Neg(x) }> }
+"""
+    ),
 )
 def test_takes_identities_out(before, after, rewrites, leaves_alone):
     if after is None:
@@ -60,19 +45,15 @@ def test_looks_into_functions(rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param("(float[N] x) => (float[N] y) { y = Identity(x) }", id="input-to-output"),
-        pytest.param(
-            "() => (float[1] y) <float[1] w = {1}> { y = Identity(w) }",
-            id="initializer-to-output",
-        ),
-        pytest.param(
-            """(bool c, float[N] x) => (float[N] y) { y = If(c) <
-              then_branch = g () => (float[N] t) { t = Identity(x) },
-              else_branch = h () => (float[N] e) { e = Neg(x) }> }""",
-            id="outer-value-as-output-of-a-branch",
-        ),
-    ],
+    cases(
+        """
+input-to-output: (float[N] x) => (float[N] y) { y = Identity(x) }
+initializer-to-output: () => (float[1] y) <float[1] w = {1}> { y = Identity(w) }
+outer-value-as-output-of-a-branch: (bool c, float[N] x) => (float[N] y) { y = If(c) <
+  then_branch = g () => (float[N] t) { t = Identity(x) }, else_branch = h () => (float[N] e)
+  { e = Neg(x) }> }
+"""
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(EliminateIdentity(), text)

@@ -1,34 +1,28 @@
 import pytest
 
 from onnx_passes.passes.eliminate.eliminate_nested_concat import EliminateNestedConcat
+from tests.tables import cases
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        pytest.param(
-            """(float[1,2] a, float[1,2] b, float[1,2] c) => (float[1,6] y)
-            { t = Concat<axis = 1>(a, b) y = Concat<axis = 1>(t, c) }""",
-            """(float[1,2] a, float[1,2] b, float[1,2] c) => (float[1,6] y)
-            { y = Concat<axis = 1>(a, b, c) }""",
-            id="first",
-        ),
-        pytest.param(
-            """(float[1,2] a, float[1,2] b, float[1,2] c) => (float[1,8] y)
-            { t = Concat<axis = -1>(a, b) y = Concat<axis = 1>(c, t, c) }""",
-            """(float[1,2] a, float[1,2] b, float[1,2] c) => (float[1,8] y)
-            { y = Concat<axis = 1>(c, a, b, c) }""",
-            id="between-by-another-number",
-        ),
-        pytest.param(
-            """(float[2] a, float[2] b) => (float[12] y)
-            { t = Concat<axis = 0>(a, b) u = Concat<axis = 0>(t, a) v = Concat<axis = 0>(b, a)
-              w = Concat<axis = 0>(u, v, a) y = Relu(w) }""",
-            """(float[2] a, float[2] b) => (float[12] y)
-            { w = Concat<axis = 0>(a, b, a, b, a, a) y = Relu(w) }""",
-            id="two-levels",
-        ),
-    ],
+    cases(
+        """
+first: (float[1,2] a, float[1,2] b, float[1,2] c) => (float[1,6] y) {
+  t = Concat<axis = 1>(a, b) y = Concat<axis = 1>(t, c) }
+  | (float[1,2] a, float[1,2] b, float[1,2] c) => (float[1,6] y) {
+    y = Concat<axis = 1>(a, b, c) }
+between-by-another-number: (float[1,2] a, float[1,2] b, float[1,2] c) => (float[1,8] y) {
+  t = Concat<axis = -1>(a, b) y = Concat<axis = 1>(c, t, c) }
+  | (float[1,2] a, float[1,2] b, float[1,2] c) => (float[1,8] y) {
+    y = Concat<axis = 1>(c, a, b, c) }
+two-levels: (float[2] a, float[2] b) => (float[12] y) { t = Concat<axis = 0>(a, b)
+  u = Concat<axis = 0>(t, a) v = Concat<axis = 0>(b, a) w = Concat<axis = 0>(u, v, a)
+  y = Relu(w) }
+  | (float[2] a, float[2] b) => (float[12] y) { w = Concat<axis = 0>(a, b, a, b, a, a)
+    y = Relu(w) }
+"""
+    ),
 )
 def test_fires(before, after, rewrites):
     rewrites(EliminateNestedConcat(), before, after)
@@ -36,28 +30,18 @@ def test_fires(before, after, rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(
-            """(float[1,2] a) => (float[2,4] y)
-            { t = Concat<axis = 1>(a, a) y = Concat<axis = 0>(t, t) }""",
-            id="other-axis",
-        ),
-        pytest.param(
-            """(float[2] a) => (float[6] y, float[4] z)
-            { t = Concat<axis = 0>(a, a) y = Concat<axis = 0>(t, a) z = Relu(t) }""",
-            id="read-elsewhere",
-        ),
-        pytest.param(
-            """(float[2] a) => (float[8] y)
-            { t = Concat<axis = 0>(a, a) y = Concat<axis = 0>(t, t) }""",
-            id="read-twice",
-        ),
-        pytest.param(
-            """(float[2] a) => (float[6] y, float[4] t)
-            { t = Concat<axis = 0>(a, a) y = Concat<axis = 0>(t, a) }""",
-            id="returned",
-        ),
-    ],
+    cases(
+        """
+other-axis: (float[1,2] a) => (float[2,4] y) { t = Concat<axis = 1>(a, a)
+  y = Concat<axis = 0>(t, t) }
+read-elsewhere: (float[2] a) => (float[6] y, float[4] z) { t = Concat<axis = 0>(a, a)
+  y = Concat<axis = 0>(t, a) z = Relu(t) }
+read-twice: (float[2] a) => (float[8] y) { t = Concat<axis = 0>(a, a)
+  y = Concat<axis = 0>(t, t) }
+returned: (float[2] a) => (float[6] y, float[4] t) { t = Concat<axis = 0>(a, a)
+  y = Concat<axis = 0>(t, a) }
+"""
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(EliminateNestedConcat(), text)

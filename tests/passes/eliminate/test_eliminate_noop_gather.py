@@ -1,24 +1,19 @@
 import pytest
 
 from onnx_passes.passes.eliminate.eliminate_noop_gather import EliminateNoopGather
+from tests.tables import cases
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        pytest.param(
-            """(float[2,3] x) => (float[2,3] y) <int64[2] i = {0, 1}>
-            { t = Gather(x, i) y = Exp(t) }""",
-            """(float[2,3] x) => (float[2,3] y) { y = Exp(x) }""",
-            id="all",
-        ),
-        pytest.param(
-            """(float[2,3] x) => (float[2,3] y) <int64[3] i = {0, -2, 2}>
-            { t = Gather<axis = -1>(x, i) y = Exp(t) }""",
-            """(float[2,3] x) => (float[2,3] y) { y = Exp(x) }""",
-            id="from the end",
-        ),
-    ],
+    cases(
+        """
+all: (float[2,3] x) => (float[2,3] y) <int64[2] i = {0, 1}> { t = Gather(x, i) y = Exp(t) }
+  | (float[2,3] x) => (float[2,3] y) { y = Exp(x) }
+from the end: (float[2,3] x) => (float[2,3] y) <int64[3] i = {0, -2, 2}> {
+  t = Gather<axis = -1>(x, i) y = Exp(t) } | (float[2,3] x) => (float[2,3] y) { y = Exp(x) }
+"""
+    ),
 )
 def test_fires(before, after, rewrites):
     rewrites(EliminateNoopGather(), before, after)
@@ -26,25 +21,14 @@ def test_fires(before, after, rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(
-            """(float[2] x) => (float[1] y) <int64[1] i = {0}> { y = Gather(x, i) }""",
-            id="some",
-        ),
-        pytest.param(
-            """(float[2,3] x) => (float[2,3] y) <int64[2] i = {1, 0}>
-            { y = Gather(x, i) }""",
-            id="another order",
-        ),
-        pytest.param(
-            """(float[N] x) => (float[2] y) <int64[2] i = {0, 1}> { y = Gather(x, i) }""",
-            id="dynamic",
-        ),
-        pytest.param(
-            """(float[1] x) => (float[1,1] y) <int64[1,1] i = {0}> { y = Gather(x, i) }""",
-            id="another rank",
-        ),
-    ],
+    cases(
+        """
+some: (float[2] x) => (float[1] y) <int64[1] i = {0}> { y = Gather(x, i) }
+another order: (float[2,3] x) => (float[2,3] y) <int64[2] i = {1, 0}> { y = Gather(x, i) }
+dynamic: (float[N] x) => (float[2] y) <int64[2] i = {0, 1}> { y = Gather(x, i) }
+another rank: (float[1] x) => (float[1,1] y) <int64[1,1] i = {0}> { y = Gather(x, i) }
+"""
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(EliminateNoopGather(), text)

@@ -1,41 +1,25 @@
 import pytest
 
 from onnx_passes.passes.eliminate.eliminate_noop_reshape import EliminateNoopReshape
+from tests.tables import cases
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        pytest.param(
-            """(float[2,N] x) => (float[2,N] y) <int64[2] s = {2, -1}>
-            { t = Reshape(x, s) y = Exp(t) }""",
-            """(float[2,N] x) => (float[2,N] y) { y = Exp(x) }""",
-            id="inferred",
-        ),
-        pytest.param(
-            """(float[2,N] x) => (float[2,N] y) <int64[2] s = {0, 0}>
-            { t = Reshape(x, s) y = Exp(t) }""",
-            """(float[2,N] x) => (float[2,N] y) { y = Exp(x) }""",
-            id="copied",
-        ),
-        pytest.param(
-            """(float[2,N] x) => (float[2,N] y) <int64[2] s = {0, -1}>
-            { t = Reshape(x, s) y = Exp(t) }""",
-            """(float[2,N] x) => (float[2,N] y) { y = Exp(x) }""",
-            id="both",
-        ),
-        pytest.param(
-            """(float[2,N] x) => (float[2,N] y) { t = Flatten(x) y = Exp(t) }""",
-            """(float[2,N] x) => (float[2,N] y) { y = Exp(x) }""",
-            id="flatten",
-        ),
-        pytest.param(
-            """(float[2,N] x) => (float[2,N] y)
-            { s = Shape(x) t = Reshape(x, s) y = Exp(t) }""",
-            """(float[2,N] x) => (float[2,N] y) { y = Exp(x) }""",
-            id="own shape",
-        ),
-    ],
+    cases(
+        """
+inferred: (float[2,N] x) => (float[2,N] y) <int64[2] s = {2, -1}> { t = Reshape(x, s)
+  y = Exp(t) } | (float[2,N] x) => (float[2,N] y) { y = Exp(x) }
+copied: (float[2,N] x) => (float[2,N] y) <int64[2] s = {0, 0}> { t = Reshape(x, s)
+  y = Exp(t) } | (float[2,N] x) => (float[2,N] y) { y = Exp(x) }
+both: (float[2,N] x) => (float[2,N] y) <int64[2] s = {0, -1}> { t = Reshape(x, s)
+  y = Exp(t) } | (float[2,N] x) => (float[2,N] y) { y = Exp(x) }
+flatten: (float[2,N] x) => (float[2,N] y) { t = Flatten(x) y = Exp(t) }
+  | (float[2,N] x) => (float[2,N] y) { y = Exp(x) }
+own shape: (float[2,N] x) => (float[2,N] y) { s = Shape(x) t = Reshape(x, s) y = Exp(t) }
+  | (float[2,N] x) => (float[2,N] y) { y = Exp(x) }
+"""
+    ),
 )
 def test_fires(before, after, rewrites):
     rewrites(EliminateNoopReshape(), before, after)
@@ -43,33 +27,18 @@ def test_fires(before, after, rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(
-            """(float[2,3] x) => (float[3,2] y) <int64[2] s = {3, -1}>
-            { y = Reshape(x, s) }""",
-            id="another shape",
-        ),
-        pytest.param(
-            """(float[2,N] x) => (float[2,N] y) <int64[2] s = {2, 4}>
-            { y = Reshape(x, s) }""",
-            id="a number for a dynamic dimension",
-        ),
-        pytest.param(
-            """(float[0,3] x) => (float[0,2] y) <int64[2] s = {0, 2}>
-            { y = Reshape<allowzero = 1>(x, s) }""",
-            id="allowzero",
-        ),
-        pytest.param(
-            """(float[2] x) => (float[1,2] y) <int64[2] s = {1, 2}> { y = Reshape(x, s) }""",
-            id="another rank",
-        ),
-        pytest.param(
-            """(float[2,N] x) => (float[2] y) <int64[1] a = {1}>
-            { s = Shape<start = 0, end = 1>(x) t = ReduceSum<keepdims = 0>(x, a)
-            y = Reshape(t, s) }""",
-            id="part of the shape",
-        ),
-    ],
+    cases(
+        """
+another shape: (float[2,3] x) => (float[3,2] y) <int64[2] s = {3, -1}> { y = Reshape(x, s) }
+a number for a dynamic dimension: (float[2,N] x) => (float[2,N] y) <int64[2] s = {2, 4}> {
+  y = Reshape(x, s) }
+allowzero: (float[0,3] x) => (float[0,2] y) <int64[2] s = {0, 2}> {
+  y = Reshape<allowzero = 1>(x, s) }
+another rank: (float[2] x) => (float[1,2] y) <int64[2] s = {1, 2}> { y = Reshape(x, s) }
+part of the shape: (float[2,N] x) => (float[2] y) <int64[1] a = {1}> {
+  s = Shape<start = 0, end = 1>(x) t = ReduceSum<keepdims = 0>(x, a) y = Reshape(t, s) }
+"""
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(EliminateNoopReshape(), text)

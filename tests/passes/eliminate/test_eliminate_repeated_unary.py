@@ -1,6 +1,7 @@
 import pytest
 
 from onnx_passes.passes.eliminate.eliminate_repeated_unary import EliminateRepeatedUnary
+from tests.tables import cases
 
 
 @pytest.mark.parametrize(
@@ -39,16 +40,12 @@ def test_fires(before, after, rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(
-            """(float[2] x) => (float[2] y) { a = Abs(x) y = Neg(a) }""",
-            id="neg of abs",
-        ),
-        pytest.param(
-            """(float[2] x) => (float[2] y) { a = Neg(x) y = Relu(a) }""",
-            id="relu of neg",
-        ),
-    ],
+    cases(
+        """
+neg of abs: (float[2] x) => (float[2] y) { a = Abs(x) y = Neg(a) }
+relu of neg: (float[2] x) => (float[2] y) { a = Neg(x) y = Relu(a) }
+"""
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(EliminateRepeatedUnary(), text)

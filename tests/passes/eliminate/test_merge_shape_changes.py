@@ -7,39 +7,22 @@ from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.eliminate.merge_shape_changes import MergeShapeChanges
 from onnx_passes.verify.snapshot import Snapshot
+from tests.tables import cases
 
 
 @pytest.mark.parametrize(
     ("dims", "body", "target"),
-    [
-        pytest.param(
-            "N,6", "t = Reshape(x, m16) u = Squeeze(t, one)", [-1, 6], id="squeeze-of-reshape"
-        ),
-        pytest.param(
-            "N,6", "t = Reshape(x, m23) u = Unsqueeze(t, one)", [-1, 1, 2, 3], id="unsqueeze"
-        ),
-        pytest.param(
-            "N,2,3", "t = Flatten(x) u = Unsqueeze(t, one)", [-1, 1, 6], id="flatten"
-        ),
-        pytest.param(
-            "N,1,6", "t = Squeeze(x, one) u = Flatten<axis = 2>(t)", [-1, 1], id="to-flatten"
-        ),
-        pytest.param(
-            "B,S,6",
-            "t = Reshape(x, copies) u = Unsqueeze(t, two)",
-            [0, 0, 1, 2, 3],
-            id="copied-dimensions",
-        ),
-        pytest.param(
-            "N,6",
-            "t = Unsqueeze(x, one) u = Reshape(t, copy0)",
-            [-1, 2, 3],
-            id="copied-target",
-        ),
-        pytest.param(
-            "2,3", "t = Reshape(x, flat) u = Unsqueeze(t, one)", [6, 1], id="fixed-sizes"
-        ),
-    ],
+    cases(
+        """
+squeeze-of-reshape: N,6 | t = Reshape(x, m16) u = Squeeze(t, one) | =[-1, 6]
+unsqueeze: N,6 | t = Reshape(x, m23) u = Unsqueeze(t, one) | =[-1, 1, 2, 3]
+flatten: N,2,3 | t = Flatten(x) u = Unsqueeze(t, one) | =[-1, 1, 6]
+to-flatten: N,1,6 | t = Squeeze(x, one) u = Flatten<axis = 2>(t) | =[-1, 1]
+copied-dimensions: B,S,6 | t = Reshape(x, copies) u = Unsqueeze(t, two) | =[0, 0, 1, 2, 3]
+copied-target: N,6 | t = Unsqueeze(x, one) u = Reshape(t, copy0) | =[-1, 2, 3]
+fixed-sizes: 2,3 | t = Reshape(x, flat) u = Unsqueeze(t, one) | =[6, 1]
+"""
+    ),
 )
 def test_fires(dims, body, target):
     model = testing.parse(
@@ -60,28 +43,18 @@ def test_fires(dims, body, target):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(
-            """(float[A,B] x) => (float[?,?,?] y) <int64[2] t = {-1, 2}, int64[1] a = {1}>
-            { r = Reshape(x, t) y = Unsqueeze(r, a) z = Relu(r) w = Add(z, z) }""",
-            id="read-elsewhere",
-        ),
-        pytest.param(
-            """(float[A,B,C] x) => (float[?,?] y) <int64[1] t = {0}>
-            { r = Unsqueeze(x, t) y = Flatten<axis = 2>(r) }""",
-            id="two-dimensions-to-infer",
-        ),
-        pytest.param(
-            """(float[A,B] x) => (float[?,?] y) <int64[1] t = {0}, int64[2] u = {-1, 2}>
-            { r = Unsqueeze(x, t) y = Reshape(r, u) }""",
-            id="a-target-of-its-own",
-        ),
-        pytest.param(
-            """(float[0,4] x) => (float[0,1,4] y) <int64[2] t = {0, 4}, int64[1] a = {1}>
-            { r = Reshape(x, t) y = Unsqueeze(r, a) }""",
-            id="empty",
-        ),
-    ],
+    cases(
+        """
+read-elsewhere: (float[A,B] x) => (float[?,?,?] y) <int64[2] t = {-1, 2}, int64[1] a = {1}> {
+  r = Reshape(x, t) y = Unsqueeze(r, a) z = Relu(r) w = Add(z, z) }
+two-dimensions-to-infer: (float[A,B,C] x) => (float[?,?] y) <int64[1] t = {0}> {
+  r = Unsqueeze(x, t) y = Flatten<axis = 2>(r) }
+a-target-of-its-own: (float[A,B] x) => (float[?,?] y) <int64[1] t = {0}, int64[2] u = {-1,
+  2}> { r = Unsqueeze(x, t) y = Reshape(r, u) }
+empty: (float[0,4] x) => (float[0,1,4] y) <int64[2] t = {0, 4}, int64[1] a = {1}> {
+  r = Reshape(x, t) y = Unsqueeze(r, a) }
+"""
+    ),
 )
 def test_leaves_alone(text):
     model = testing.parse(text)

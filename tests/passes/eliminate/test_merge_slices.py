@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.passes.eliminate.merge_slices import MergeSlices
+from tests.tables import cases
 
 HEAD = "(float[N,M,9] x) => (float[?,?,?] y)"
 END = 2**63 - 1
@@ -63,12 +64,12 @@ def test_leaves_alone(first, second, leaves_alone):
 
 @pytest.mark.parametrize(
     "body",
-    [
-        pytest.param(
-            "t = Slice(x, a, b) u = Slice(t, a, b) y = Concat<axis=0>(t, u)", id="read"
-        ),
-        pytest.param("c = Abs(a) t = Slice(x, a, b) y = Slice(t, c, b)", id="computed"),
-    ],
+    cases(
+        """
+read: t = Slice(x, a, b) u = Slice(t, a, b) y = Concat<axis=0>(t, u)
+computed: c = Abs(a) t = Slice(x, a, b) y = Slice(t, c, b)
+"""
+    ),
 )
 def test_leaves_what_it_does_not_know_alone(body, leaves_alone):
     leaves_alone(MergeSlices(), graph(body, a=[0], b=[2]))

@@ -1,24 +1,21 @@
 import pytest
 
 from onnx_passes.passes.eliminate.remove_dead_channels import RemoveDeadChannels
+from tests.tables import cases
 
 HEAD = "(float[N,2] x) => (float[N,2] y)"
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        pytest.param(
-            "<float[2,3] w = {1, 0, 2, 3, 0, 4}, float[3,2] v = {1, 2, 3, 4, 5, 6}>",
-            "<float[2,2] w = {1, 2, 3, 4}, float[2,2] v = {1, 2, 5, 6}>",
-            id="zero-column",
-        ),
-        pytest.param(
-            "<float[2,3] w = {1, 9, 2, 3, 9, 4}, float[3,2] v = {1, 2, 0, 0, 5, 6}>",
-            "<float[2,2] w = {1, 2, 3, 4}, float[2,2] v = {1, 2, 5, 6}>",
-            id="unread-channel",
-        ),
-    ],
+    cases(
+        """
+zero-column: <float[2,3] w = {1, 0, 2, 3, 0, 4}, float[3,2] v = {1, 2, 3, 4, 5, 6}>
+  | <float[2,2] w = {1, 2, 3, 4}, float[2,2] v = {1, 2, 5, 6}>
+unread-channel: <float[2,3] w = {1, 9, 2, 3, 9, 4}, float[3,2] v = {1, 2, 0, 0, 5, 6}>
+  | <float[2,2] w = {1, 2, 3, 4}, float[2,2] v = {1, 2, 5, 6}>
+"""
+    ),
 )
 def test_products(before, after, rewrites):
     body = "{ h = MatMul(x, w) r = Relu(h) y = MatMul(r, v) }"
@@ -39,15 +36,13 @@ WEIGHTS = "<float[2,3] w = {1, 0, 2, 3, 0, 4}, float[3,2] v = {1, 2, 3, 4, 5, 6}
 
 @pytest.mark.parametrize(
     "body",
-    [
-        pytest.param(
-            "h = MatMul(x, w) r = Sigmoid(h) y = MatMul(r, v)", id="not-zero-at-zero"
-        ),
-        pytest.param(
-            "h = MatMul(x, w) r = Relu(h) y = MatMul(r, v) z = ReduceSum(h)", id="read-twice"
-        ),
-        pytest.param("h = MatMul(x, w) r = Softmax(h) y = MatMul(r, v)", id="not-elementwise"),
-    ],
+    cases(
+        """
+not-zero-at-zero: h = MatMul(x, w) r = Sigmoid(h) y = MatMul(r, v)
+read-twice: h = MatMul(x, w) r = Relu(h) y = MatMul(r, v) z = ReduceSum(h)
+not-elementwise: h = MatMul(x, w) r = Softmax(h) y = MatMul(r, v)
+"""
+    ),
 )
 def test_leaves_alone(body, leaves_alone):
     head = "(float[N,2] x) => (float[N,2] y, float[?,?] z)" if "z =" in body else HEAD

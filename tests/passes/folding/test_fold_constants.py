@@ -9,6 +9,7 @@ from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.folding.fold_constants import FoldConstants
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import cases
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '
 
@@ -27,56 +28,35 @@ def operators(model):
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        pytest.param(
-            """(float[2] x) => (float[2] y) <float[2] a = {1, 2}, float[2] b = {3, 4}>
-            { c = Add(a, b) d = Neg(c) y = Mul(x, d) }""",
-            "(float[2] x) => (float[2] y) <float[2] d = {-4, -6}> { y = Mul(x, d) }",
-            id="chain",
-        ),
-        pytest.param(
-            """(float[2] x) => (float[2] y)
-            { a = Constant<value_floats = [1.0, 2.0]>() d = Neg(a) y = Mul(x, d) }""",
-            "(float[2] x) => (float[2] y) <float[2] d = {-1, -2}> { y = Mul(x, d) }",
-            id="constant-nodes-go-too",
-        ),
-        pytest.param(
-            "() => (float[2] y) <float[2] a = {1, 2}> { y = Neg(a) }",
-            "() => (float[2] y) { y = Constant<value = float[2] {-1, -2}>() }",
-            id="output",
-        ),
-        pytest.param(
-            """(float[2] x) => (float[2] y, float[2] z) <float[2] a = {1, 2}>
-            { b = Neg(a) c = Abs(b) y = Add(x, b) z = Add(x, c) }""",
-            """(float[2] x) => (float[2] y, float[2] z)
-            <float[2] b = {-1, -2}, float[2] c = {1, 2}> { y = Add(x, b) z = Add(x, c) }""",
-            id="two-results",
-        ),
-        pytest.param(
-            """(bool k, float[1] x) => (float[1] y) <float[1] a = {1}> { y = If(k) <
-              then_branch = g () => (float[1] t) { b = Neg(a) t = Add(x, b) },
-              else_branch = h () => (float[1] e) <float[1] d = {4}>
-                { f = Neg(d) e = Mul(x, f) }> }""",
-            """(bool k, float[1] x) => (float[1] y) { y = If(k) <
-              then_branch = g () => (float[1] t) <float[1] b = {-1}> { t = Add(x, b) },
-              else_branch = h () => (float[1] e) <float[1] f = {-4}> { e = Mul(x, f) }> }""",
-            id="in-branches",
-        ),
-        pytest.param(
-            """(float[1] x) => (float[1] y) <bool k = {1}, float[1] a = {1}> { b = If(k) <
-              then_branch = g () => (float[1] t) { t = Neg(a) },
-              else_branch = h () => (float[1] e) { e = Abs(a) }> y = Add(x, b) }""",
-            "(float[1] x) => (float[1] y) <float[1] b = {-1}> { y = Add(x, b) }",
-            id="a-constant-if",
-        ),
-        pytest.param(
-            """(float[2] x) => (float[2] y) <float[2] a = {1, 2}>
-            { s = SequenceConstruct(a, a) i = Constant<value_int = 1>()
-              b = SequenceAt(s, i) y = Add(x, b) }""",
-            "(float[2] x) => (float[2] y) <float[2] b = {1, 2}> { y = Add(x, b) }",
-            id="through-a-sequence",
-        ),
-    ],
+    cases(
+        """
+chain: (float[2] x) => (float[2] y) <float[2] a = {1, 2}, float[2] b = {3, 4}> {
+  c = Add(a, b) d = Neg(c) y = Mul(x, d) }
+  | (float[2] x) => (float[2] y) <float[2] d = {-4, -6}> { y = Mul(x, d) }
+constant-nodes-go-too: (float[2] x) => (float[2] y) { a = Constant<value_floats = [1.0,
+  2.0]>() d = Neg(a) y = Mul(x, d) }
+  | (float[2] x) => (float[2] y) <float[2] d = {-1, -2}> { y = Mul(x, d) }
+output: () => (float[2] y) <float[2] a = {1, 2}> { y = Neg(a) }
+  | () => (float[2] y) { y = Constant<value = float[2] {-1, -2}>() }
+two-results: (float[2] x) => (float[2] y, float[2] z) <float[2] a = {1, 2}> { b = Neg(a)
+  c = Abs(b) y = Add(x, b) z = Add(x, c) }
+  | (float[2] x) => (float[2] y, float[2] z) <float[2] b = {-1, -2}, float[2] c = {1, 2}> {
+    y = Add(x, b) z = Add(x, c) }
+in-branches: (bool k, float[1] x) => (float[1] y) <float[1] a = {1}> { y = If(k) <
+  then_branch = g () => (float[1] t) { b = Neg(a) t = Add(x, b) }, else_branch = h ()
+  => (float[1] e) <float[1] d = {4}> { f = Neg(d) e = Mul(x, f) }> }
+  | (bool k, float[1] x) => (float[1] y) { y = If(k) < then_branch = g () => (float[1] t)
+    <float[1] b = {-1}> { t = Add(x, b) }, else_branch = h () => (float[1] e)
+    <float[1] f = {-4}> { e = Mul(x, f) }> }
+a-constant-if: (float[1] x) => (float[1] y) <bool k = {1}, float[1] a = {1}> { b = If(k) <
+  then_branch = g () => (float[1] t) { t = Neg(a) }, else_branch = h () => (float[1] e) {
+  e = Abs(a) }> y = Add(x, b) }
+  | (float[1] x) => (float[1] y) <float[1] b = {-1}> { y = Add(x, b) }
+through-a-sequence: (float[2] x) => (float[2] y) <float[2] a = {1, 2}> {
+  s = SequenceConstruct(a, a) i = Constant<value_int = 1>() b = SequenceAt(s, i)
+  y = Add(x, b) } | (float[2] x) => (float[2] y) <float[2] b = {1, 2}> { y = Add(x, b) }
+"""
+    ),
 )
 def test_computes_what_does_not_depend_on_inputs(before, after, rewrites):
     rewrites(FoldConstants(), before, after)
@@ -108,56 +88,29 @@ def test_calls_of_functions_over_constants_are_computed(rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(
-            "(float[2] x, float[2] a) => (float[2] y) <float[2] a = {1, 2}> "
-            "{ b = Neg(a) y = Add(x, b) }",
-            id="overridable",
-        ),
-        pytest.param(
-            """(float[2] x) => (float[2] y) <int64[1] s = {2}>
-            { a = RandomNormal<shape = [2]>() b = Neg(a) y = Add(x, b) }""",
-            id="random-and-what-depends-on-it",
-        ),
-        pytest.param(
-            """(float[2] x) => (float[2] y) <float[2] a = {1, 2}>
-            { b = RandomNormalLike(a) c = Neg(b) y = Add(x, c) }""",
-            id="random-like-a-constant",
-        ),
-        pytest.param(
-            """(float[2] x) => (float[2] y)
-            <float[2] a = {1, 2}, float r = {0.5}, bool t = {1}>
-            { b = Dropout(a, r, t) y = Add(x, b) }""",
-            id="dropout-in-training",
-        ),
-        pytest.param(
-            """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
-            m (float[1] x) => (float[1] y) { y = l.F<k = 1.0>(x) }
-            <domain: "l", opset_import: ["" : 20]> F<k>(a) => (b)
-            { c = Constant<value_float : float = @k>() d = Neg(c) b = Mul(a, d) }""",
-            id="attribute-of-a-function",
-        ),
-        pytest.param(
-            """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
-            m (float[1] x) => (float[1] y) <float[1] w = {1}> { v = l.F(w) y = Add(x, v) }
-            <domain: "l", opset_import: ["" : 20]> F (a) => (b) { b = RandomNormalLike(a) }""",
-            id="function-that-draws-random-numbers",
-        ),
-        pytest.param(
-            """(string[1] x) => (string[1] y) <string[1] a = {"a"}, string[1] b = {"b"}>
-            { c = StringConcat(a, b) y = StringConcat(x, c) }""",
-            id="strings",
-        ),
-        pytest.param(
-            """(float[3] x) => (float[3] y) <uint8[3] w = {1, 2, 3}, float s = {0.5}>
-            { d = DequantizeLinear(w, s) y = Add(x, d) }""",
-            id="dequantize",
-        ),
-        pytest.param(
-            "() => (seq(float[2]) y) <float[2] a = {1, 2}> { y = SequenceConstruct(a) }",
-            id="sequence",
-        ),
-    ],
+    cases(
+        """
+overridable: (float[2] x, float[2] a) => (float[2] y) <float[2] a = {1, 2}> { b = Neg(a)
+  y = Add(x, b) }
+random-and-what-depends-on-it: (float[2] x) => (float[2] y) <int64[1] s = {2}> {
+  a = RandomNormal<shape = [2]>() b = Neg(a) y = Add(x, b) }
+random-like-a-constant: (float[2] x) => (float[2] y) <float[2] a = {1, 2}> {
+  b = RandomNormalLike(a) c = Neg(b) y = Add(x, c) }
+dropout-in-training: (float[2] x) => (float[2] y) <float[2] a = {1, 2}, float r = {0.5}, bool
+  t = {1}> { b = Dropout(a, r, t) y = Add(x, b) }
+attribute-of-a-function: <ir_version: 10, opset_import: ["" : 20, "l" : 1]> m (float[1] x)
+  => (float[1] y) { y = l.F<k = 1.0>(x) } <domain: "l", opset_import: ["" : 20]> F<k>(a)
+  => (b) { c = Constant<value_float : float = @k>() d = Neg(c) b = Mul(a, d) }
+function-that-draws-random-numbers: <ir_version: 10, opset_import: ["" : 20, "l" : 1]> m
+  (float[1] x) => (float[1] y) <float[1] w = {1}> { v = l.F(w) y = Add(x, v)
+  } <domain: "l", opset_import: ["" : 20]> F (a) => (b) { b = RandomNormalLike(a) }
+strings: (string[1] x) => (string[1] y) <string[1] a = {"a"}, string[1] b = {"b"}> {
+  c = StringConcat(a, b) y = StringConcat(x, c) }
+dequantize: (float[3] x) => (float[3] y) <uint8[3] w = {1, 2, 3}, float s = {0.5}> {
+  d = DequantizeLinear(w, s) y = Add(x, d) }
+sequence: () => (seq(float[2]) y) <float[2] a = {1, 2}> { y = SequenceConstruct(a) }
+"""
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(FoldConstants(), text)
@@ -201,36 +154,23 @@ def test_shape_with_start_and_end(start, end, want, rewrites):
 
 @pytest.mark.parametrize(
     ("body", "want"),
-    [
-        pytest.param(
-            """s = Shape(x) n = Gather<axis = 0>(s, i0) r = Constant<value_ints = [6]>()
-            t = Concat<axis = 0>(n, r) y = Reshape(x, t)""",
-            [0, 6],
-            id="one-dynamic-dimension-is-copied",
-        ),
-        pytest.param(
-            """s = Shape<start = 0, end = 1>(x) r = Constant<value_ints = [3, -1]>()
-            t = Concat<axis = 0>(s, r) y = Reshape(x, t)""",
-            [0, 3, -1],
-            id="a-dimension-that-stays-in-place-is-copied",
-        ),
-        pytest.param(
-            """s = Shape(x) a = Constant<value_ints = [0]>() b = Constant<value_ints = [1]>()
-            n = Slice(s, a, b) r = Constant<value_ints = [2, 3]>()
-            t = Concat<axis = 0>(n, r) y = Reshape(x, t)""",
-            [0, 2, 3],
-            id="slice",
-        ),
-        pytest.param(
-            """s = Shape(x) z = Constant<value_int = 0>() n = Gather(s, z)
-            a = Constant<value_ints = [0]>() u = Unsqueeze(n, a)
-            c = Cast<to = 6>(u) d = Cast<to = 7>(c) o = Constant<value_ints = [1]>()
-            e = Mul(d, o) r = Constant<value_ints = [2, 3]>()
-            t = Concat<axis = 0>(e, r) y = Reshape(x, t)""",
-            [0, 2, 3],
-            id="scalar-arithmetic",
-        ),
-    ],
+    cases(
+        """
+one-dynamic-dimension-is-copied: s = Shape(x) n = Gather<axis = 0>(s, i0)
+  r = Constant<value_ints = [6]>() t = Concat<axis = 0>(n, r) y = Reshape(x, t) | =[0, 6]
+a-dimension-that-stays-in-place-is-copied: s = Shape<start = 0, end = 1>(x)
+  r = Constant<value_ints = [3, -1]>() t = Concat<axis = 0>(s, r) y = Reshape(x, t)
+  | =[0, 3, -1]
+slice: s = Shape(x) a = Constant<value_ints = [0]>() b = Constant<value_ints = [1]>()
+  n = Slice(s, a, b) r = Constant<value_ints = [2, 3]>() t = Concat<axis = 0>(n, r)
+  y = Reshape(x, t) | =[0, 2, 3]
+scalar-arithmetic: s = Shape(x) z = Constant<value_int = 0>() n = Gather(s, z)
+  a = Constant<value_ints = [0]>() u = Unsqueeze(n, a) c = Cast<to = 6>(u)
+  d = Cast<to = 7>(c) o = Constant<value_ints = [1]>() e = Mul(d, o)
+  r = Constant<value_ints = [2, 3]>() t = Concat<axis = 0>(e, r) y = Reshape(x, t)
+  | =[0, 2, 3]
+"""
+    ),
 )
 def test_a_reshape_target_becomes_constant_while_dimensions_stay_dynamic(body, want, rewrites):
     rank = len(want)
@@ -338,25 +278,18 @@ def test_a_copied_dimension_keeps_its_name_behind_a_reshape(allowzero, rewrites)
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(
-            """(float[B,S,6] x) => (float[?,?,?] y) { s = Shape<start = 0, end = 1>(x)
-            u = Shape<start = 1, end = 2>(x) r = Constant<value_ints = [6]>()
-            t = Concat<axis = 0>(u, s, r) y = Reshape(x, t) }""",
-            id="two-dynamic-dimensions-that-change-places",
-        ),
-        pytest.param(
-            """(float[B,0] x) => (float[?,?,?] y) { s = Shape<end = 1>(x)
-            r = Constant<value_ints = [0, 3]>()
-            t = Concat<axis = 0>(s, r) y = Reshape<allowzero = 1>(x, t) }""",
-            id="empty-with-allowzero",
-        ),
-        pytest.param(
-            """(float[B,4] x, int64[1] n) => (float[?,?,?] y) { s = Shape<end = 1>(x)
-            t = Concat<axis = 0>(n, n, s) y = Reshape(x, t) }""",
-            id="target-from-an-input",
-        ),
-    ],
+    cases(
+        """
+two-dynamic-dimensions-that-change-places: (float[B,S,6] x) => (float[?,?,?] y) {
+  s = Shape<start = 0, end = 1>(x) u = Shape<start = 1, end = 2>(x)
+  r = Constant<value_ints = [6]>() t = Concat<axis = 0>(u, s, r) y = Reshape(x, t) }
+empty-with-allowzero: (float[B,0] x) => (float[?,?,?] y) { s = Shape<end = 1>(x)
+  r = Constant<value_ints = [0, 3]>() t = Concat<axis = 0>(s, r)
+  y = Reshape<allowzero = 1>(x, t) }
+target-from-an-input: (float[B,4] x, int64[1] n) => (float[?,?,?] y) { s = Shape<end = 1>(x)
+  t = Concat<axis = 0>(n, n, s) y = Reshape(x, t) }
+"""
+    ),
 )
 def test_leaves_targets_alone(text):
     model = ir.from_onnx_text(HEADER + text)

@@ -4,6 +4,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.passes.folding.lift_constants import LiftConstants
+from tests.tables import cases
 
 
 @pytest.mark.parametrize(
@@ -42,18 +43,14 @@ def test_constants_of_a_branch_stay_in_the_branch(rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(
-            "() => (float[1] y) { y = Constant<value_floats = [1.0]>() }", id="output"
-        ),
-        pytest.param(
-            """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
-            m (float[N] x) => (float[N] y) { y = l.F(x) }
-            <domain: "l", opset_import: ["" : 20]>
-            F (a) => (b) { w = Constant<value_float = 1.0>() b = Add(a, w) }""",
-            id="function",
-        ),
-    ],
+    cases(
+        """
+output: () => (float[1] y) { y = Constant<value_floats = [1.0]>() }
+function: <ir_version: 10, opset_import: ["" : 20, "l" : 1]> m (float[N] x) => (float[N] y) {
+  y = l.F(x) } <domain: "l", opset_import: ["" : 20]> F (a) => (b) {
+  w = Constant<value_float = 1.0>() b = Add(a, w) }
+"""
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(LiftConstants(), text)

@@ -4,6 +4,7 @@ import pytest
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.folding.merge_equal_dimensions import MergeEqualDimensions
+from tests.tables import cases
 
 
 class MergeAfterInference(MergeEqualDimensions):
@@ -40,28 +41,20 @@ def test_one_dimension_of_two_tensors(rewrites):
 
 @pytest.mark.parametrize(
     "ways",
-    [
-        pytest.param("c = Add(n, n) a = Mul(c, two) f = Add(two, two) b = Mul(n, f)", id="4n"),
-        pytest.param("a = Mul(n, m) b = Mul(m, n)", id="nm"),
-        pytest.param(
-            "c = Add(n, one) a = Mul(c, m) d = Mul(n, m) b = Add(m, d)", id="(n + 1) m"
-        ),
-        pytest.param("c = Mul(n, two) d = Div(c, two) a = Mul(d, m) b = Mul(n, m)", id="2n/2"),
-        pytest.param(
-            "c = Add(n, m) a = Add(c, m) d = Sub(n, m) b1 = Mul(m, two) "
-            "b2 = Add(b1, m) b = Add(d, b2)",
-            id="n - m + 3m",
-        ),
-        pytest.param(
-            "p = Concat<axis = 0>(n, m) a = ReduceProd(p) b = Mul(n, m)", id="product"
-        ),
-        pytest.param("c = Size(x) a = Reshape(c, one) b = Mul(n, m)", id="size"),
-        pytest.param("c = Neg(n) a = Sub(m, c) b = Add(n, m)", id="minus minus"),
-        pytest.param(
-            "c = Cast<to = 6>(n) d = Cast<to = 7>(c) a = Add(d, m) b = Add(n, m)",
-            id="casts of a dimension",
-        ),
-    ],
+    cases(
+        """
+4n: c = Add(n, n) a = Mul(c, two) f = Add(two, two) b = Mul(n, f)
+nm: a = Mul(n, m) b = Mul(m, n)
+(n + 1) m: c = Add(n, one) a = Mul(c, m) d = Mul(n, m) b = Add(m, d)
+2n/2: c = Mul(n, two) d = Div(c, two) a = Mul(d, m) b = Mul(n, m)
+n - m + 3m: c = Add(n, m) a = Add(c, m) d = Sub(n, m) b1 = Mul(m, two) b2 = Add(b1, m)
+  b = Add(d, b2)
+product: p = Concat<axis = 0>(n, m) a = ReduceProd(p) b = Mul(n, m)
+size: c = Size(x) a = Reshape(c, one) b = Mul(n, m)
+minus minus: c = Neg(n) a = Sub(m, c) b = Add(n, m)
+casts of a dimension: c = Cast<to = 6>(n) d = Cast<to = 7>(c) a = Add(d, m) b = Add(n, m)
+"""
+    ),
 )
 def test_two_ways_to_compute_one_size(ways, rewrites):
     merged(rewrites, f"n = Shape<end = 1>(x) m = Shape<start = 1>(x) {ways}")
@@ -89,22 +82,16 @@ def test_outputs_keep_their_names(rewrites):
 
 @pytest.mark.parametrize(
     "body",
-    [
-        pytest.param("a = Shape<end = 1>(x) b = Shape<start = 1>(x)", id="two-dimensions"),
-        pytest.param(
-            "n = Shape<end = 1>(x) c = Cast<to = 6>(n) a = Shape<end = 1>(c) "
-            "d = Mul(c, c) b = Cast<to = 7>(d) e = Mul(n, n)",
-            id="int32-may-wrap",
-        ),
-        pytest.param(
-            "n = Shape<end = 1>(x) c = Div(n, two) a = Mul(c, two) b = Mul(n, one)",
-            id="a-quotient-that-rounds",
-        ),
-        pytest.param(
-            "a = Shape<end = 1>(x) c = NonZero(x) b = Shape<start = 1>(c)",
-            id="a-dimension-that-depends-on-data",
-        ),
-    ],
+    cases(
+        """
+two-dimensions: a = Shape<end = 1>(x) b = Shape<start = 1>(x)
+int32-may-wrap: n = Shape<end = 1>(x) c = Cast<to = 6>(n) a = Shape<end = 1>(c) d = Mul(c, c)
+  b = Cast<to = 7>(d) e = Mul(n, n)
+a-quotient-that-rounds: n = Shape<end = 1>(x) c = Div(n, two) a = Mul(c, two) b = Mul(n, one)
+a-dimension-that-depends-on-data: a = Shape<end = 1>(x) c = NonZero(x)
+  b = Shape<start = 1>(c)
+"""
+    ),
 )
 def test_leaves_alone(body):
     model = ir.from_onnx_text(

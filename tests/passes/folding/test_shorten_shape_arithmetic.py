@@ -4,6 +4,7 @@ import pytest
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.folding.shorten_shape_arithmetic import ShortenShapeArithmetic
+from tests.tables import cases
 
 
 class ShortenAfterInference(ShortenShapeArithmetic):
@@ -20,32 +21,17 @@ CONSTANTS = """<int64[1] zero = {0}, int64[1] one = {1}, int64[1] three = {3},
 
 @pytest.mark.parametrize(
     ("body", "start", "end"),
-    [
-        pytest.param(
-            "s = Shape(x) g = Gather(s, i) n = Unsqueeze(g, zero)", 1, 2, id="gather"
-        ),
-        pytest.param("s = Shape(x) n = Slice(s, one, three)", 1, None, id="slice"),
-        pytest.param(
-            """s = Shape(x) g = Gather(s, i) h = Gather(s, j) a = Unsqueeze(g, zero)
-            b = Unsqueeze(h, zero) n = Concat<axis = 0>(a, b)""",
-            1,
-            None,
-            id="concat",
-        ),
-        pytest.param(
-            """s = Shape(x) g = Gather(s, i) c = Cast<to = 6>(g) d = Cast<to = 7>(c)
-            n = Reshape(d, one)""",
-            1,
-            2,
-            id="cast-and-reshape",
-        ),
-        pytest.param(
-            "s = Shape<start = 1>(x) a = Slice(s, zero, one) n = Identity(a)",
-            1,
-            2,
-            id="of-a-part",
-        ),
-    ],
+    cases(
+        """
+gather: s = Shape(x) g = Gather(s, i) n = Unsqueeze(g, zero) | =1 | =2
+slice: s = Shape(x) n = Slice(s, one, three) | =1 | =None
+concat: s = Shape(x) g = Gather(s, i) h = Gather(s, j) a = Unsqueeze(g, zero)
+  b = Unsqueeze(h, zero) n = Concat<axis = 0>(a, b) | =1 | =None
+cast-and-reshape: s = Shape(x) g = Gather(s, i) c = Cast<to = 6>(g) d = Cast<to = 7>(c)
+  n = Reshape(d, one) | =1 | =2
+of-a-part: s = Shape<start = 1>(x) a = Slice(s, zero, one) n = Identity(a) | =1 | =2
+"""
+    ),
 )
 def test_one_shape_is_enough(body, start, end, rewrites):
     model = rewrites(
@@ -81,32 +67,21 @@ def test_in_a_subgraph(rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(
-            """<ir_version: 8, opset_import: ["" : 14]> m (float[A,B] x) => (int64[1] y)
-            <int64 i = {1}, int64[1] zero = {0}>
-            { s = Shape(x) g = Gather(s, i) y = Unsqueeze(g, zero) }""",
-            id="opset-14",
-        ),
-        pytest.param(
-            """(float[A,B] x) => (int64[1] y, int64 g) <int64 i = {1}, int64[1] zero = {0}>
-            { s = Shape(x) g = Gather(s, i) y = Unsqueeze(g, zero) }""",
-            id="what-is-read-elsewhere",
-        ),
-        pytest.param(
-            """(float[A,B] x) => (int64[2] y) <int64[2] i = {1, 0}>
-            { s = Shape(x) g = Gather(s, i) y = Mul(g, g) }""",
-            id="another-order",
-        ),
-        pytest.param(
-            "(float[A,B] x) => (int64[2] y) { s = Shape(x) y = Mul(s, s) }", id="a-product"
-        ),
-        pytest.param(
-            """(float[A,B] x, int64 i) => (int64[1] y) <int64[1] zero = {0}>
-            { s = Shape(x) g = Gather(s, i) y = Unsqueeze(g, zero) }""",
-            id="an-index-that-is-computed",
-        ),
-    ],
+    cases(
+        """
+opset-14: <ir_version: 8, opset_import: ["" : 14]> m (float[A,B] x) => (int64[1] y)
+  <int64 i = {1}, int64[1] zero = {0}> { s = Shape(x) g = Gather(s, i)
+  y = Unsqueeze(g, zero) }
+what-is-read-elsewhere: (float[A,B] x) => (int64[1] y, int64 g)
+  <int64 i = {1}, int64[1] zero = {0}> { s = Shape(x) g = Gather(s, i)
+  y = Unsqueeze(g, zero) }
+another-order: (float[A,B] x) => (int64[2] y) <int64[2] i = {1, 0}> { s = Shape(x)
+  g = Gather(s, i) y = Mul(g, g) }
+a-product: (float[A,B] x) => (int64[2] y) { s = Shape(x) y = Mul(s, s) }
+an-index-that-is-computed: (float[A,B] x, int64 i) => (int64[1] y) <int64[1] zero = {0}> {
+  s = Shape(x) g = Gather(s, i) y = Unsqueeze(g, zero) }
+"""
+    ),
 )
 def test_leaves_alone(text):
     model = testing.parse(text)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.passes.fusion.fuse_hard_sigmoid import FuseHardSigmoid
+from tests.tables import cases
 
 HEAD = "(float[2,N] x) => (float[?,?] y)"
 NUMBERS = """<float three = {3}, float zero = {0}, float six = {6}, float sixth = {0.16666667},
@@ -36,16 +37,16 @@ def test_leaves_bounds_as_attributes_alone(leaves_alone):
 
 @pytest.mark.parametrize(
     "body",
-    [
-        pytest.param("a = Add(x, three) c = Clip(a, zero, six) y = Div(c, three)", id="scale"),
-        pytest.param("a = Add(x, three) c = Clip(a, one, six) y = Div(c, six)", id="low"),
-        pytest.param("a = Add(x, three) c = Clip(a, , six) y = Div(c, six)", id="no-low"),
-        pytest.param("a = Add(x, three) c = Clip(a, zero) y = Div(c, six)", id="no-high"),
-        pytest.param(
-            "a = Add(x, three) c = Clip(a, zero, six) d = Div(c, six) y = Add(c, d)", id="read"
-        ),
-        pytest.param("m = Mul(x, slope) a = Add(m, half) y = Clip(a, zero, six)", id="high"),
-    ],
+    cases(
+        """
+scale: a = Add(x, three) c = Clip(a, zero, six) y = Div(c, three)
+low: a = Add(x, three) c = Clip(a, one, six) y = Div(c, six)
+no-low: a = Add(x, three) c = Clip(a, , six) y = Div(c, six)
+no-high: a = Add(x, three) c = Clip(a, zero) y = Div(c, six)
+read: a = Add(x, three) c = Clip(a, zero, six) d = Div(c, six) y = Add(c, d)
+high: m = Mul(x, slope) a = Add(m, half) y = Clip(a, zero, six)
+"""
+    ),
 )
 def test_leaves_alone(body, leaves_alone):
     leaves_alone(FuseHardSigmoid(), f"{HEAD} {NUMBERS} {{ {body} }}")

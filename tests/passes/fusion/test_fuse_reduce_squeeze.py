@@ -1,6 +1,7 @@
 import pytest
 
 from onnx_passes.passes.fusion.fuse_reduce_squeeze import REDUCTIONS, FuseReduceSqueeze
+from tests.tables import cases
 
 HEAD = "(float[2,N,4] x) => (float[?,?] y)"
 
@@ -41,17 +42,14 @@ def test_axes_are_attributes_in_older_opsets(rewrites):
 
 @pytest.mark.parametrize(
     "body",
-    [
-        pytest.param(
-            "t = ReduceSum(x, a) u = Squeeze(t, a) y = Mul(u, u) z = Abs(t)", id="read"
-        ),
-        pytest.param("t = ReduceSum(x, c) u = Squeeze(t, a) y = Unsqueeze(u, a)", id="fewer"),
-        pytest.param("t = ReduceSum(x, a) y = Squeeze(t)", id="left-out"),
-        pytest.param(
-            "t = ReduceSum<keepdims = 0>(x, a) u = Unsqueeze(t, b) y = Squeeze(u, b)",
-            id="other",
-        ),
-    ],
+    cases(
+        """
+read: t = ReduceSum(x, a) u = Squeeze(t, a) y = Mul(u, u) z = Abs(t)
+fewer: t = ReduceSum(x, c) u = Squeeze(t, a) y = Unsqueeze(u, a)
+left-out: t = ReduceSum(x, a) y = Squeeze(t)
+other: t = ReduceSum<keepdims = 0>(x, a) u = Unsqueeze(t, b) y = Squeeze(u, b)
+"""
+    ),
 )
 def test_leaves_alone(body, leaves_alone):
     head = "(float[2,1,4] x) => (float[?,?] y)"

@@ -5,6 +5,7 @@ from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.folding.shorten_shape_arithmetic import ShortenShapeArithmetic
 from onnx_passes.passes.fusion.fuse_shape_slice import FuseShapeSlice
+from tests.tables import cases
 
 HEAD = "(float[N,3,M,5] x) => (int64[?] y)"
 
@@ -93,29 +94,19 @@ def test_joins_parts_that_meet(body, after, rewrites):
 
 @pytest.mark.parametrize(
     ("body", "ints"),
-    [
-        pytest.param("s = Shape<start = 1>(x) y = Gather(s, i)", {"i": [0]}, id="a-part"),
-        pytest.param("s = Shape(x) y = Gather(s, i)", {"i": [0, 2]}, id="gap"),
-        pytest.param("s = Shape(x) y = Gather(s, i)", {"i": [-1, 0]}, id="around"),
-        pytest.param("s = Shape(x) t = Gather(s, i) y = Add(t, t)", {"i": 1}, id="scalar"),
-        pytest.param("s = Shape(x) j = Abs(i) y = Gather(s, j)", {"i": [1]}, id="computed"),
-        pytest.param(
-            "s = Shape(x) y = Slice(s, i, j, a, k)",
-            {"i": [0], "j": [4], "a": [0], "k": [2]},
-            id="step",
-        ),
-        pytest.param(
-            "a = Shape<end = 1>(x) b = Shape<start = 2>(x) y = Concat<axis = 0>(a, b)",
-            {},
-            id="parts-apart",
-        ),
-        pytest.param(
-            "a = Shape<end = 1>(x) b = Shape<start = 1>(x) c = Abs(a) "
-            "y = Concat<axis = 0>(a, b, c)",
-            {},
-            id="part-is-read",
-        ),
-    ],
+    cases(
+        """
+a-part: s = Shape<start = 1>(x) y = Gather(s, i) | ={'i': [0]}
+gap: s = Shape(x) y = Gather(s, i) | ={'i': [0, 2]}
+around: s = Shape(x) y = Gather(s, i) | ={'i': [-1, 0]}
+scalar: s = Shape(x) t = Gather(s, i) y = Add(t, t) | ={'i': 1}
+computed: s = Shape(x) j = Abs(i) y = Gather(s, j) | ={'i': [1]}
+step: s = Shape(x) y = Slice(s, i, j, a, k) | ={'i': [0], 'j': [4], 'a': [0], 'k': [2]}
+parts-apart: a = Shape<end = 1>(x) b = Shape<start = 2>(x) y = Concat<axis = 0>(a, b) | ={}
+part-is-read: a = Shape<end = 1>(x) b = Shape<start = 1>(x) c = Abs(a)
+  y = Concat<axis = 0>(a, b, c) | ={}
+"""
+    ),
 )
 def test_leaves_alone(body, ints, leaves_alone):
     head = graph(body, **ints)

@@ -1,42 +1,26 @@
 import pytest
 
 from onnx_passes.passes.fusion.fuse_transpose_gemm import FuseTransposeGemm
+from tests.tables import cases
 
 
 @pytest.mark.parametrize(
     ("inputs", "before", "after"),
-    [
-        pytest.param(
-            "float[3,2] a, float[3,4] b",
-            "t = Transpose(a) y = Gemm(t, b)",
-            "y = Gemm<transA = 1>(a, b)",
-            id="first",
-        ),
-        pytest.param(
-            "float[2,3] a, float[4,3] b, float[4] c",
-            "t = Transpose<perm = [1, 0]>(b) y = Gemm<alpha = 2.0>(a, t, c)",
-            "y = Gemm<alpha = 2.0, transB = 1>(a, b, c)",
-            id="second",
-        ),
-        pytest.param(
-            "float[2,3] a, float[3,4] b",
-            "t = Transpose(b) y = Gemm<transB = 1>(a, t)",
-            "y = Gemm<transB = 0>(a, b)",
-            id="undone",
-        ),
-        pytest.param(
-            "float[3,2] a, float[4,3] b",
-            "t = Transpose(a) u = Transpose(b) y = Gemm(t, u)",
-            "y = Gemm<transA = 1, transB = 1>(a, b)",
-            id="both",
-        ),
-        pytest.param(
-            "float[3,3] a",
-            "t = Transpose(a) y = Gemm(t, t)",
-            "y = Gemm<transA = 1, transB = 1>(a, a)",
-            id="twice-the-same",
-        ),
-    ],
+    cases(
+        """
+first: float[3,2] a, float[3,4] b | t = Transpose(a) y = Gemm(t, b)
+  | y = Gemm<transA = 1>(a, b)
+second: float[2,3] a, float[4,3] b, float[4] c
+  | t = Transpose<perm = [1, 0]>(b) y = Gemm<alpha = 2.0>(a, t, c)
+  | y = Gemm<alpha = 2.0, transB = 1>(a, b, c)
+undone: float[2,3] a, float[3,4] b | t = Transpose(b) y = Gemm<transB = 1>(a, t)
+  | y = Gemm<transB = 0>(a, b)
+both: float[3,2] a, float[4,3] b | t = Transpose(a) u = Transpose(b) y = Gemm(t, u)
+  | y = Gemm<transA = 1, transB = 1>(a, b)
+twice-the-same: float[3,3] a | t = Transpose(a) y = Gemm(t, t)
+  | y = Gemm<transA = 1, transB = 1>(a, a)
+"""
+    ),
 )
 def test_fires(inputs, before, after, rewrites):
     head = f"({inputs}) => (float[?,?] y)"

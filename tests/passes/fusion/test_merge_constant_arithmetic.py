@@ -3,6 +3,7 @@ import pytest
 
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.fusion.merge_constant_arithmetic import MergeConstantArithmetic
+from tests.tables import cases
 
 
 def graph(body, dtype="float", **constants):
@@ -45,21 +46,19 @@ def test_integers_wrap_around(dtype, body, rewrites):
 
 @pytest.mark.parametrize(
     ("body", "constants"),
-    [
-        pytest.param("t = Add(x, a) y = Sub(t, b)", {"a": 1e6, "b": 1e6}, id="cancel"),
-        pytest.param("t = Mul(x, a) y = Mul(t, b)", {"a": 1e30, "b": 1e-30}, id="range"),
-        pytest.param("t = Mul(x, a) y = Mul(t, b)", {"a": 0, "b": 1}, id="zero"),
-        pytest.param("t = Mul(x, a) y = Div(b, t)", {"a": 2, "b": 3}, id="reciprocal"),
-        pytest.param("t = Sub(a, x) y = Add(t, b)", {"a": 2, "b": 3}, id="from-constant"),
-        pytest.param("t = Mul(x, a) y = Add(t, b)", {"a": 2, "b": 3}, id="both-kinds"),
-        pytest.param("t = Mul(x, a) u = Mul(t, b) y = Add(t, u)", {"a": 2, "b": 3}, id="read"),
-        pytest.param(
-            "t = Mul(x, a) y = Mul(t, b)", {"a": [1, 2, 3], "b": [[1], [2]]}, id="bigger"
-        ),
-        pytest.param(
-            "c = Abs(a) t = Mul(x, c) y = Mul(t, b)", {"a": 2, "b": 3}, id="computed"
-        ),
-    ],
+    cases(
+        """
+cancel: t = Add(x, a) y = Sub(t, b) | ={'a': 1000000.0, 'b': 1000000.0}
+range: t = Mul(x, a) y = Mul(t, b) | ={'a': 1e+30, 'b': 1e-30}
+zero: t = Mul(x, a) y = Mul(t, b) | ={'a': 0, 'b': 1}
+reciprocal: t = Mul(x, a) y = Div(b, t) | ={'a': 2, 'b': 3}
+from-constant: t = Sub(a, x) y = Add(t, b) | ={'a': 2, 'b': 3}
+both-kinds: t = Mul(x, a) y = Add(t, b) | ={'a': 2, 'b': 3}
+read: t = Mul(x, a) u = Mul(t, b) y = Add(t, u) | ={'a': 2, 'b': 3}
+bigger: t = Mul(x, a) y = Mul(t, b) | ={'a': [1, 2, 3], 'b': [[1], [2]]}
+computed: c = Abs(a) t = Mul(x, c) y = Mul(t, b) | ={'a': 2, 'b': 3}
+"""
+    ),
 )
 def test_leaves_alone(body, constants, leaves_alone):
     leaves_alone(MergeConstantArithmetic(), graph(body, **constants))

@@ -1,6 +1,7 @@
 import pytest
 
 from onnx_passes.passes.fusion.merge_projections import MergeProjections
+from tests.tables import cases
 
 HEAD = "(float[N,2] x) => (float[N,?] y)"
 TWO = f"""{HEAD} <float[2,2] v = {{1, 2, 3, 4}}, float[2,1] w = {{5, 6}},
@@ -17,18 +18,14 @@ def test_joins_products_with_their_sums(rewrites):
 
 @pytest.mark.parametrize(
     "body",
-    [
-        pytest.param("s = MatMul(x, v) t = MatMul(x, w) y = Mul(s, t)", id="as-many-nodes"),
-        pytest.param(
-            "s = MatMul(x, v) t = Add(s, b) p = MatMul(x, v) q = Add(p, b) y = Mul(t, q)",
-            id="shared-weight",
-        ),
-        pytest.param(
-            """s = MatMul(x, v) t = Add(s, b) r = Neg(x)
-            p = MatMul(r, w) q = Add(p, c) y = Mul(t, q)""",
-            id="other-operand",
-        ),
-    ],
+    cases(
+        """
+as-many-nodes: s = MatMul(x, v) t = MatMul(x, w) y = Mul(s, t)
+shared-weight: s = MatMul(x, v) t = Add(s, b) p = MatMul(x, v) q = Add(p, b) y = Mul(t, q)
+other-operand: s = MatMul(x, v) t = Add(s, b) r = Neg(x) p = MatMul(r, w) q = Add(p, c)
+  y = Mul(t, q)
+"""
+    ),
 )
 def test_leaves_alone(body, leaves_alone):
     leaves_alone(MergeProjections(), f"{TWO} {{ {body} }}")

@@ -1,6 +1,7 @@
 import pytest
 
 from onnx_passes.passes.fusion.merge_reductions import MERGED, MergeReductions
+from tests.tables import cases
 
 AXES = "int64[1] a = {1}, int64[1] b = {2}, int64[1] l = {-1}, int64[2] ab = {1, 2}"
 
@@ -36,21 +37,17 @@ def test_axes_are_attributes_in_older_opsets(rewrites):
 
 @pytest.mark.parametrize(
     "body",
-    [
-        pytest.param("t = ReduceSum(x, a) u = ReduceSum(t, b) y = Mul(u, t)", id="read"),
-        pytest.param("t = ReduceSum(x, a) y = ReduceMax(t, b)", id="others"),
-        pytest.param("t = ReduceSum(x, a) y = ReduceSum(t, a)", id="same-axis"),
-        pytest.param("t = ReduceSum(x) y = ReduceSum(t, a)", id="all-axes"),
-        pytest.param(
-            "t = ReduceSum<keepdims = 0>(x, a) u = ReduceSum<keepdims = 1>(t, a) "
-            "y = Unsqueeze(u, b)",
-            id="keepdims",
-        ),
-        pytest.param(
-            "k = Cast<to = 7>(x) t = ReduceSum(k, a) u = ReduceSum(t, b) y = Cast<to = 1>(u)",
-            id="integers",
-        ),
-    ],
+    cases(
+        """
+read: t = ReduceSum(x, a) u = ReduceSum(t, b) y = Mul(u, t)
+others: t = ReduceSum(x, a) y = ReduceMax(t, b)
+same-axis: t = ReduceSum(x, a) y = ReduceSum(t, a)
+all-axes: t = ReduceSum(x) y = ReduceSum(t, a)
+keepdims: t = ReduceSum<keepdims = 0>(x, a) u = ReduceSum<keepdims = 1>(t, a)
+  y = Unsqueeze(u, b)
+integers: k = Cast<to = 7>(x) t = ReduceSum(k, a) u = ReduceSum(t, b) y = Cast<to = 1>(u)
+"""
+    ),
 )
 def test_leaves_alone(body, leaves_alone):
     leaves_alone(MergeReductions(), graph(body))

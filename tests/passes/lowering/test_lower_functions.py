@@ -6,6 +6,7 @@ from onnx_passes.errors import OptionError
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.lowering.lower_functions import LowerFunctions
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import cases
 
 FORMULAS = [
     *["Celu<alpha = 2.0>(x)", "Elu<alpha = 2.0>(x)", "Selu(x)", "Softsign(x)", "PRelu(x, x)"],
@@ -55,20 +56,16 @@ def test_by_default_all_are_lowered_but_what_gets_no_simpler(leaves_alone):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param("(float[2] x) => (float[2] y) { y = Relu(x) }", id="not-asked-for"),
-        pytest.param(
-            """<ir_version: 8, opset_import: ["" : 13]> g (float[2] x) => (float[2] y) {
-            y = Selu(x) }""",
-            id="defined-for-later-opsets-only",
-        ),
-        pytest.param(
-            """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
-            main (float[2] x) => (float[2] y) { y = l.f(x) }
-            <domain: "l", opset_import: ["" : 20]> f (x) => (y) { y = Selu(x) }""",
-            id="in-a-function",
-        ),
-    ],
+    cases(
+        """
+not-asked-for: (float[2] x) => (float[2] y) { y = Relu(x) }
+defined-for-later-opsets-only: <ir_version: 8, opset_import: ["" : 13]> g (float[2] x)
+  => (float[2] y) { y = Selu(x) }
+in-a-function: <ir_version: 10, opset_import: ["" : 20, "l" : 1]> main (float[2] x)
+  => (float[2] y) { y = l.f(x) } <domain: "l", opset_import: ["" : 20]> f (x) => (y) {
+  y = Selu(x) }
+"""
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     model = leaves_alone(LowerFunctions(operators=("Selu",)), text)
