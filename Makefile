@@ -8,7 +8,7 @@ JOBS ?= 2
 # Neighbours stay in one process, which keeps what they share, until the other has run out.
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
 
-.PHONY: pages demo test lint types rooms certificates release-check certify checks unit slow nightly tensorrt versions bench yardstick-quick yardstick yardstick-full docs pictures site wheel clean help
+.PHONY: pages demo test lint types rooms certificates release-check certify checks unit test-core slow nightly tensorrt versions bench yardstick-quick yardstick yardstick-full docs pictures site wheel clean help
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/'
@@ -51,6 +51,15 @@ rooms: $(STAMP)
 unit: $(STAMP)
 	$(BIN)/python -m compileall -q onnx_passes
 	$(PYTEST)
+
+# Data sets, tuning, compilers, the bench (compare, reduce, surgery, view) and certify.
+ANNEXES := data tuning surgery benchmarks runtime/tensorrt verify/models verify/reduce verify/rules verify/runs
+ANNEXES += $(addprefix cli/test_, build* certify* compare* edit* extract* hostile* inspect_data* reduce* sanitize* tune* view*)
+ANNEXES += test_bench* corpus/test_tensorrt* pipeline/test_compiling* report/test_model_page* report/test_comparison*
+
+test-core: $(STAMP)  ## the tests without those of annexes
+	$(BIN)/python -m compileall -q onnx_passes
+	$(PYTEST) $(ANNEXES:%=--ignore-glob='tests/%')
 
 certificates: $(STAMP)  ## has each pass a certificate that holds? warns of stale ones
 	$(BIN)/onnx-passes certify --check

@@ -52,43 +52,6 @@ def test_without_the_compiler_the_pipeline_says_so_in_a_sentence(cli, model):
     assert cli("-c", "tensorrt", "-s", "strict=true", "-o", "out.onnx", model).code == 4
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("--profile", "a"), "--profile 'a' cannot be read"),
-        (("--profile", "a=1x2:2x2"), "cannot be read"),
-        (("--profile", "a=1xtwo"), "cannot be read"),
-        (("--profile", "image=1x2"), "--profile: there is no input 'image'"),
-        (("--profile", "a=1x2", "--profile", "y=1x2"), "--profile: there is no input 'y'"),
-        (("--profile", "c=1x2", "--write-script", "b.py"), "there is no input 'c'"),
-        (("--compute-capabilities", "ada"), "cannot be 'ada'"),
-        (("--optimization-level", "9"), "--optimization-level"),
-        (("--network-hook", "nowhere"), "network_hook cannot be 'nowhere'"),
-        (
-            (
-                "--profile",
-                "a=1x2",
-                "--profile",
-                "a=4x2",
-                "--profile",
-                "b=1",
-                *["--profile", "b=2"] * 2,
-            ),
-            "--profile is given 2 times for 'a', and 3 times for another input",
-        ),
-        (("--memory-pool", "dram"), "--memory-pool 'dram' cannot be read"),
-        (("--memory-pool", "dram=much"), "cannot be 'much'"),
-        (("--hardware-compatibility", "all"), "'all' is not one of"),
-        (("--workspace", "much"), "workspace cannot be 'much'"),
-        (("--time-limit", "0"), "time_limit must be seconds over 0"),
-    ],
-)
-def test_wrong_options_are_bad_usage(cli, model, words, told):
-    done = cli("build", model, "-o", "a.engine", *words)
-    assert done.code == 2
-    assert told in done.err
-
-
 def test_the_model_is_never_written_over(cli, model):
     before = model.read_bytes()
     done = cli("build", model, "-o", model)

@@ -56,40 +56,9 @@ def test_options_are_added_once():
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize(
-    ("words", "near"),
-    [
-        (["inspct", "relu.onnx"], "inspect"),
-        (["dif", "a", "b"], "diff"),
-        (["data", "mrge", "a"], "merge"),
-        (["data", "to-inptu", "a"], "to-input"),
-        (["inspect", "modle", "a"], "model"),
-    ],
-)
-def test_a_mistyped_command_is_met_by_the_right_one(cli, relu, words, near):
-    relu()
-    done = cli(*words)
-    assert done.code == 2
-    assert f"did you mean {near!r}?" in done.err
-
-
 def test_a_model_of_a_commands_name_is_a_model(cli, relu):
     os.rename(relu(), "inspct")
     assert cli("inspct", "eliminate-identity", "-o", "out.onnx").code == 0
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["-c", "optimize", "-c", "cleanup"],
-        ["-c", "cleanup", "-o", "a.onnx", "--output", "b.onnx"],
-        ["-c", "cleanup", "--json", "a", "--json", "b"],
-    ],
-)
-def test_a_single_option_that_is_given_twice_is_an_error(cli, relu, words):
-    done = cli(*words, relu())
-    assert done.code == 2
-    assert "is given twice" in done.err
 
 
 def test_options_for_several_may_be_repeated(cli, relu):

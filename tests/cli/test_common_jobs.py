@@ -36,14 +36,6 @@ def test_an_output_in_place_is_not_written_over_without_its_option(cli, model):
     assert cli(model, "-o", "out.onnx").code == 0
 
 
-@pytest.mark.parametrize("words", [("a.onnx", "b.onnx"), ("a.onnx", "-o", "b.onnx")])
-def test_two_outputs_are_refused(cli, model, words):
-    done = cli(model, *words)
-    assert done.code == 2
-    assert "is a second output" in done.err
-    assert not list(Path().glob("[ab].onnx"))
-
-
 def test_without_passes_the_model_is_copied(cli, model):
     done = cli(model, "-o", "copy.onnx", "--no-passes")
     assert done.code == 0
@@ -77,37 +69,6 @@ def test_dimensions_are_fixed_before_the_passes_run(cli, model):
     fixed = onnx.load("out.onnx").graph.input[0].type.tensor_type.shape.dim[0]
     assert fixed.dim_value == 3
     assert json.loads(Path("r.json").read_text())["reference"]["samples"] > 1
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("N", "is not NAME=SIZE"),
-        ("N=x", "is not NAME=SIZE"),
-        ("M=2", "known: N, a, b"),
-        ("N=1,N=2", "gives 'N' two sizes"),
-    ],
-)
-def test_dimensions_that_are_wrong_are_named(cli, model, text, told):
-    done = cli(model, "-o", "out.onnx", "--dims", text)
-    assert done.code == 2
-    assert told in done.err
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["optimize", "model.onnx"], "did you mean '-c optimize MODEL -o OUT'?"),
-        (["optimise", "model.onnx"], "did you mean '-c optimize MODEL -o OUT'?"),
-        (["cmopare", "model.onnx"], "did you mean 'compare'?"),
-        (["fuse-gelu", "model.onnx"], "onnx-passes MODEL 'fuse-gelu' -o OUT"),
-        (["eliminate", "model.onnx"], "onnx-passes MODEL 'eliminate' -o OUT"),
-    ],
-)
-def test_a_first_word_that_is_no_model_is_answered(cli, model, words, told):
-    done = cli(*words)
-    assert done.code == 2
-    assert told in done.err
 
 
 def test_help_and_version_are_words_as_well(cli):

@@ -123,34 +123,6 @@ def test_a_damaged_file_makes_the_run_incomplete(cli, tmp_path):
     assert "left out: 2.npz: data '2.npz' cannot be read" in done.out
 
 
-def test_a_wrong_type_is_an_error_of_usage(cli, tmp_path):
-    np.save(tmp_path / "image.npy", np.load(DIGITS / "images.npy").astype(np.float64))
-    done = cli("compare", MODEL, *FUSED, "--data", "image.npy")
-    assert done.code == 2
-    assert "is given float64, and the model needs float32" in done.err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--labels", "y"), "--labels needs a data set"),
-        ((*DATA, "--inputs", "x.npz"), "--inputs and --data do not go together"),
-        ((*DATA, "--accuracy", "drop=x"), "is not a share"),
-        ((*DATA, "--accuracy", "drops=1%"), "cannot be read"),
-        ((*DATA, "--metric", "accuracy"), "is not a range of a metric"),
-        ((*DATA, "--jobs", "2", "--scheduler", "local:2"), "two kinds of workers"),
-        ((*DATA, "--engine", "onnxruntime{threads=0}"), "number of threads"),
-        ((*DATA, "--labels", "digit"), "no column 'digit'"),
-        (("--data", "nowhere"), "there is no data 'nowhere'"),
-        ((*DATA, "--metric", "nonesuch=0:1"), "there is no metric"),
-    ],
-)
-def test_what_cannot_be_done_is_told(cli, words, message):
-    done = cli("compare", MODEL, *FUSED, *words)
-    assert done.code == 2, done.out
-    assert message in done.err
-
-
 def test_a_journal_is_gone_on_from(cli, tmp_path):
     words = ("compare", MODEL, *FUSED, *FAST, "--shard", "100", "--journal", "j")
     cli(*words, "--json=one.json")

@@ -104,17 +104,6 @@ def test_calibration_is_read_though_nothing_is_checked(cli, network, samples):
     assert onnx.TensorProto.INT8 in weight_types("out.onnx")
 
 
-@pytest.mark.parametrize(
-    "name", ["quantize-static", "quantize-weights-gptq", "smooth-activations", "tune"]
-)
-def test_a_pass_without_its_data_is_refused_before_the_first(cli, network, name):
-    done = cli("-o", "out.onnx", network, "-c", "optimize", name, "--json", "r.json")
-    assert done.code == 2
-    assert f"{name} needs data, and there is none" in done.err
-    assert "--calib FOLDER" in done.err
-    assert not Path("r.json").exists()
-
-
 def test_a_precision_that_changes_nothing_says_so(cli, model):
     done = cli("-o", "out.onnx", model, "--precision", "int8")
     assert done.code == 0, done.err
@@ -136,13 +125,6 @@ def test_a_budget_that_is_given_counts(cli, network):
     assert "as none is given" not in done.err
     assert not Path("out.onnx").exists()
     assert metrics("r.json")["cosine"]["low"] == 0.9999999
-
-
-@pytest.mark.parametrize("text", ["cosine", "cosine=1", "=0:1", "cosine=a:b"])
-def test_what_is_no_range_is_refused(cli, network, text):
-    done = cli("-o", "out.onnx", network, "--precision", "int8", "--metric", text)
-    assert done.code == 2
-    assert "NAME=LOW:HIGH" in done.err
 
 
 def test_labels_are_given_beside_inputs(cli, network, samples):

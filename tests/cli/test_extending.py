@@ -97,16 +97,6 @@ def test_passes_are_left_out_on_the_command_line_as_well(cli, model, write):
     assert "fuse-all" in ran
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [("fuse-gleu", "did you mean 'fuse-gelu'"), ("convert-float16", "has no such pass")],
-)
-def test_a_pass_that_is_not_there_is_not_left_out(cli, model, name, told):
-    done = cli(model, "--skip", name)
-    assert done.code == 2
-    assert told in done.err
-
-
 @pytest.mark.parametrize("name", ["cleanup", "lower", "streamline"])
 def test_a_name_that_means_two_things_is_noted(cli, model, write, name):
     done = cli("-c", write("cfg.yaml", f"passes: [{name}]\n"), model)
@@ -158,9 +148,3 @@ def test_a_pass_without_rewrites_that_removes_a_node_that_must_stay_is_left_out(
     assert "pass 'fold-constants' was left out, to keep n" in " ".join(
         (done.out + done.err).split()
     )
-
-
-def test_a_node_that_is_not_there_is_not_kept(cli, chain):
-    done = cli(chain, "--keep", "ii")
-    assert done.code == 2
-    assert "no such node or value" in done.err

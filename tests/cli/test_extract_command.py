@@ -31,30 +31,6 @@ def test_shapes_are_given_in_both_spellings(cli, model, tmp_path):
         assert [d.dim_param or d.dim_value for d in found] == dims
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["--inputs", "t"], "the model has no value 't'"),
-        (["--inputs", "s:2x:float32"], "'2x' is not a shape"),
-        (["--inputs", "s:2x2:flaot32"], "did you mean 'float32'?"),
-        (["--outputs", "s", "--inputs", "y"], "depend on 'a', 'b' as well"),
-        (["--outputs", "s", "--with-data", "nothing.npz"], "does not exist"),
-        (["--inputs", "s:2x-2:float32"], "'2x-2' is not a shape"),
-        (["--inputs", "t:2x2:float32"], "the model has no value 't'"),
-        (["--outputs", "y:int64"], "cannot have these types and shapes"),
-        (["--inputs", "s", "--outputs", "s"], "no node lies between these values"),
-        (["--inputs", "s", "a"], "leaves it unconnected"),
-        (["-o", ""], "is a folder"),
-    ],
-)
-def test_bad_cuts_are_one_error_and_write_nothing(cli, model, tmp_path, words, told):
-    where = () if "-o" in words else ("-o", tmp_path / "part.onnx")
-    outcome = cli("extract", model, *where, *words)
-    assert outcome.code == 2
-    assert told in outcome.err
-    assert not (tmp_path / "part.onnx").exists()
-
-
 def test_types_that_nobody_knows_are_asked_for(cli, write, tmp_path):
     # The part had an output without a type, which no checker takes.
     text = """<ir_version: 10, opset_import: ["" : 20, "com.x" : 1]>
@@ -82,12 +58,6 @@ def test_data_that_are_read_are_never_written_over(cli, model, tmp_path):
     assert done.code == 2
     assert "would write over the data" in done.err
     assert data.read_bytes() == before
-
-
-def test_the_model_is_never_written_over(cli, model):
-    before = model.read_bytes()
-    assert cli("extract", model, "-o", model, "--outputs", "s").code == 2
-    assert model.read_bytes() == before
 
 
 @pytest.mark.parametrize(

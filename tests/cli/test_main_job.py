@@ -490,30 +490,6 @@ def test_the_parts_of_a_run_take_all_of_its_time(cli, write, model, wrong):
     assert "in passes" in done.err
 
 
-def test_a_question_about_no_rule_is_refused_before_the_run(cli, model):
-    done = cli(model, "-o", "out.onnx", "--why-not", "fuse-attenton@y")
-    assert done.code == 2
-    assert "did you mean 'fuse-attention'?" in done.err
-    assert not Path("out.onnx").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "way"),
-    [
-        (("list", "nope"), "onnx-passes list prints all"),
-        (("report", "none.json"), "`onnx-passes run --json FILE` wrote"),
-        (("new-pass", "DropRelu"), "did you mean 'drop-relu'?"),
-        (("new-pass", "9"), "such as merge-relus"),
-        (("model.onnx", "--no-passes", "--precision", "int8"), "give one"),
-        (("model.onnx", "--metric", "cosine=1:0.9"), "write NAME=LOW:HIGH"),
-    ],
-)
-def test_what_does_not_work_names_what_does(cli, model, words, way):
-    done = cli(*words)
-    assert done.code == 2
-    assert way in done.err
-
-
 @pytest.mark.parametrize("folder", ["", "own_passes", "deep/passes"])
 def test_the_lines_behind_a_new_pass_work_as_they_are(cli, model, folder):
     done = cli("new-pass", "drop-twice", *(["-d", folder] if folder else []))

@@ -162,9 +162,3 @@ def test_an_objective_that_there_is_not_is_refused(cli, write, model):
     done = cli("-c", "pipe.yaml", model)
     assert done.code == 2
     assert "pipe.yaml:1" in done.err
-
-
-def test_an_objective_without_an_engine_is_refused(cli, model):
-    done = cli("--no-verify", "--objective", "time", "-s", "engines=[]", model, "cleanup")
-    assert done.code == 2
-    assert "an objective needs an engine" in done.err

@@ -56,19 +56,6 @@ def test_a_metric_that_is_lost_fails_the_pass(cli, write):
     assert "quantize-static" in found.err
 
 
-def test_ranges_are_those_of_the_reference_and_never_made_up(cli):
-    found = cli("-o", "out.onnx", DIGITS / "model.onnx", "quantize-static")
-    assert found.code == 2
-    assert "quantize-static needs data, and there is none" in found.err
-    assert "--calib" in found.err
-
-
-def test_a_wrong_option_is_told(cli):
-    found = cli("-o", "out.onnx", DIGITS / "model.onnx", "quantize-weights{weights=int5}")
-    assert found.code == 2
-    assert "int5" in found.err or "weights" in found.err
-
-
 @pytest.mark.parametrize("words", [("--check",), ("--time", "1s")])
 def test_nothing_is_certified_where_a_metric_is_promised(cli, words):
     found = cli("certify", "convert-float16", *words)

@@ -2,7 +2,6 @@
 
 import io
 import json
-import shlex
 import sys
 from pathlib import Path
 
@@ -212,76 +211,6 @@ def test_a_person_who_has_gone_ends_it(cli, monkeypatch, tmp_path):
     assert "there is no answer" in told.err
     assert not Path("small.onnx").exists()
     assert not Path("onnx_passes_debug.onnx").exists()
-
-
-FAILS = f"{sys.executable} -c 'import sys; sys.exit(1)'"
-BINARY = shlex.join(
-    [
-        sys.executable,
-        "-c",
-        "import sys; sys.stdout.buffer.write(bytes(range(256))); sys.exit(1)",
-    ]
-)
-SLEEPS = f"{sys.executable} -c 'import time; time.sleep(600)'"
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["--check", "no-such-command {model}"], "there is no command 'no-such-command'"),
-        (["--check", "true {model}"], "does not fail on the whole model"),
-        (["--check", FAILS], "fails on every model"),
-        (["--check", BINARY], "fails on every model"),
-        (["--check", SLEEPS, "--timeout", "1"], "ran longer than 1 s"),
-        (["--check", "true {model}", "--fail-regex", "("], "is not a regular expression"),
-        (["-j", "2", "--check", "true"], "needs {model}"),
-        ([], "nothing says what fails"),
-        (["--engine", "onnxruntime", "--pass", "x"], "are 2 checks"),
-        (["--engine", "onxruntime"], "did you mean 'onnxruntime'?"),
-        (["--pass", "merge-clip"], "did you mean 'merge-clips'?"),
-        (["--engine", "onnxruntime", "--against", "golden"], "needs --load-inputs"),
-        (["--engine", "onnxruntime", "--load-inputs", "x.npz"], "'x.npz' does not exist"),
-        (["--engine", "onnxruntime", "--load-inputs", "other.npz"], "no value of this model"),
-        (
-            ["--engine", "onnxruntime", "--model-input-shapes", "imag:1"],
-            "did you mean 'image'?",
-        ),
-        (
-            ["--engine", "onnxruntime", "--model-input-shapes", "image:1y"],
-            "not a name and a shape",
-        ),
-        (["--check-function", "nowhere:f"], "cannot be imported"),
-        (["--timeout", "0", "--check", "true"], "--timeout 0: it has to be a number, more"),
-        (["--timeout", "nan", "--check", "true"], "--timeout nan: it has to be a number"),
-        (["--engine", "onnxruntime", "--rtol", "-1"], "--rtol -1: it has to be a number"),
-        (["--engine", "onnxruntime", "--fail-code", "1"], "--fail-code needs --check, not"),
-        (["--atol", "1", "--check", "true"], "--atol needs --engine or --pass, not --check"),
-        (["--engine", "onnxruntime", "-j", "2"], "-j 2 needs --check"),
-        (
-            ["--fail-code", "3", "--ignore-fail-code", "3", "--check", "true"],
-            "contradict each other",
-        ),
-        (["--check", ""], "--check is empty"),
-        (["--warm", "--check", "true {model}"], "--warm needs a Python script"),
-        (["--warm", "--engine", "onnxruntime"], "--warm needs --check, not --engine"),
-        (["--check", "./other.npz {model}"], "'./other.npz' may not be executed"),
-    ],
-)
-def test_bad_input_is_one_error_and_writes_nothing(cli, tmp_path, words, told):
-    np.savez(tmp_path / "other.npz", nothing=np.ones(2))
-    outcome = cli("reduce", MODEL, "-o", "small.onnx", "-q", *words)
-    assert outcome.code == 2, outcome.err
-    assert told in outcome.err
-    assert outcome.err.count("error[") == 1
-    assert not Path("small.onnx").exists()
-
-
-def test_values_of_another_shape_are_no_fault_of_the_engine(cli, tmp_path):
-    np.savez("other.npz", image=np.ones((1, 3, 5, 5), np.float32))
-    words = ("-o", "small.onnx", "--engine", "onnxruntime", "--load-inputs", "other.npz")
-    told = cli("reduce", MODEL, *words)
-    assert told.code == 2
-    assert "input 'image' is given shape" in told.err
 
 
 @pytest.mark.parametrize("option", ["-o", "--min-good", "--replay", "--iter-artifact"])

@@ -144,29 +144,3 @@ def test_a_part_that_cannot_be_read_is_told_first(chain, tmp_path):
     found = chain(*WORDS, "--data", "good.npz", "bad.npz")
     assert found.code == 5
     assert "bad.npz" in found.err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--check", "true"), "--data and --check do not go together"),
-        (("--check-function", "a:b"), "--check-function and --data do not go together"),
-        (("--interactive",), "--interactive and --data do not go together"),
-        (("--engine", "onnxruntime"), "--against names none"),
-        (("--engine", "onnxruntime", "--against", "golden"), "--against names none"),
-        (("-c", "p.yaml", "--load-inputs", "x.npz"), "--load-inputs and --data"),
-        (("-c", "p.yaml", "-j", "2", "--scheduler", "local:2"), "two kinds of workers"),
-        (("-c", "p.yaml", "--scheduler", "here"), "is not an address"),
-        (("-c", "p.yaml", "--columns", "z=x"), "the model has no input 'z'"),
-    ],
-)
-def test_what_does_not_go_with_data_is_told(chain, words, message):
-    found = chain("reduce", "chain.onnx", "-o", "small.onnx", "--data", "x.npy", *words)
-    assert found.code == 2
-    assert message in found.err
-
-
-def test_options_of_data_need_data(chain):
-    found = chain(*WORDS, "--limit", "5")
-    assert found.code == 2
-    assert "--limit needs a data set" in found.err

@@ -25,22 +25,6 @@ def test_it_stands_in_place_of_those_of_the_pipeline(cli, model, tmp_path):
     assert engines(tmp_path / "r.json") == ["reference", "onnxruntime[optimization=all]"]
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("openvyno", "did you mean 'openvino'"),
-        ("onnxruntime{threads=-1}", "at least 0"),
-        ("openvino{device=AUTO}", "chooses devices unseen"),
-        ("onnxruntime:Cuba", "no execution provider 'Cuba'"),
-    ],
-)
-def test_a_text_that_is_no_engine_is_told(cli, model, text, told):
-    done = cli("-e", text, "-o", "o.onnx", model, "eliminate-identity")
-    assert done.code == 2
-    assert told in done.err
-    assert f"--engine {text}" in done.err
-
-
 def test_openvino_verifies_a_pipeline(cli, model, tmp_path):
     pytest.importorskip("openvino", reason="pip install -e '.[openvino]'")
     words = ["-o", "o.onnx", model, "eliminate-identity", "fold-constants", "--json", "r.json"]

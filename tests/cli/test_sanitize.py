@@ -77,27 +77,6 @@ def test_a_value_is_bounded(cli, model, out):
     assert next(n for n in graph.node if n.op_type == "Neg").input[0] == least.output[0]
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ([], "nothing to do"),
-        (["--override-input-shapes", "z:1x4"], "the model has no input 'z'"),
-        (["--override-input-shapes", "x:1x4x1"], "has 2 dimensions, not 3"),
-        (["--override-input-shapes", "x:axb"], "'axb' is not a shape"),
-        (["--override-input-shapes", "x:4xN"], "as [4,N]"),
-        (["--fold-constants", "--json", "--cleanup"], "--json takes a file"),
-        (["--outputs", "yy"], "no value 'yy'"),
-        (["--set-upper-bound", "a:many"], "'many' is not a number"),
-        (["--set-upper-bound", "nothing:1"], "no node computes 'nothing'"),
-    ],
-)
-def test_what_is_not_there_is_told(cli, model, out, words, says):
-    end = cli("sanitize", model, "-o", out, *words)
-    assert end.code == 2
-    assert says in end.err
-    assert not out.exists()
-
-
 def test_an_output_without_a_type_is_repaired_by_itself(cli, tmp_path, out):
     graph = onnx.helper.make_graph(
         [onnx.helper.make_node("Relu", ["x"], ["y"])],

@@ -61,13 +61,6 @@ def test_json_is_printed_or_written(cli, model, words):
     assert isinstance(json.loads(Path("found.json").read_text()), kind)
 
 
-def test_a_place_for_json_that_is_none_is_told(cli, model):
-    Path("folder").mkdir()
-    done = cli("inspect", "model", model, "--json=folder")
-    assert done.code == 2
-    assert "--json folder is a folder" in done.err
-
-
 def test_the_help_groups_all_commands(cli):
     told = cli("--help").out
     assert [told.index(f"\n{title}:\n") for title in GROUPS] == sorted(

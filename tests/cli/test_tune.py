@@ -1,7 +1,6 @@
 """``onnx-passes tune``, through the program."""
 
 import json
-import os
 import signal
 from pathlib import Path
 
@@ -87,49 +86,6 @@ def test_culprits_of_a_format(cli, config):
     assert "must stay in float32" in found.out
     assert nodes
     assert all(name in found.out for name in nodes)
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("tune.formats=[float15]", "there is no format 'float15'"),
-        ("tune.formats=[{mine: {quantize-weight: {}}}]", "quantize-weight"),
-        ("tune.groups={a: {nodes: [absent]}}", "the group 'a': 'nodes' names 'absent'"),
-        ("tune.groups={a: {after: [absent]}}", "the group 'a': 'after' names 'absent'"),
-        ("tune.groups={a: {operators: [Cnov]}}", "the group 'a': 'operators' names 'Cnov'"),
-        ("tune.groups={a: {}, b: {nodes: ['*']}}", "the group 'b' has no nodes"),
-        ("tune.groups={a: {nodse: ['*']}}", "nodse"),
-        ("tune.groups={a: {nodes: ['*'], formats: [int3]}}", "unknown format 'int3'"),
-        ("tune.formats=[{a: {quantize-static: {nodes: [x]}}}]", "the format 'a' names nodes"),
-        ("tune.formats=[{a: {quantize-static: [1]}}]", "gives quantize-static no options"),
-        ("tune.formats=[{a: [eliminate-identity, quantize-static]}]", "changes whole models"),
-        ("tune.formats=[{float32: {quantize-static: {}}}]", "what stays as it is"),
-        ("tune.objective=speed", "objective"),
-        ("tune.flips={most: 0.01 %}", "cannot show that at most"),
-        ("verify.metrics={accuracy: [0.999, 1]}", "the original itself has accuracy"),
-        ("passes=[fuse-all]", "tune runs no passes"),
-        ("tune.sample=3", "unknown key 'sample'"),
-    ],
-)
-def test_what_is_wrong_in_the_file_is_told(cli, config, setting, message):
-    found = cli("tune", MODEL, "-c", config, "-o", "out.onnx", "--set", setting)
-    assert found.code == 2
-    assert message in found.err
-
-
-def test_a_record_in_a_file_is_told_before_the_search(cli, config, write):
-    record = write("record", "")
-    found = cli("tune", MODEL, "-c", config, "-o", "out.onnx", "--record", record)
-    assert found.code == 2
-    assert "is not a folder" in found.err
-
-
-def test_data_without_samples_is_told(cli, config, write):
-    np.save("empty.npy", np.zeros((0, 1, 8, 8), np.float32))
-    setting = f"reference.inputs={{image: {os.path.abspath('empty.npy')}}}"
-    found = cli("tune", MODEL, "-c", config, "-o", "out.onnx", "--set", setting)
-    assert found.code == 2
-    assert "the data holds no samples" in found.err
 
 
 def test_a_record_of_other_settings_explains_nothing(cli, config):
@@ -290,20 +246,6 @@ def test_a_part_that_cannot_be_evaluated_ends_the_search(cli, write):
     assert found.code == 5
     assert "samples 300 to 349" in found.err
     assert not Path("out.onnx").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--data", f"image={DIGITS}/images.npy"), "two sources of data"),
-        (("--jobs", "2"), "--jobs needs a data set"),
-        (("--set", "verify.accuracy=1%"), "not to verify.accuracy"),
-    ],
-)
-def test_what_does_not_go_with_data_is_told(cli, config, words, message):
-    found = cli("tune", MODEL, "-c", config, "-o", "out.onnx", *words)
-    assert found.code == 2
-    assert message in found.err
 
 
 @pytest.mark.parametrize("limit", ["0.001", "0.00001"])
