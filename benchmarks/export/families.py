@@ -22,15 +22,12 @@ from torchvision.models.detection import _utils as _utils  # the operators of a 
 from benchmarks.export import (
     child,
     families_control,
-    families_generative,
     families_images,
     families_language,
     families_libraries,
     families_messages,
     families_recurrence,
     families_sequences,
-    families_signals,
-    families_structures,
     families_vision,
 )
 from benchmarks.export.network import Network, Outputs, ids
@@ -187,9 +184,7 @@ FAMILIES: dict[str, Callable[[], Network]] = {
 
 FAMILIES |= families_language.FAMILIES | families_vision.FAMILIES
 FAMILIES |= families_images.FAMILIES | families_sequences.FAMILIES
-FAMILIES |= families_generative.FAMILIES | families_recurrence.FAMILIES
-FAMILIES |= families_structures.FAMILIES
-FAMILIES |= families_messages.FAMILIES | families_signals.FAMILIES
+FAMILIES |= families_recurrence.FAMILIES | families_messages.FAMILIES
 FAMILIES |= families_libraries.FAMILIES | families_control.FAMILIES
 
 
