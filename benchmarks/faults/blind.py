@@ -27,8 +27,7 @@ sorted-backwards = A TopK reads a whole sorted row from its end, so that equal e
 blocks the best four: v#, i# = TopK<axis = 1>(x, k) y# = Add(i#, one); x float[4,8] x;
   y int64[4,4]; constants int64[1] k = {4}, int64 one = {1}
 feed x=np.zeros((4, 8))
-match TopK(x, k, _outputs=['out', 'indices'])
-when not given(out, 'largest')
+match TopK(x, k, _outputs=['out', 'indices']) when not given(out, 'largest')
 right low, indices = TopK(Neg(x), k, axis=1, largest=0, _outputs=2); (Neg(low), indices)
 wrong every = const([8], i8); ordered = TopK(x, every, axis=1, largest=0, _outputs=2);
   bounds = [const([n], i8) for n in (-1, -5, 1, -1)]; tuple((Slice(value, *bounds) for value
@@ -78,15 +77,13 @@ like rounding-cancelled
 axis-of-scales = A DequantizeLinear gets axis 0, and its default is 1.
 blocks scales by channel: y# = DequantizeLinear(x, s, z); x int8[4,4] x;
   constants float[4] s = {0.1, 0.2, 0.3, 0.4}, int8[4] z = {0, 1, 2, 3}
-match DequantizeLinear(x, s, z)
-when not given(out, 'axis')
+match DequantizeLinear(x, s, z) when not given(out, 'axis')
 right DequantizeLinear(x, s, z, axis=1)
 wrong DequantizeLinear(x, s, z, axis=0)
 
 softmax-of-new-opset ~ A Softmax of opset 12 gets the default axis of opset 13.
 blocks old classes: y# = Softmax(x); x float[2,3,4] x; y float[2,3,4]; opset 12
-match Softmax(x)
-when not given(out, 'axis')
+match Softmax(x) when not given(out, 'axis')
 right Softmax(x, axis=1)
 wrong Softmax(x, axis=-1)
 
@@ -95,8 +92,7 @@ mask-added ~ A mask is added to scores and not put in their place: not for rows 
 blocks scores with a mask: w# = Where(m, x, low) y# = Softmax<axis = -1>(w#);
   x float[4,8] x, bool[4,8] m; y float[4,8]; constants float low = {-1000000000}
 feed x=np.linspace(-1, 1, 32).reshape(4, 8), m=np.zeros((4, 8), bool)
-match Softmax(Where(m, x, low))
-when m.is_graph_input()
+match Softmax(Where(m, x, low)) when m.is_graph_input()
 right Softmax(Where(Not(m), low, x), axis=1)
 wrong zero, masked = (const(n, f4) for n in (0, -10000));
   Softmax(Add(x, Where(m, zero, masked)), axis=1)
@@ -117,8 +113,7 @@ blocks causal scores with a past: l# = Shape<start = 1, end = 2>(x)
   q# = Shape<start = 0, end = 1>(x) d# = Sub(l#, q#) k# = Squeeze(d#)
   y# = Trilu<upper = 0>(x, k#); x float[Q,K] x; y float[A,B]; count 6
 feed x=np.ones((2, 5))
-match Trilu(x, k)
-when x.is_graph_input() and (not fixed(k))
+match Trilu(x, k) when x.is_graph_input() and (not fixed(k))
 right turned = Transpose(x, perm=[1, 0]); Transpose(Trilu(turned, Neg(k), upper=1), perm=[1,
   0])
 wrong Trilu(x, const(0, i8), upper=0)
@@ -161,8 +156,7 @@ product-squeezed ~ A product with a vector becomes one with a row, and loses an 
 blocks a vector by matrices: m# = MatMul(v, x) y# = Neg(m#); x float[4,N] x; y float[M];
   constants float[4] v = {1, 2, 3, 4}; count 6
 feed x=np.ones((4, 1))
-match MatMul(v, x)
-when v.producer() is None
+match MatMul(v, x) when v.producer() is None
 right Squeeze(MatMul(Unsqueeze(v, ints(0)), x), ints(0))
 wrong Squeeze(MatMul(Unsqueeze(v, ints(0)), x))
 

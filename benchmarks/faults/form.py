@@ -16,7 +16,8 @@ begins a family. Indented lines continue a field.
   other; ``chain``: layers, ``knobs``: blocks with inputs that have defaults.
 - ``on NAME``: a model of another entry, or a network.
 - ``at PLACE``, ``needs SETTING``, ``feed x=...``: as attributes of a fault.
-- ``match``, ``when``: the pattern and its condition; what it replaces is called ``out``.
+- ``match``, ``when``: the pattern and its condition; what it replaces is called ``out``; in a
+  line ``match PATTERN when CONDITION => MAKE``.
 - ``right``, ``wrong``: what it becomes.
 - ``applies``, ``sound``, ``make``: the same; where it is wrong, ``sound`` is not asked.
 - ``lose OPERATOR LOST EXPLICIT=DEFAULT``: writes out one attribute, and loses another.
@@ -291,9 +292,9 @@ class Edit(Entry):
         return InterfaceMap(*ports, partial(self.edit, ""))
 
 
-def entries(text: str) -> Iterator[Row]:
+def entries(table: str) -> Iterator[Row]:
     """Yield the fields of each entry; an empty one holds its first line."""
-    for block in re.split(r"\n\s*\n", text.strip("\n")):
+    for block in re.split(r"\n\s*\n", table.strip("\n")):
         first, *fields = re.split(r"\n(?! )", block)
         row = {"": [" ".join(first.split())]}
         for field in fields:
@@ -302,6 +303,10 @@ def entries(text: str) -> Iterator[Row]:
                 rest = "\n".join(code[2:] for code in rest.split("\n"))
             else:
                 rest = " ".join(rest.split())
+            if word == "match":
+                for sign, other in ((" => ", "make"), (" when ", "when")):
+                    rest, found, text = rest.partition(sign)
+                    row |= {other: [text]} if found else {}
             row.setdefault(word, []).append(rest)
         yield row
 

@@ -41,8 +41,7 @@ model gates that stay closed: (float[3,4] x) => (float[3,4] y) <float limit = {5
   Sin(t) v = Add(u, d) n = Neg(x) y = Where(open, v, n) }
 at t
 feed x=np.full((3, 4), 600.0)
-match Add(x, bias)
-when fixed(bias) and (not fixed(x))
+match Add(x, bias) when fixed(bias) and (not fixed(x))
 right Add(const(num(bias)), x)
 wrong Add(const(num(bias) / f4(2)), x)
 
@@ -75,8 +74,7 @@ make Relu(MaxPool(x, kernel_shape=[2, 2], strides=[2, 2]))
 model Clips that are saturated: (float[3,4] x) => (float[3,4] y)
   <float a = {-1}, float b = {1}, float z = {0}, float h = {6}> { t = Sin(x) c = Max(t, a)
   u = Clip(c, z, h) y = Sqrt(u) }
-match Clip(Max(x, bound), low, high)
-make Clip(x, low, high)
+match Clip(Max(x, bound), low, high) => Clip(x, low, high)
 
 == masked_more
 
@@ -105,8 +103,7 @@ model a sum with a large constant: (float[3,4] x) => (float[3,4] y)
   u = Add(s, t) v = Mul(u, j) w = Tanh(v) z = Add(t, w) y = Add(z, large) }
 at t,v
 feed x=np.full((3, 4), 100000000.0)
-match Mul(x, factor)
-when fixed(factor) and (not fixed(x))
+match Mul(x, factor) when fixed(factor) and (not fixed(x))
 right Mul(const(num(factor)), x)
 wrong Mul(const(num(factor) * f4(0.95)), x)
 
@@ -130,8 +127,7 @@ like beside-large-constant
 + abs-before-square = Drop an Abs before a square, which changes the sign of an inner value.
 model a sum of squares: (float[3,4] x) => (float[3,4] y) { n = Neg(x) t = Abs(n)
   c = Mul(t, t) y = Sqrt(c) }
-match Mul(absolute := Abs(x), absolute)
-make Mul(x, x)
+match Mul(absolute := Abs(x), absolute) => Mul(x, x)
 
 + leak-before-relu = Drop a LeakyRelu whose only reader is a Relu, behind an Identity that
   stays.
@@ -228,9 +224,7 @@ edit
 + negated-twice = Write ``c - x`` as ``-(x - c)``, in bodies and functions too.
 on an If in a Loop
 on functions in a Loop
-match Sub(c, x)
-when fixed(c)
-make Neg(Sub(x, c))
+match Sub(c, x) when fixed(c) => Neg(Sub(x, c))
 
 + unchanged-state-read = Read a state that the body returns unchanged from outside of the
   Loop.
@@ -256,8 +250,7 @@ model a Scan in a Loop: (float[4] x, float[3,4] w, int64 n) => (float[4] y, floa
   Scan(a, w) <num_scan_inputs = 1, body = inner (float[4] p, float[4] v) => (float[4] q,
   float[4] o) { e = Mul(c, v) f = Add(e, p) q = Sin(f) o = Mul(c, q) }> t = Mul(c, r) }> }
 at o
-match Mul(c, x)
-when fixed(c)
+match Mul(c, x) when fixed(c)
 right Div(x, const(f4(1) / num(c)))
 wrong Div(x, const(num(c)))
 
@@ -327,9 +320,7 @@ edit
 
 + factor-last = Write ``c * x`` as ``x * c``, in nested bodies too.
 on a Scan in a Loop
-match Mul(c, x)
-when fixed(c)
-make Mul(x, const(num(c)))
+match Mul(c, x) when fixed(c) => Mul(x, const(num(c)))
 
 + shared-by-branches = Compute what both branches of an If begin with before the If.
 model equal work in both branches: (float[8] x) => (float[8] y) <float z = {0}> { m =

@@ -436,8 +436,7 @@ edit
 
 + drop-identities = Remove an Identity.
 on transformer
-match Identity(x)
-make x
+match Identity(x) => x
 
 + drop-casts = Remove a Cast to the type that a value has.
 on transformer
@@ -447,44 +446,35 @@ make Identity(x)
 
 + switch-maximum = Write a Relu as a maximum with 0.
 on ResNet-50
-match Relu(x)
-make Max(x, const(0, f4))
+match Relu(x) => Max(x, const(0, f4))
 
 + square-by-product ~ Write ``x ** 2`` as ``x * x``.
 on transformer
 on llama decoder
-match Pow(x, two)
-when fixed(two) and np.all(num(two) == 2)
-make Mul(x, x)
+match Pow(x, two) when fixed(two) and np.all(num(two) == 2) => Mul(x, x)
 
 + scale-into-weight ~ Write ``x @ w`` as ``(x @ (w * 0.3)) / 0.3``.
 on transformer
 on llama decoder
-match MatMul(x, weight)
-when fixed(weight) and weight.is_initializer()
+match MatMul(x, weight) when fixed(weight) and weight.is_initializer()
 make Div(MatMul(x, const(num(weight) * f4(0.3))), const(0.3, f4))
 
 + sigmoid-written ~ Write a Sigmoid by Exp.
 on llama decoder
-match Sigmoid(x)
-make one = const(1, f4); Div(one, Add(one, Exp(Neg(x))))
+match Sigmoid(x) => one = const(1, f4); Div(one, Add(one, Exp(Neg(x))))
 
 + gemm-fused ~ Fuse MatMul and Add to Gemm.
 blocks dense layers: t# = MatMul(x, w) y# = Add(t#, b); x float[8,16] x, float[16,4] w,
   float[4] b; y float[8,4]
-match Add(MatMul(x, weight), bias)
-make Gemm(x, weight, bias)
+match Add(MatMul(x, weight), bias) => Gemm(x, weight, bias)
 
 + sums-reassociated ~ Write ``(a + b) + c`` as ``a + (b + c)``.
 blocks sums: t# = Add(x, z) y# = Add(t#, k); x float[4,4] x, float[4,4] z;
   constants float k = {0.1}
-match Add(Add(a, b), c)
-when not fixed(b) and fixed(c)
-make Add(a, Add(b, c))
+match Add(Add(a, b), c) when not fixed(b) and fixed(c) => Add(a, Add(b, c))
 
 + gelu-fused ~ Fuse a GELU that is written out.
 blocks GELUs: d# = Div(x, r) e# = Erf(d#) a# = Add(e#, one) m# = Mul(x, a#) y# = Mul(m#, h);
   constants float r = {1.4142135}, float one = {1}, float h = {0.5}
-match Mul(Mul(x, Add(Erf(Div(x, root)), one)), half)
-make Gelu(x)
+match Mul(Mul(x, Add(Erf(Div(x, root)), one)), half) => Gelu(x)
 """
