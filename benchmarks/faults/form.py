@@ -250,7 +250,7 @@ class Rule(Entry, RewriteRulePass):
 
 
 class Rules(Entry, RewriteRuleSetPass):
-    """Several rewrites, of which the first is wrong in places."""
+    """Several rewrites; the first of them is wrong in places."""
 
     def pattern(self) -> list[Callable[..., Any]]:
         return [partial(pattern(text), self) for text in self.row["match"]]

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import onnxscript
 
-from benchmarks.certify.findings.algebra import ALGEBRA
-from benchmarks.certify.findings.elementwise import ELEMENTWISE
-from benchmarks.certify.findings.finding import Finding, replay
-from benchmarks.certify.findings.fusion import FUSIONS
+from benchmarks.certify.findings.finding import Finding, findings, replay
+from benchmarks.certify.findings.table import TEXT
 
 __all__ = ["FINDINGS", "Finding", "counterexample", "page", "replay"]
 
-FINDINGS = (*ELEMENTWISE, *ALGEBRA, *FUSIONS)
+FINDINGS = (*findings(TEXT),)
 LONGEST = 60
 
 

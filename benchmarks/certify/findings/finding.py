@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import onnx.shape_inference
 import onnx_ir as ir
 
 from benchmarks.certify.public_rules import public_rules
+from benchmarks.faults.form import entries
 from onnx_passes.verify.rules.proof import Fault
 from onnx_passes.verify.rules.rule_fuzzing import Examiner
 
@@ -23,8 +24,7 @@ class Finding:
     Attributes:
         rule: Label of the rule, as in ``public_rules``.
         fault: What is wrong, in one sentence.
-        graph: The model before, as ONNX text without its header: inputs, outputs, nodes, and
-            initializers where there are any.
+        text: The model before, as ONNX text without its header.
         feeds: A value for every input.
         opset: Of the main domain.
         also: Other rules with the same fault.
@@ -33,20 +33,16 @@ class Finding:
 
     rule: str
     fault: str
-    graph: tuple[str, ...]
-    feeds: Mapping[str, Any] = field(default_factory=dict)
-    opset: int = 18
-    also: Sequence[str] = ()
-    inferred: bool = True
+    text: str
+    feeds: Mapping[str, Any]
+    opset: int
+    also: Sequence[str]
+    inferred: bool
 
     def model(self) -> ir.Model:
         """Return the model before the rule is applied."""
-        inputs, outputs, nodes, *initializers = self.graph
         header = f'<ir_version: 10, opset_import: ["" : {self.opset}, "com.microsoft" : 1]>'
-        held = f"<{', '.join(initializers)}>" if initializers else ""
-        proto = onnx.parser.parse_model(
-            f"{header}\nfound ({inputs}) => ({outputs}) {held} {{ {nodes} }}"
-        )
+        proto = onnx.parser.parse_model(f"{header} found {self.text}")
         if self.inferred:
             proto = onnx.shape_inference.infer_shapes(proto)
         return ir.from_proto(proto)
@@ -63,6 +59,16 @@ class Finding:
                 np.array(given, value.dtype.numpy()), shape
             ).copy()
         return [sample]
+
+
+def findings(text: str) -> Iterator[Finding]:
+    """Read a table of faults: ``RULE: FAULT``, and a line each for what the model is."""
+    for row in entries(text):
+        rule, _, fault = row[""][0].partition(": ")
+        (also,), (opset,) = row.get("also", [""]), row.get("opset", ["18"])
+        feeds = eval(f"dict({''.join(row.get('feed', ()))})")
+        given = (int(opset), also.split(", ") if also else [], "inferred" not in row)
+        yield Finding(rule, fault, row["model"][0], feeds, *given)
 
 
 def replay(finding: Finding) -> Fault | None:
