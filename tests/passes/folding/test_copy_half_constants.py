@@ -1,6 +1,7 @@
 import pytest
 
 from onnx_passes.passes.folding.copy_half_constants import CopyHalfConstants
+from tests.tables import cases
 
 TYPES = "(float16[9] x, bool c) => (float16[9] y)"
 NUMBERS = "{1, 2, 3, 4, 5, 6, 7, 8, 9}"
@@ -21,23 +22,16 @@ def branch(inner):
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        pytest.param(
-            f"{SEVERAL} {{ {TWICE} }}",
-            f"{with_copies('v')} {{ t = Add(x, w) y = Mul(t, v) }}",
-            id="two",
-        ),
-        pytest.param(
-            f"{SEVERAL} {{ t = Add(x, w) u = Mul(t, w) y = Sub(u, w) }}",
-            f"{with_copies('v', 'u1')} {{ t = Add(x, w) u = Mul(t, v) y = Sub(u, u1) }}",
-            id="three",
-        ),
-        pytest.param(
-            f"{SEVERAL} {{ s = Sub(x, w) {branch('p = Add(s, w)')} }}",
-            f"{with_copies('v')} {{ s = Sub(x, v) {branch('p = Add(s, w)')} }}",
-            id="outside-of-a-body",
-        ),
-    ],
+    cases(
+        """
+two: =f'{SEVERAL} {{ {TWICE} }}' | =f"{with_copies('v')} {{ t = Add(x, w) y = Mul(t, v) }}"
+three: =f'{SEVERAL} {{ t = Add(x, w) u = Mul(t, w) y = Sub(u, w) }}'
+  | =f"{with_copies('v', 'u1')} {{ t = Add(x, w) u = Mul(t, v) y = Sub(u, u1) }}"
+outside-of-a-body: =f"{SEVERAL} {{ s = Sub(x, w) {branch('p = Add(s, w)')} }}"
+  | =f"{with_copies('v')} {{ s = Sub(x, v) {branch('p = Add(s, w)')} }}"
+""",
+        globals(),
+    ),
 )
 def test_fires(before, after, rewrites):
     rewrites(CopyHalfConstants(), before, after)
@@ -57,27 +51,19 @@ def test_the_limit_leaves_the_largest(rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(f"{SEVERAL} {{ y = Add(x, w) }}", id="one-reader"),
-        pytest.param(f"{TYPES} <float16[1] w = {{1}}> {{ {TWICE} }}", id="few-elements"),
-        pytest.param(
-            f"(float[9] x) => (float[9] y) <float[9] w = {NUMBERS}> {{ {TWICE} }}",
-            id="single-precision",
-        ),
-        pytest.param(
-            f"(float16[9] x, float16[9] w) => (float16[9] y) <float16[9] w = {NUMBERS}>"
-            f" {{ {TWICE} }}",
-            id="default-of-an-input",
-        ),
-        pytest.param(
-            f"(float16[9] x) => (float16[9] y, float16[9] w) <float16[9] w = {NUMBERS}>"
-            f" {{ {TWICE} }}",
-            id="output",
-        ),
-        pytest.param(
-            f"{SEVERAL} {{ {branch('r = Add(x, w) p = Mul(r, w)')} }}", id="in-a-body"
-        ),
-    ],
+    cases(
+        """
+one-reader: =f'{SEVERAL} {{ y = Add(x, w) }}'
+few-elements: =f'{TYPES} <float16[1] w = {{1}}> {{ {TWICE} }}'
+single-precision: =f'(float[9] x) => (float[9] y) <float[9] w = {NUMBERS}> {{ {TWICE} }}'
+default-of-an-input: =f'(float16[9] x, float16[9] w) => (float16[9] y)
+  <float16[9] w = {NUMBERS}> {{ {TWICE} }}'
+output: =f'(float16[9] x) => (float16[9] y, float16[9] w) <float16[9] w = {NUMBERS}>
+  {{ {TWICE} }}'
+in-a-body: =f"{SEVERAL} {{ {branch('r = Add(x, w) p = Mul(r, w)')} }}"
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(CopyHalfConstants(), text)

@@ -5,6 +5,7 @@ import pytest
 from onnx_passes.passes.common.large_tensors import SMALL
 from onnx_passes.passes.folding.sink_initializers import SinkInitializers
 from onnx_passes.testing import assert_leaves_alone, parse
+from tests.tables import cases
 
 HELD = "float[2] w = {1, 2}"
 
@@ -42,28 +43,18 @@ def test_goes_down_several_graphs(rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(
-            branches("p = Add(x, w)", outer="t = Add(x, w)", held=HELD), id="outside"
-        ),
-        pytest.param(
-            branches("p = Add(x, w)", held=HELD).replace("Identity(x)", "Mul(x, w)"),
-            id="two-bodies",
-        ),
-        pytest.param(
-            branches("p = Add(x, w)", held=HELD).replace(
-                "(float[2] x,", "(float[2] x, float[2] w,"
-            ),
-            id="default-of-an-input",
-        ),
-        pytest.param(
-            branches("p = Add(x, w)", held=HELD).replace(
-                "(float[2] y)", "(float[2] y, float[2] w)"
-            ),
-            id="output",
-        ),
-        pytest.param(branches("p = Add(x, w)", body=HELD), id="there-already"),
-    ],
+    cases(
+        """
+outside: =branches('p = Add(x, w)', outer='t = Add(x, w)', held=HELD)
+two-bodies: =branches('p = Add(x, w)', held=HELD).replace('Identity(x)', 'Mul(x, w)')
+default-of-an-input: =branches('p = Add(x, w)', held=HELD).replace('(float[2] x,', '(float[2]
+  x, float[2] w,')
+output: =branches('p = Add(x, w)', held=HELD).replace('(float[2] y)', '(float[2] y, float[2]
+  w)')
+there-already: =branches('p = Add(x, w)', body=HELD)
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(SinkInitializers(), text)

@@ -3,6 +3,7 @@ import pytest
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.fusion.flatten_linear_layers import FlattenLinearLayers
 from onnx_passes.testing import assert_leaves_alone, parse
+from tests.tables import cases
 
 W, V = "float[2,3] w = {1, -2, 3, 0.5, 1, -1}", "float[3,2] v = {2, 0, 1, -1, 1, 3}"
 B, C = "float[3] b = {1, -1, 0.5}", "float[2] c = {-1, 2}"
@@ -50,18 +51,15 @@ def test_a_chain_goes_through_gelu(rewrites):
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        pytest.param(
-            f"{LAYER} z = Reshape(a, o)",
-            "r = Reshape(x, f) g = Gemm(r, w, b) a = Reshape(g, t3) z = Reshape(a, o)",
-            id="behind",
-        ),
-        pytest.param(
-            "k = Relu(x) e = Reshape(k, o2) m = MatMul(e, w) z = Add(m, b)",
-            "k = Relu(x) r = Reshape(k, f) g = Gemm(r, w, b) z = Reshape(g, t3)",
-            id="before",
-        ),
-    ],
+    cases(
+        """
+behind: =f'{LAYER} z = Reshape(a, o)'
+  | r = Reshape(x, f) g = Gemm(r, w, b) a = Reshape(g, t3) z = Reshape(a, o)
+before: k = Relu(x) e = Reshape(k, o2) m = MatMul(e, w) z = Add(m, b)
+  | k = Relu(x) r = Reshape(k, f) g = Gemm(r, w, b) z = Reshape(g, t3)
+""",
+        globals(),
+    ),
 )
 def test_a_reshape_makes_up_for_one(before, after, rewrites):
     more = ", int64[3] o = {-1, 2, 6}, int64[3] o2 = {-1, 4, 2}"
@@ -94,38 +92,24 @@ def test_fires_in_bodies(rewrites):
 
 @pytest.mark.parametrize(
     ("body", "changes"),
-    [
-        pytest.param(f"{LAYER} z = Identity(a)", {}, id="no-activation"),
-        pytest.param(f"{LAYER} z = Gelu(a)", {"opset": 20}, id="another-activation"),
-        pytest.param(f"{LAYER} y = Relu(a) z = Mul(y, a)", {}, id="sum-is-read"),
-        pytest.param(
-            f"{LAYER} z = Reshape(a, o)",
-            {"weights": f"{W}, {B}, int64[3] o = {{0, 2, 6}}"},
-            id="target-copies",
-        ),
-        pytest.param(PLAIN, {"x": "float[N,M,2] x"}, id="two-sizes-are-unknown"),
-        pytest.param(PLAIN, {"x": "float[4,2] x"}, id="matrix"),
-        pytest.param(PLAIN, {"x": "float[N,0,2] x"}, id="empty"),
-        pytest.param(
-            PLAIN,
-            {
-                "x": "double[N,4,2] x",
-                "weights": f"{W}, {V}, {B}, {C}".replace("float", "double"),
-            },
-            id="double",
-        ),
-        pytest.param(
-            f"e = Constant<value = float[1,4,3] {{{', '.join('1' * 12)}}}>() "
-            "m = MatMul(x, w) a = Add(m, e) z = Relu(a)",
-            {},
-            id="not-a-row",
-        ),
-        pytest.param(
-            "k = Mul(w, w) m = MatMul(x, k) a = Add(m, b) z = Relu(a)",
-            {},
-            id="computed-weight",
-        ),
-    ],
+    cases(
+        """
+no-activation: =f'{LAYER} z = Identity(a)' | ={}
+another-activation: =f'{LAYER} z = Gelu(a)' | ={'opset': 20}
+sum-is-read: =f'{LAYER} y = Relu(a) z = Mul(y, a)' | ={}
+target-copies: =f'{LAYER} z = Reshape(a, o)'
+  | ={'weights': f'{W}, {B}, int64[3] o = {{0, 2, 6}}'}
+two-sizes-are-unknown: =PLAIN | ={'x': 'float[N,M,2] x'}
+matrix: =PLAIN | ={'x': 'float[4,2] x'}
+empty: =PLAIN | ={'x': 'float[N,0,2] x'}
+double: =PLAIN
+  | ={'x': 'double[N,4,2] x', 'weights': f'{W}, {V}, {B}, {C}'.replace('float', 'double')}
+not-a-row: =f"e = Constant<value = float[1,4,3] {{{', '.join('1' * 12)}}}>() m = MatMul(x, w)
+  a = Add(m, e) z = Relu(a)" | ={}
+computed-weight: k = Mul(w, w) m = MatMul(x, k) a = Add(m, b) z = Relu(a) | ={}
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(body, changes):
     assert_leaves_alone(FlattenLinearLayers(), model(body, **changes))

@@ -5,6 +5,7 @@ import pytest
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.fusion.fuse_attention import FuseAttention
 from onnx_passes.testing import assert_leaves_alone, parse
+from tests.tables import cases
 
 INPUTS = "float[B,4,S,8] q, float[B,4,S,8] k, float[B,4,S,6] v"
 
@@ -30,29 +31,20 @@ def scores(scaled):
 
 @pytest.mark.parametrize(
     ("body", "scale"),
-    [
-        pytest.param(scores("m = Div(s, d)"), 0.25, id="quotient"),
-        pytest.param(scores("m = Mul(s, c)"), 0.25, id="product"),
-        pytest.param(scores("m = Mul(c, s)"), 0.25, id="swapped"),
-        pytest.param(
-            "t = Transpose<perm = [0, 1, 3, 2]>(k) m = MatMul(q, t) p = Softmax(m) "
-            "y = MatMul(p, v)",
-            1.0,
-            id="none",
-        ),
-        pytest.param(
-            """a = Mul(q, f) t = Transpose<perm = [0, 1, 3, 2]>(k) b = Mul(t, f)
-            s = MatMul(a, b) p = Softmax<axis = 3>(s) y = MatMul(p, v)""",
-            0.25,
-            id="on-both-sides",
-        ),
-        pytest.param(
-            """a = Mul(f, q) h = Div(k, d) t = Transpose<perm = [0, 1, 3, 2]>(h)
-            s = MatMul(a, t) p = Softmax<axis = -1>(s) y = MatMul(p, v)""",
-            0.125,
-            id="before-the-transpose",
-        ),
-    ],
+    cases(
+        """
+quotient: =scores('m = Div(s, d)') | =0.25
+product: =scores('m = Mul(s, c)') | =0.25
+swapped: =scores('m = Mul(c, s)') | =0.25
+none: t = Transpose<perm = [0, 1, 3, 2]>(k) m = MatMul(q, t) p = Softmax(m) y = MatMul(p, v)
+  | =1.0
+on-both-sides: a = Mul(q, f) t = Transpose<perm = [0, 1, 3, 2]>(k) b = Mul(t, f)
+  s = MatMul(a, b) p = Softmax<axis = 3>(s) y = MatMul(p, v) | =0.25
+before-the-transpose: a = Mul(f, q) h = Div(k, d) t = Transpose<perm = [0, 1, 3, 2]>(h)
+  s = MatMul(a, t) p = Softmax<axis = -1>(s) y = MatMul(p, v) | =0.125
+""",
+        globals(),
+    ),
 )
 def test_fires_with_any_scale(body, scale, rewrites):
     after = model(f"y = Attention<scale = {scale}>(q, k, v)")
@@ -151,72 +143,34 @@ PLAIN = scores("m = Div(s, d)")
 
 @pytest.mark.parametrize(
     "before",
-    [
-        pytest.param(model(PLAIN, opset=22), id="before-opset-23"),
-        pytest.param(model(PLAIN.replace("axis = -1", "axis = 2")), id="another-axis"),
-        pytest.param(
-            model(PLAIN, inputs=INPUTS.replace("float", "double"), dtype="double"),
-            id="another-type",
-        ),
-        pytest.param(
-            model(PLAIN, inputs=INPUTS.replace("float[B,4,S,8] k", "float[1,4,S,8] k")),
-            id="keys-of-another-batch",
-        ),
-        pytest.param(
-            model(PLAIN, inputs=INPUTS.replace("float[B,4,S,6] v", "float[1,4,S,6] v")),
-            id="values-of-another-batch",
-        ),
-        pytest.param(
-            model(scores("m = Mul(s, x)"), inputs=INPUTS + ", float x"), id="computed-scale"
-        ),
-        pytest.param(model(scores("m = Mul(s, far)")), id="negative-scale"),
-        pytest.param(
-            model(scores("m = Mul(s, r)"), more="float[4,1,1] r = {1,2,3,4}"),
-            id="scale-by-head",
-        ),
-        pytest.param(model(scores("m = Div(d, s)")), id="inverse"),
-        pytest.param(
-            model(scores("m = Add(s, x)"), inputs=INPUTS + ", float[B,1,S,S] x"),
-            id="mask-that-may-be-infinite",
-        ),
-        pytest.param(
-            model(
-                "w = Where(b, zero, never) " + scores("m = Add(s, w)"),
-                inputs=MASKED,
-                more="float never = {-inf}",
-            ),
-            id="minus-infinity",
-        ),
-        pytest.param(
-            model(
-                "w = Where(b, never, least) " + GUARDED,
-                inputs=MASKED,
-                more="float least = {-3.4028235e38}, float never = {-inf}",
-            ),
-            id="minus-infinity-and-the-least-number",
-        ),
-        pytest.param(
-            model(
-                "w = Where(b, zero, far) " + GUARDED.replace("i, zero", "i, c"), inputs=MASKED
-            ),
-            id="guard-with-another-number",
-        ),
-        pytest.param(
-            model(
-                "w = Where(b, zero, far) " + scores("m = Add(s, w)"),
-                inputs=INPUTS + ", bool[M,1,S,S] b",
-                dims="?,4,S,6",
-            ),
-            id="mask-of-another-batch",
-        ),
-        pytest.param(
-            model(PLAIN.replace("y = ", "o = ") + " e = ReduceSum(p) y = Add(o, e)"),
-            id="second-reader",
-        ),
-        pytest.param(
-            model(PLAIN, inputs=INPUTS.replace("B,", "0,"), dims="0,4,S,6"), id="empty"
-        ),
-    ],
+    cases(
+        """
+before-opset-23: =model(PLAIN, opset=22)
+another-axis: =model(PLAIN.replace('axis = -1', 'axis = 2'))
+another-type: =model(PLAIN, inputs=INPUTS.replace('float', 'double'), dtype='double')
+keys-of-another-batch: =model(PLAIN, inputs=INPUTS.replace('float[B,4,S,8] k',
+  'float[1,4,S,8] k'))
+values-of-another-batch: =model(PLAIN, inputs=INPUTS.replace('float[B,4,S,6] v',
+  'float[1,4,S,6] v'))
+computed-scale: =model(scores('m = Mul(s, x)'), inputs=INPUTS + ', float x')
+negative-scale: =model(scores('m = Mul(s, far)'))
+scale-by-head: =model(scores('m = Mul(s, r)'), more='float[4,1,1] r = {1,2,3,4}')
+inverse: =model(scores('m = Div(d, s)'))
+mask-that-may-be-infinite: =model(scores('m = Add(s, x)'), inputs=INPUTS + ', float[B,1,S,S]
+  x')
+minus-infinity: =model('w = Where(b, zero, never) ' + scores('m = Add(s, w)'), inputs=MASKED,
+  more='float never = {-inf}')
+minus-infinity-and-the-least-number: =model('w = Where(b, never, least) ' + GUARDED,
+  inputs=MASKED, more='float least = {-3.4028235e38}, float never = {-inf}')
+guard-with-another-number: =model('w = Where(b, zero, far) ' + GUARDED.replace('i, zero', 'i,
+  c'), inputs=MASKED)
+mask-of-another-batch: =model('w = Where(b, zero, far) ' + scores('m = Add(s, w)'),
+  inputs=INPUTS + ', bool[M,1,S,S] b', dims='?,4,S,6')
+second-reader: =model(PLAIN.replace('y = ', 'o = ') + ' e = ReduceSum(p) y = Add(o, e)')
+empty: =model(PLAIN, inputs=INPUTS.replace('B,', '0,'), dims='0,4,S,6')
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(before):
     assert_leaves_alone(FuseAttention(), before)

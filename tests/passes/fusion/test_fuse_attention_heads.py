@@ -3,6 +3,7 @@ import pytest
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.fusion.fuse_attention_heads import FuseAttentionHeads
 from onnx_passes.testing import assert_leaves_alone, parse
+from tests.tables import cases
 
 INPUTS = "float[B,S,4,8] q, float[B,T,2,8] k, float[B,T,2,6] v, float[S,T] m"
 
@@ -78,24 +79,17 @@ def test_leaves_a_cache_as_it_is(rotary, rewrites):
 
 @pytest.mark.parametrize(
     ("body", "inputs"),
-    [
-        pytest.param(
-            turned("a = Attention(qt, kt, vt)"),
-            "float[B,S,H,8] q, float[B,T,H,8] k, float[B,T,H,6] v",
-            id="unknown-heads",
-        ),
-        pytest.param(
-            turned("a = Attention(qt, kt, v)", "q", "k"),
-            "float[B,S,2,8] q, float[B,T,2,8] k, float[B,2,T,6] v",
-            id="values-with-heads-first",
-        ),
-        pytest.param(
-            turned("kr = RotaryEmbedding(kt, c, n) a = Attention(qt, kr, vt)"),
-            "float[B,S,2,8] q, float[B,T,2,8] k, float[B,T,2,6] v, float[B,T,4] c, "
-            "float[B,T,4] n",
-            id="only-keys-rotated",
-        ),
-    ],
+    cases(
+        """
+unknown-heads: =turned('a = Attention(qt, kt, vt)')
+  | float[B,S,H,8] q, float[B,T,H,8] k, float[B,T,H,6] v
+values-with-heads-first: =turned('a = Attention(qt, kt, v)', 'q', 'k')
+  | float[B,S,2,8] q, float[B,T,2,8] k, float[B,2,T,6] v
+only-keys-rotated: =turned('kr = RotaryEmbedding(kt, c, n) a = Attention(qt, kr, vt)')
+  | float[B,S,2,8] q, float[B,T,2,8] k, float[B,T,2,6] v, float[B,T,4] c, float[B,T,4] n
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(body, inputs):
     dims = "B,S,H,6" if "H" in inputs else "B,S,2,6"

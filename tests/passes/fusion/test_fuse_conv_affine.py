@@ -4,6 +4,7 @@ import pytest
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.fusion.fuse_conv_affine import FuseConvAffine
 from onnx_passes.testing import assert_leaves_alone, parse
+from tests.tables import cases
 
 CONV = {"layer": "Conv", "w": (4, 3, 3, 3), "x": (2, 3, 5, 6)}
 GROUPS = {"layer": "Conv<group = 2>", "w": (4, 3, 3, 3), "x": (2, 6, 5, 6)}
@@ -98,29 +99,23 @@ def test_a_sum_keeps_weights_that_are_shared(rewrites):
 
 @pytest.mark.parametrize(
     ("body", "constants"),
-    [
-        pytest.param("t = LAYER(x, w) r = Add(t, c)", {"c": draw(1, 4, 3, 4)}, id="spatial"),
-        pytest.param("t = LAYER(x, w) r = Add(t, c)", {"c": draw(4)}, id="last-axis"),
-        pytest.param("t = LAYER(x, w) r = Add(t, c)", {"c": draw(1, 1, 4, 1, 1)}, id="rank"),
-        pytest.param("t = LAYER(x, w) r = Add(t, c)", {"c": draw(2, 1, 1, 1)}, id="batch"),
-        pytest.param("t = LAYER(x, w) r = Div(c, t)", {"c": draw()}, id="reciprocal"),
-        pytest.param(
-            "t = LAYER(x, w) r = Div(t, c)", {"c": np.zeros((), np.float32)}, id="by-zero"
-        ),
-        pytest.param(
-            "t = LAYER(x, w) r = Mul(t, c)", {"c": np.float32(1e-39)}, id="lost-digits"
-        ),
-        pytest.param("t = LAYER(x, w) u = Mul(t, c) r = Add(t, u)", {"c": draw()}, id="read"),
-        pytest.param(
-            "t = Add(x, c) r = Conv<pads = [1, 1, 1, 1]>(t, w)", {"c": draw()}, id="padded"
-        ),
-        pytest.param(
-            "t = Add(x, c) r = Conv<auto_pad = 'SAME_UPPER'>(t, w)".replace("'", '"'),
-            {"c": draw()},
-            id="auto-padded",
-        ),
-        pytest.param("t = Mul(x, c) r = LAYER(t, w)", {"c": draw(1, 3, 5, 1)}, id="in-rows"),
-    ],
+    cases(
+        """
+spatial: t = LAYER(x, w) r = Add(t, c) | ={'c': draw(1, 4, 3, 4)}
+last-axis: t = LAYER(x, w) r = Add(t, c) | ={'c': draw(4)}
+rank: t = LAYER(x, w) r = Add(t, c) | ={'c': draw(1, 1, 4, 1, 1)}
+batch: t = LAYER(x, w) r = Add(t, c) | ={'c': draw(2, 1, 1, 1)}
+reciprocal: t = LAYER(x, w) r = Div(c, t) | ={'c': draw()}
+by-zero: t = LAYER(x, w) r = Div(t, c) | ={'c': np.zeros((), np.float32)}
+lost-digits: t = LAYER(x, w) r = Mul(t, c) | ={'c': np.float32(1e-39)}
+read: t = LAYER(x, w) u = Mul(t, c) r = Add(t, u) | ={'c': draw()}
+padded: t = Add(x, c) r = Conv<pads = [1, 1, 1, 1]>(t, w) | ={'c': draw()}
+auto-padded: ="t = Add(x, c) r = Conv<auto_pad = 'SAME_UPPER'>(t, w)".replace("'", '"')
+  | ={'c': draw()}
+in-rows: t = Mul(x, c) r = LAYER(t, w) | ={'c': draw(1, 3, 5, 1)}
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(body, constants, leaves_alone):
     leaves_alone(FuseConvAffine(), model(body, **CONV, **constants))

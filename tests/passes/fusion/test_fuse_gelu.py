@@ -2,6 +2,7 @@ import pytest
 
 from onnx_passes.passes.fusion.fuse_gelu import FuseGelu
 from onnx_passes.testing import graph
+from tests.tables import cases
 
 NUMBERS = {
     "one": 1.0,
@@ -100,57 +101,34 @@ PLAIN = "a=Div(x,root) e=Erf(a) s=Add(e,one) p=Mul(x,s) "
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(
-            formula(PLAIN + "y=Mul(p,half)").join(
-                ['<ir_version: 9, opset_import: ["" : 19]> g ', ""]
-            ),
-            id="before-opset-20",
-        ),
-        pytest.param(formula(PLAIN + "y=Mul(p,half)", root=1.41421), id="few-digits"),
-        pytest.param(formula(PLAIN + "y=Mul(p,half)", half=0.50000006), id="near-half"),
-        pytest.param(formula(PLAIN + "g=Mul(p,half) y=Add(g,s)"), id="second-reader"),
-        pytest.param(
-            formula("z=Neg(x) " + PLAIN + "w=Mul(z,s) y=Mul(w,half)"), id="another-factor"
-        ),
-        pytest.param(
-            formula(CUBE + "h=Mul(half,x) s=Add(one,e) y=Mul(h,s)", three=2.0), id="square"
-        ),
-        pytest.param(
-            """(double[2,3] x) => (double[2,3] y) <double root = {1.4142135623730951},
-            double one = {1}, double half = {0.5}> { a = Div(x, root) e = Erf(a)
-            s = Add(e, one) p = Mul(x, s) y = Mul(p, half) }""",
-            id="double-precision",
-        ),
-        pytest.param(
-            """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
-            main (double[2] x) => (double[2] y) { y = l.curve(x) }
-            <domain: "l", opset_import: ["" : 20]> curve (x) => (y) {
-              r = Constant<value = double {1.4142135623730951}>()
-              o = Constant<value = double {1}>() h = Constant<value = double {0.5}>()
-              a = Div(x, r) e = Erf(a) s = Add(e, o) w = Mul(x, s) y = Mul(w, h) }""",
-            id="double-precision-in-a-function",
-        ),
-        pytest.param(
-            # The parser wants the bits of float16: 1.414, 1 and 0.5.
-            """(float16[2,3] x) => (float16[2,3] y)
-            <float16 root = {15784}, float16 one = {15360}, float16 half = {14336}> {
-            a = Div(x, root) e = Erf(a) s = Add(e, one) p = Mul(x, s) y = Mul(p, half) }""",
-            id="half-precision",
-        ),
-        pytest.param(
-            """(float[2] x, float root) => (float[2] y) <float root = {1.4142135},
-            float one = {1}, float half = {0.5}> { a = Div(x, root) e = Erf(a)
-            s = Add(e, one) p = Mul(x, s) y = Mul(p, half) }""",
-            id="overridable",
-        ),
-        pytest.param(
-            """(float x) => (float[1] y) <float[1] root = {1.4142135}, float one = {1},
-            float half = {0.5}> { a = Div(x, root) e = Erf(a)
-            s = Add(e, one) p = Mul(x, s) y = Mul(p, half) }""",
-            id="wider",
-        ),
-    ],
+    cases(
+        """
+before-opset-20: =formula(PLAIN + 'y=Mul(p,half)').join(['<ir_version: 9, opset_import: ["" :
+  19]> g ', ''])
+few-digits: =formula(PLAIN + 'y=Mul(p,half)', root=1.41421)
+near-half: =formula(PLAIN + 'y=Mul(p,half)', half=0.50000006)
+second-reader: =formula(PLAIN + 'g=Mul(p,half) y=Add(g,s)')
+another-factor: =formula('z=Neg(x) ' + PLAIN + 'w=Mul(z,s) y=Mul(w,half)')
+square: =formula(CUBE + 'h=Mul(half,x) s=Add(one,e) y=Mul(h,s)', three=2.0)
+double-precision: (double[2,3] x) => (double[2,3] y) <double root = {1.4142135623730951},
+  double one = {1}, double half = {0.5}> { a = Div(x, root) e = Erf(a) s = Add(e, one)
+  p = Mul(x, s) y = Mul(p, half) }
+double-precision-in-a-function: <ir_version: 10, opset_import: ["" : 20, "l" : 1]> main
+  (double[2] x) => (double[2] y) { y = l.curve(x) } <domain: "l", opset_import: ["" : 20]>
+  curve (x) => (y) { r = Constant<value = double {1.4142135623730951}>()
+  o = Constant<value = double {1}>() h = Constant<value = double {0.5}>() a = Div(x, r)
+  e = Erf(a) s = Add(e, o) w = Mul(x, s) y = Mul(w, h) }
+half-precision: (float16[2,3] x) => (float16[2,3] y) <float16 root = {15784}, float16 one =
+  {15360}, float16 half = {14336}> { a = Div(x, root) e = Erf(a) s = Add(e, one)
+  p = Mul(x, s) y = Mul(p, half) }
+overridable: (float[2] x, float root) => (float[2] y) <float root = {1.4142135}, float one =
+  {1}, float half = {0.5}> { a = Div(x, root) e = Erf(a) s = Add(e, one) p = Mul(x, s)
+  y = Mul(p, half) }
+wider: (float x) => (float[1] y) <float[1] root = {1.4142135}, float one = {1}, float half =
+  {0.5}> { a = Div(x, root) e = Erf(a) s = Add(e, one) p = Mul(x, s) y = Mul(p, half) }
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(FuseGelu(), text)

@@ -3,6 +3,7 @@ import pytest
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.fusion.fuse_group_normalization import FuseGroupNormalization
 from onnx_passes.testing import assert_leaves_alone, parse
+from tests.tables import cases
 
 NUMBERS = {
     "g": "int64[3] g = {0, 2, -1}",
@@ -34,17 +35,16 @@ def group(*parameters):
 
 @pytest.mark.parametrize(
     ("body", "after"),
-    [
-        pytest.param(
-            "m = Mul(t, w) y = Add(m, c)", f"y = {group('x', 'w0', 'c0')}", id="both"
-        ),
-        pytest.param(
-            "m = Mul(w, t) y = Add(c, m)", f"y = {group('x', 'w0', 'c0')}", id="swap"
-        ),
-        pytest.param("y = Mul(t, w)", f"y = {group('x', 'w0', 'o')}", id="scale"),
-        pytest.param("y = Add(t, c)", f"y = {group('x', 'i', 'c0')}", id="bias"),
-        pytest.param("y = Exp(t)", f"t = {group('x', 'i', 'o')} y = Exp(t)", id="neither"),
-    ],
+    cases(
+        """
+both: m = Mul(t, w) y = Add(m, c) | =f"y = {group('x', 'w0', 'c0')}"
+swap: m = Mul(w, t) y = Add(c, m) | =f"y = {group('x', 'w0', 'c0')}"
+scale: y = Mul(t, w) | =f"y = {group('x', 'w0', 'o')}"
+bias: y = Add(t, c) | =f"y = {group('x', 'i', 'c0')}"
+neither: y = Exp(t) | =f"t = {group('x', 'i', 'o')} y = Exp(t)"
+""",
+        globals(),
+    ),
 )
 def test_fires(body, after, rewrites):
     rewrites(FuseGroupNormalization(), model(PLAIN + body), model(after))
@@ -52,36 +52,24 @@ def test_fires(body, after, rewrites):
 
 @pytest.mark.parametrize(
     "before",
-    [
-        pytest.param(model(PLAIN + "y = Exp(t)", opset=20), id="before-opset-21"),
-        pytest.param(
-            model(PLAIN + "y = Exp(t)", s="float[2] s = {1, 2}"), id="scale-by-group"
-        ),
-        pytest.param(model(PLAIN + "y = Exp(t)", b="float[2] b = {0, 2}"), id="bias-by-group"),
-        pytest.param(
-            model(PLAIN + "y = Exp(t)", x="2,3,2,3"), id="groups-that-part-a-channel"
-        ),
-        pytest.param(
-            model(PLAIN + "y = Exp(t)", x="2,4,2,3", g="int64[3] g = {4, 2, 6}"),
-            id="groups-across-samples",
-        ),
-        pytest.param(
-            model(
-                PLAIN.replace("k = Shape(x)", "j = Shape(x) k = Gather(j, p)") + "y = Exp(t)",
-                x="2,4,6,4",
-                shape="2,4,4,6",
-                p="int64[4] p = {0, 1, 3, 2}",
-            ),
-            id="another-shape",
-        ),
-        pytest.param(model(PLAIN + "e = ReduceSum(n) y = Add(t, e)"), id="second-reader"),
-        pytest.param(
-            model(f"n = {group('x', 'i', 'o')} y = Mul(n, w)", w="float[3] w = {1, 2, 3}"),
-            id="scale-by-column",
-        ),
-        pytest.param(model(f"n = {group('x', 'i', 'c0')} y = Mul(n, w)"), id="scale-of-bias"),
-        pytest.param(model(f"n = {group('x', 'w0', 'o')} y = Mul(n, w)"), id="scale-twice"),
-    ],
+    cases(
+        """
+before-opset-21: =model(PLAIN + 'y = Exp(t)', opset=20)
+scale-by-group: =model(PLAIN + 'y = Exp(t)', s='float[2] s = {1, 2}')
+bias-by-group: =model(PLAIN + 'y = Exp(t)', b='float[2] b = {0, 2}')
+groups-that-part-a-channel: =model(PLAIN + 'y = Exp(t)', x='2,3,2,3')
+groups-across-samples: =model(PLAIN + 'y = Exp(t)', x='2,4,2,3', g='int64[3] g = {4, 2, 6}')
+another-shape: =model(PLAIN.replace('k = Shape(x)', 'j = Shape(x)
+  k = Gather(j, p)') + 'y = Exp(t)', x='2,4,6,4', shape='2,4,4,6', p='int64[4] p = {0, 1, 3,
+  2}')
+second-reader: =model(PLAIN + 'e = ReduceSum(n) y = Add(t, e)')
+scale-by-column: =model(f"n = {group('x', 'i', 'o')} y = Mul(n, w)", w='float[3] w = {1, 2,
+  3}')
+scale-of-bias: =model(f"n = {group('x', 'i', 'c0')} y = Mul(n, w)")
+scale-twice: =model(f"n = {group('x', 'w0', 'o')} y = Mul(n, w)")
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(before):
     assert_leaves_alone(FuseGroupNormalization(), before)

@@ -2,6 +2,7 @@ import pytest
 
 from onnx_passes.passes.fusion.fuse_all import FuseAll
 from onnx_passes.passes.fusion.fuse_instance_normalization import FuseInstanceNormalization
+from tests.tables import cases
 
 HEAD = "(float[N,3,H,W] x) => (float[N,3,H,W] y)"
 CONSTANTS = """float[3,1,1] w = {1, 2, 3}, float[1,3,1,1] b = {4, 5, 6}, float e = {0.001},
@@ -19,20 +20,16 @@ def graph(body, head=HEAD):
 
 @pytest.mark.parametrize(
     "body",
-    [
-        pytest.param(
-            MEAN + SQUARE + "n = Div(d, r) z = Mul(n, w) y = Add(z, b)", id="quotient"
-        ),
-        pytest.param(
-            MEAN + SQUARE + "i = Reciprocal(r) n = Mul(d, i) z = Mul(w, n) y = Add(b, z)",
-            id="product-swapped",
-        ),
-        pytest.param(
-            MEAN + SQUARE.replace("Mul(d, d)", "Pow(d, two)")
-            + "i = Div(one, r) n = Mul(i, d) z = Mul(n, w) y = Add(z, b)",
-            id="power",
-        ),
-    ],
+    cases(
+        """
+quotient: =MEAN + SQUARE + 'n = Div(d, r) z = Mul(n, w) y = Add(z, b)'
+product-swapped: =MEAN + SQUARE + 'i = Reciprocal(r) n = Mul(d, i) z = Mul(w, n)
+  y = Add(b, z)'
+power: =MEAN + SQUARE.replace('Mul(d, d)', 'Pow(d, two)') + 'i = Div(one, r) n = Mul(i, d)
+  z = Mul(n, w) y = Add(z, b)'
+""",
+        globals(),
+    ),
 )  # fmt: skip
 def test_fires(body, rewrites):
     rewrites(FuseInstanceNormalization(), graph(body), AFTER)
@@ -40,21 +37,16 @@ def test_fires(body, rewrites):
 
 @pytest.mark.parametrize(
     "body",
-    [
-        pytest.param(
-            (MEAN + SQUARE).replace("(x, a)", "(x, last)")
-            + "n = Div(d, r) z = Mul(n, w) y = Add(z, b)",
-            id="axes",
-        ),
-        pytest.param(MEAN + SQUARE + "n = Div(d, r) y = Mul(n, w)", id="no-bias"),
-        pytest.param(
-            MEAN + SQUARE + "n = Div(d, r) z = Mul(n, e) y = Add(z, b)", id="scale-by-number"
-        ),
-        pytest.param(
-            MEAN + SQUARE + "n = Div(d, r) z = Mul(n, w) u = Add(z, b) y = Mul(u, r)",
-            id="read",
-        ),
-    ],
+    cases(
+        """
+axes: =(MEAN + SQUARE).replace('(x, a)', '(x, last)') + 'n = Div(d, r) z = Mul(n, w)
+  y = Add(z, b)'
+no-bias: =MEAN + SQUARE + 'n = Div(d, r) y = Mul(n, w)'
+scale-by-number: =MEAN + SQUARE + 'n = Div(d, r) z = Mul(n, e) y = Add(z, b)'
+read: =MEAN + SQUARE + 'n = Div(d, r) z = Mul(n, w) u = Add(z, b) y = Mul(u, r)'
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(body, leaves_alone):
     leaves_alone(FuseInstanceNormalization(), graph(body))

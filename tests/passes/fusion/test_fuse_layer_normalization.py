@@ -1,6 +1,7 @@
 import pytest
 
 from onnx_passes.passes.fusion.fuse_layer_normalization import FuseLayerNormalization
+from tests.tables import cases
 
 SCALE = "float[4] w = {1, 2, 3, 4}, float[4] b = {4, 3, 2, 1}"
 NUMBERS = "float one = {1}, float two = {2}, float half = {0.5}, float e = {0.001}"
@@ -31,23 +32,17 @@ LN = "LayerNormalization<axis = -1, epsilon = 0.001>"
 
 @pytest.mark.parametrize(
     "body",
-    [
-        pytest.param(PLAIN + "s = Mul(n, w) y = Add(s, b)", id="bert"),
-        pytest.param(PLAIN + "s = Mul(w, n) y = Add(b, s)", id="swapped"),
-        pytest.param(
-            CENTRED
-            + """q = Mul(d, d) v = ReduceMean<axes = [1], keepdims = 1>(q) a = Add(e, v)
-            r = Sqrt(a) i = Reciprocal(r) n = Mul(d, i) s = Mul(n, w) y = Add(s, b)""",
-            id="reciprocal",
-        ),
-        pytest.param(
-            CENTRED
-            + VARIANCE
-            + """a = Add(v, e) r = Pow(a, half) i = Div(one, r) n = Mul(i, d)
-            s = Mul(n, w) y = Add(s, b)""",
-            id="one-over-power",
-        ),
-    ],
+    cases(
+        """
+bert: =PLAIN + 's = Mul(n, w) y = Add(s, b)'
+swapped: =PLAIN + 's = Mul(w, n) y = Add(b, s)'
+reciprocal: =CENTRED + 'q = Mul(d, d) v = ReduceMean<axes = [1], keepdims = 1>(q)
+  a = Add(e, v) r = Sqrt(a) i = Reciprocal(r) n = Mul(d, i) s = Mul(n, w) y = Add(s, b)'
+one-over-power: =CENTRED + VARIANCE + 'a = Add(v, e) r = Pow(a, half) i = Div(one, r)
+  n = Mul(i, d) s = Mul(n, w) y = Add(s, b)'
+""",
+        globals(),
+    ),
 )
 def test_fires_with_scale_and_bias(body, rewrites):
     rewrites(FuseLayerNormalization(), model(body), model(f"y = {LN}(x, w, b)"))
@@ -107,42 +102,25 @@ def test_fires_around_casts_of_half_precision(rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(model(PLAIN + "y = Mul(n, w)", opset=16), id="before-opset-17"),
-        pytest.param(model(PLAIN.replace("[-1]", "[0]") + "y = Relu(n)"), id="another-axis"),
-        pytest.param(
-            model(CENTRED + VARIANCE.replace("[-1]", "[0]") + ROOT + "y = Relu(n)"),
-            id="two-axes-that-differ",
-        ),
-        pytest.param(model(PLAIN + "y = Relu(n)", shape="2,N"), id="dynamic-axis"),
-        pytest.param(model(PLAIN + "y = Add(n, d)"), id="second-reader"),
-        pytest.param(
-            model(
-                PLAIN.replace("e)", "f)") + "y = Relu(n)", constants="float[4] f = {1,2,1,1}"
-            ),
-            id="epsilon-by-column",
-        ),
-        pytest.param(
-            model(PLAIN.replace("e)", "f)") + "y = Relu(n)", constants="float f = {0}"),
-            id="no-epsilon",
-        ),
-        pytest.param(
-            model(
-                PLAIN.replace("e)", "f)") + "y = Relu(n)",
-                constants="float f = {1}",
-                ends=", float f",
-            ),
-            id="overridable-epsilon",
-        ),
-        pytest.param(
-            model(PLAIN.replace("two", "t") + "y = Relu(n)", constants="float t = {3}"),
-            id="cube",
-        ),
-        pytest.param(
-            model(CENTRED + VARIANCE + "r = Sqrt(v) a = Add(r, e) n = Div(d, a) y = Relu(n)"),
-            id="epsilon-outside",
-        ),
-    ],
+    cases(
+        """
+before-opset-17: =model(PLAIN + 'y = Mul(n, w)', opset=16)
+another-axis: =model(PLAIN.replace('[-1]', '[0]') + 'y = Relu(n)')
+two-axes-that-differ: =model(CENTRED + VARIANCE.replace('[-1]', '[0]') + ROOT + 'y =
+  Relu(n)')
+dynamic-axis: =model(PLAIN + 'y = Relu(n)', shape='2,N')
+second-reader: =model(PLAIN + 'y = Add(n, d)')
+epsilon-by-column: =model(PLAIN.replace('e)', 'f)') + 'y = Relu(n)', constants='float[4] f =
+  {1,2,1,1}')
+no-epsilon: =model(PLAIN.replace('e)', 'f)') + 'y = Relu(n)', constants='float f = {0}')
+overridable-epsilon: =model(PLAIN.replace('e)', 'f)') + 'y = Relu(n)', constants='float f =
+  {1}', ends=', float f')
+cube: =model(PLAIN.replace('two', 't') + 'y = Relu(n)', constants='float t = {3}')
+epsilon-outside: =model(CENTRED + VARIANCE + 'r = Sqrt(v) a = Add(r, e) n = Div(d, a)
+  y = Relu(n)')
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(FuseLayerNormalization(), text)
@@ -153,21 +131,17 @@ NORMAL = f"i = Constant<value = float[4] {{1, 1, 1, 1}}>() n = {LN}(x, i) "
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(
-            model(NORMAL + "y = Mul(n, c)", shape="2,4", constants="float[2,1] c = {5, 6}"),
-            id="scale-by-row",
-        ),
-        pytest.param(
-            model(NORMAL + "y = Mul(n, c)", ends=", float[N,4] c"), id="scale-of-another-shape"
-        ),
-        pytest.param(
-            model(f"n = {LN}(x, w, b) y = Add(n, b)"),
-            id="bias-twice",
-        ),
-        pytest.param(model(f"n = {LN}(x, w) y = Mul(n, b)"), id="scale-twice"),
-        pytest.param(model(NORMAL + "s = Mul(n, w) y = Add(s, n)"), id="second-reader"),
-    ],
+    cases(
+        """
+scale-by-row: =model(NORMAL + 'y = Mul(n, c)', shape='2,4', constants='float[2,1] c = {5,
+  6}')
+scale-of-another-shape: =model(NORMAL + 'y = Mul(n, c)', ends=', float[N,4] c')
+bias-twice: =model(f'n = {LN}(x, w, b) y = Add(n, b)')
+scale-twice: =model(f'n = {LN}(x, w) y = Mul(n, b)')
+second-reader: =model(NORMAL + 's = Mul(n, w) y = Add(s, n)')
+""",
+        globals(),
+    ),
 )
 def test_leaves_followers_alone(text, leaves_alone):
     leaves_alone(FuseLayerNormalization(), text)

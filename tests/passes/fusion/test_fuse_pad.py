@@ -4,6 +4,7 @@ import pytest
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.fusion.fuse_pad import FusePad
 from onnx_passes.testing import parse
+from tests.tables import cases
 
 PADS = "int64[8] p = {0, 0, 1, 2, 0, 0, 0, 1}"
 HEAD = "(float[1,2,5,6] x, float[3,2,3,3] w) => (float[?,?,?,?] y)"
@@ -71,39 +72,21 @@ def test_amounts_are_attributes_before_opset_11(rewrites):
 
 @pytest.mark.parametrize(
     ("body", "constants"),
-    [
-        pytest.param(
-            "t = Pad(x, p) y = Conv(t, w)",
-            ["int64[8] p = {0, 0, -1, 0, 0, 0, 0, 0}"],
-            id="negative",
-        ),
-        pytest.param(
-            "t = Pad(x, p) u = MaxPool<kernel_shape = [1, 1]>(t) y = Conv(u, w)",
-            [PADS],
-            id="max-with-zero",
-        ),
-        pytest.param("t = Pad(x, p, z) y = Conv(t, w)", [PADS, "float z = {1}"], id="number"),
-        pytest.param('t = Pad<mode = "edge">(x, p) y = Conv(t, w)', [PADS], id="mode"),
-        pytest.param(
-            't = Pad(x, p) y = Conv<auto_pad = "SAME_UPPER">(t, w)', [PADS], id="same"
-        ),
-        pytest.param(
-            "t = Pad(x, p) y = AveragePool<kernel_shape = [2, 2]>(t)", [PADS], id="window"
-        ),
-        pytest.param(
-            "t = Pad(x, p) y = AveragePool<kernel_shape = [3, 3], ceil_mode = 1>(t)",
-            [PADS],
-            id="ceil",
-        ),
-        pytest.param(
-            "t = Pad(x, p) y = AveragePool<kernel_shape = [4, 4], pads = [1, 1, 1, 1]>(t)",
-            [PADS],
-            id="not-counted",
-        ),
-        pytest.param(
-            "t = Pad(x, p) u = Conv(t, w) v = Conv(t, w) y = Add(u, v)", [PADS], id="read"
-        ),
-    ],
+    cases(
+        """
+negative: t = Pad(x, p) y = Conv(t, w) | =['int64[8] p = {0, 0, -1, 0, 0, 0, 0, 0}']
+max-with-zero: t = Pad(x, p) u = MaxPool<kernel_shape = [1, 1]>(t) y = Conv(u, w) | =[PADS]
+number: t = Pad(x, p, z) y = Conv(t, w) | =[PADS, 'float z = {1}']
+mode: t = Pad<mode = "edge">(x, p) y = Conv(t, w) | =[PADS]
+same: t = Pad(x, p) y = Conv<auto_pad = "SAME_UPPER">(t, w) | =[PADS]
+window: t = Pad(x, p) y = AveragePool<kernel_shape = [2, 2]>(t) | =[PADS]
+ceil: t = Pad(x, p) y = AveragePool<kernel_shape = [3, 3], ceil_mode = 1>(t) | =[PADS]
+not-counted: t = Pad(x, p) y = AveragePool<kernel_shape = [4, 4], pads = [1, 1, 1, 1]>(t)
+  | =[PADS]
+read: t = Pad(x, p) u = Conv(t, w) v = Conv(t, w) y = Add(u, v) | =[PADS]
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(body, constants, leaves_alone):
     leaves_alone(FusePad(), graph(body, *constants))

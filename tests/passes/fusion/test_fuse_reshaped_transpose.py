@@ -3,6 +3,7 @@ import pytest
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.fusion.fuse_reshaped_transpose import FuseReshapedTranspose
 from onnx_passes.testing import assert_leaves_alone, parse
+from tests.tables import cases
 
 
 def model(x, merged, parted, y, perm="0, 2, 1", more="y = Neg(r)"):
@@ -30,20 +31,17 @@ def test_fires(x, merged, parted, y, rewrites):
 
 @pytest.mark.parametrize(
     "before",
-    [
-        pytest.param(model("2,3,4,5", "6,4,5", "3,2,5,4", "3,2,5,4"), id="parted-otherwise"),
-        pytest.param(model("2,3,4,4", "6,2,8", "2,3,4,4", "2,3,4,4"), id="merged-otherwise"),
-        pytest.param(
-            model("2,3,4,5", "6,4,5", "2,3,4,5", "2,3,4,5", perm="0, 1, 2"), id="no-swap"
-        ),
-        pytest.param(
-            model(
-                "2,3,4,5", "6,4,5", "2,3,5,4", "?,?,?,?", more="s = ReduceSum(t) y = Add(r, s)"
-            ),
-            id="second-reader",
-        ),
-        pytest.param(model("A,B,4,5", "-1,4,5", "6,-1,5,4", "6,?,5,4"), id="unknown"),
-    ],
+    cases(
+        """
+parted-otherwise: =model('2,3,4,5', '6,4,5', '3,2,5,4', '3,2,5,4')
+merged-otherwise: =model('2,3,4,4', '6,2,8', '2,3,4,4', '2,3,4,4')
+no-swap: =model('2,3,4,5', '6,4,5', '2,3,4,5', '2,3,4,5', perm='0, 1, 2')
+second-reader: =model('2,3,4,5', '6,4,5', '2,3,5,4', '?,?,?,?', more='s = ReduceSum(t)
+  y = Add(r, s)')
+unknown: =model('A,B,4,5', '-1,4,5', '6,-1,5,4', '6,?,5,4')
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(before):
     assert_leaves_alone(FuseReshapedTranspose(), before)

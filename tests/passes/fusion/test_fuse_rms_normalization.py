@@ -3,6 +3,7 @@ import pytest
 
 from onnx_passes import testing
 from onnx_passes.passes.fusion.fuse_rms_normalization import FuseRmsNormalization
+from tests.tables import cases
 
 KNOWN = {
     "k": "int64[1] k = {-1}",
@@ -60,24 +61,19 @@ def test_fires_around_casts_of_half_precision(rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(model(PLAIN + "y = Div(x, r)", opset=22), id="before-opset-23"),
-        pytest.param(
-            model(PLAIN + "y = Div(x, r)", shape="4,4", k="int64[1] k = {0}"),
-            id="another-axis",
-        ),
-        pytest.param(model(PLAIN + "y = Div(x, r)", shape="4,N"), id="dynamic-axis"),
-        pytest.param(model(PLAIN + "z = Neg(x) y = Div(z, r)"), id="another-numerator"),
-        pytest.param(model(PLAIN + "n = Div(x, r) y = Add(n, r)"), id="second-reader"),
-        pytest.param(model(PLAIN + "y = Div(x, r)", e="float e = {0}"), id="no-epsilon"),
-        pytest.param(
-            model(PLAIN + "y = Div(x, r)", e="float[4] e = {1, 2, 3, 4}"),
-            id="epsilon-by-column",
-        ),
-        pytest.param(
-            model(f"{ONES} n = {RMS}(x, i) y = Mul(n, x)", shape="2,4"), id="scale-by-row"
-        ),
-    ],
+    cases(
+        """
+before-opset-23: =model(PLAIN + 'y = Div(x, r)', opset=22)
+another-axis: =model(PLAIN + 'y = Div(x, r)', shape='4,4', k='int64[1] k = {0}')
+dynamic-axis: =model(PLAIN + 'y = Div(x, r)', shape='4,N')
+another-numerator: =model(PLAIN + 'z = Neg(x) y = Div(z, r)')
+second-reader: =model(PLAIN + 'n = Div(x, r) y = Add(n, r)')
+no-epsilon: =model(PLAIN + 'y = Div(x, r)', e='float e = {0}')
+epsilon-by-column: =model(PLAIN + 'y = Div(x, r)', e='float[4] e = {1, 2, 3, 4}')
+scale-by-row: =model(f'{ONES} n = {RMS}(x, i) y = Mul(n, x)', shape='2,4')
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(FuseRmsNormalization(), text)

@@ -4,6 +4,7 @@ import pytest
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.fusion.fuse_rotary_embedding import FuseRotaryEmbedding
 from onnx_passes.testing import assert_leaves_alone, parse
+from tests.tables import cases
 
 SLICES = "l = Slice(x, zero, two, last) h = Slice(x, two, end, last) n = Neg(h) "
 SPLIT = "l, h = Split<axis = -1, num_outputs = 2>(x) n = Neg(h) "
@@ -41,18 +42,15 @@ PREPARED = ["Concat", "Cos", "Sin", "Unsqueeze", "Unsqueeze"]
 
 @pytest.mark.parametrize(
     "body",
-    [
-        pytest.param(SLICES + TURNED + SUM, id="llama"),
-        pytest.param(SPLIT + TURNED + SUM, id="split"),
-        pytest.param(
-            SLICES + TURNED + "p = Mul(cos, x) q = Mul(sin, r) y = Add(p, q)",
-            id="tables-first",
-        ),
-        pytest.param(
-            SLICES + TURNED + "p = Mul(cos, x) q = Mul(r, sin) y = Add(q, p)",
-            id="turned-first",
-        ),
-    ],
+    cases(
+        """
+llama: =SLICES + TURNED + SUM
+split: =SPLIT + TURNED + SUM
+tables-first: =SLICES + TURNED + 'p = Mul(cos, x) q = Mul(sin, r) y = Add(p, q)'
+turned-first: =SLICES + TURNED + 'p = Mul(cos, x) q = Mul(r, sin) y = Add(q, p)'
+""",
+        globals(),
+    ),
 )
 def test_fires(body, rewrites):
     after = rewrites(FuseRotaryEmbedding(), ir.to_onnx_text(model(TABLES + body)))
@@ -91,32 +89,20 @@ PLAIN = TABLES + SLICES + TURNED + SUM
 
 @pytest.mark.parametrize(
     "before",
-    [
-        pytest.param(model(PLAIN, opset=22), id="before-opset-23"),
-        pytest.param(
-            model(
-                PLAIN.replace("Concat<axis = -1>(t, t)", "Concat<axis = -1>(t, u)").replace(
-                    "a = ", "u = Neg(t) a = "
-                )
-            ),
-            id="halves-that-differ",
-        ),
-        pytest.param(model(PLAIN.replace("(n, l)", "(l, n)")), id="halves-in-order"),
-        pytest.param(model(PLAIN.replace("n = Neg(h)", "n = Abs(h)")), id="no-sign"),
-        pytest.param(
-            model(PLAIN.replace("Slice(x, two, end", "Slice(x, zero, two")),
-            id="one-half-twice",
-        ),
-        pytest.param(
-            model(PLAIN.replace("y = Add(p, q)", "w = Add(p, q) y = Add(w, r)")),
-            id="second-reader",
-        ),
-        pytest.param(model(PLAIN, t="1,2"), id="one-position-for-all"),
-        pytest.param(
-            model(PLAIN.replace("p = Mul(x, cos)", "z = Exp(x) p = Mul(z, cos)")),
-            id="another-factor",
-        ),
-    ],
+    cases(
+        """
+before-opset-23: =model(PLAIN, opset=22)
+halves-that-differ: =model(PLAIN.replace('Concat<axis = -1>(t, t)', 'Concat<axis = -1>(t,
+  u)').replace('a = ', 'u = Neg(t) a = '))
+halves-in-order: =model(PLAIN.replace('(n, l)', '(l, n)'))
+no-sign: =model(PLAIN.replace('n = Neg(h)', 'n = Abs(h)'))
+one-half-twice: =model(PLAIN.replace('Slice(x, two, end', 'Slice(x, zero, two'))
+second-reader: =model(PLAIN.replace('y = Add(p, q)', 'w = Add(p, q) y = Add(w, r)'))
+one-position-for-all: =model(PLAIN, t='1,2')
+another-factor: =model(PLAIN.replace('p = Mul(x, cos)', 'z = Exp(x) p = Mul(z, cos)'))
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(before):
     assert_leaves_alone(FuseRotaryEmbedding(), before)

@@ -3,6 +3,7 @@ import pytest
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.fusion.move_scale_to_matmul import MoveScaleToMatmul
 from onnx_passes.testing import assert_leaves_alone, parse
+from tests.tables import cases
 
 ROW = "1, 2, 3, 4, 5, 6"
 KNOWN = f"""float[4,6] w = {{{ROW}, {ROW}, {ROW}, {ROW}}}, float[6] b = {{{ROW}}},
@@ -24,24 +25,18 @@ HEADS = "r = Reshape({}, parted) t = Transpose<perm = [0, 2, 1, 3]>(r)"
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        pytest.param(
-            f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(t, c)",
-            f"p = MatMul(x, w) s = Mul(p, c) {HEADS.format('s').replace('t =', 'y =')}",
-            id="product",
-        ),
-        pytest.param(
-            f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(d, t)",
-            f"p = MatMul(x, w) s = Mul(d, p) {HEADS.format('s').replace('t =', 'y =')}",
-            id="swapped",
-        ),
-        pytest.param(
-            f"p = MatMul(x, w) a = Add(b, p) {HEADS.format('a')} y = Div(t, d)",
-            f"p = MatMul(x, w) a = Add(b, p) s = Div(a, d) "
-            f"{HEADS.format('s').replace('t =', 'y =')}",
-            id="quotient-of-a-sum",
-        ),
-    ],
+    cases(
+        """
+product: =f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(t, c)"
+  | =f"p = MatMul(x, w) s = Mul(p, c) {HEADS.format('s').replace('t =', 'y =')}"
+swapped: =f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(d, t)"
+  | =f"p = MatMul(x, w) s = Mul(d, p) {HEADS.format('s').replace('t =', 'y =')}"
+quotient-of-a-sum: =f"p = MatMul(x, w) a = Add(b, p) {HEADS.format('a')} y = Div(t, d)"
+  | =f"p = MatMul(x, w) a = Add(b, p) s = Div(a, d) {HEADS.format('s').replace('t =', 'y
+    =')}"
+""",
+        globals(),
+    ),
 )
 def test_fires(before, after, rewrites):
     rewrites(MoveScaleToMatmul(), model(before), model(after))

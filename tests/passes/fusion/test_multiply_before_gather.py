@@ -4,6 +4,7 @@ import pytest
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.fusion.multiply_before_gather import MultiplyBeforeGather
 from onnx_passes.testing import assert_leaves_alone, parse
+from tests.tables import cases
 
 INPUTS = "int64[B,2] k, float[B,2,4] h"
 ROWS = "i = Reshape(k, flat) x = Reshape(h, columns)"
@@ -47,22 +48,19 @@ GATHER = f"c = Gather(w, i) p = MatMul(c, x) {TAIL}"
 
 @pytest.mark.parametrize(
     ("body", "given"),
-    [
-        pytest.param(f"{ROWS} {GATHER}", {"matrices": 5}, id="many-matrices"),
-        pytest.param(GATHER, {"inputs": "int64[1] i, float[1,4,1] x"}, id="one-row"),
-        pytest.param(GATHER, {"inputs": "int64[A] i, float[B,4,1] x"}, id="other-rows"),
-        pytest.param(GATHER, {"inputs": "int64[B] i, float[B,4,2] x"}, id="two-columns"),
-        pytest.param(f"{ROWS} {GATHER}", {"opset": 12}, id="old-opset"),
-        pytest.param(
-            f"{ROWS} v = Identity(w) {GATHER.replace('(w', '(v')}", {}, id="not-a-constant"
-        ),
-        pytest.param(
-            f"{ROWS} c = Gather(w, i) p = MatMul(c, x) n = ReduceMax<keepdims=0>(c) "
-            f"z = Add(p, n) y = Reshape(z, whole)",
-            {},
-            id="another-reader",
-        ),
-    ],
+    cases(
+        """
+many-matrices: =f'{ROWS} {GATHER}' | ={'matrices': 5}
+one-row: =GATHER | ={'inputs': 'int64[1] i, float[1,4,1] x'}
+other-rows: =GATHER | ={'inputs': 'int64[A] i, float[B,4,1] x'}
+two-columns: =GATHER | ={'inputs': 'int64[B] i, float[B,4,2] x'}
+old-opset: =f'{ROWS} {GATHER}' | ={'opset': 12}
+not-a-constant: =f"{ROWS} v = Identity(w) {GATHER.replace('(w', '(v')}" | ={}
+another-reader: =f'{ROWS} c = Gather(w, i) p = MatMul(c, x) n = ReduceMax<keepdims=0>(c)
+  z = Add(p, n) y = Reshape(z, whole)' | ={}
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(body, given):
     assert_leaves_alone(MultiplyBeforeGather(), model(body, **given))

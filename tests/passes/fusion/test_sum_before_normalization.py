@@ -3,6 +3,7 @@ import pytest
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.fusion.sum_before_normalization import SumBeforeNormalization
 from onnx_passes.testing import assert_leaves_alone, parse
+from tests.tables import cases
 
 WEIGHTS = "float[4] s = {1, 2, 3, 4}, float[4] b = {0, 1, 0, 1}"
 
@@ -48,30 +49,19 @@ NORMAL = "z = LayerNormalization<axis = -1>(t, s, b)"
 
 @pytest.mark.parametrize(
     ("body", "changes"),
-    [
-        pytest.param("t = Add(x, y) z = Relu(t) u = Mul(s, b)", {}, id="another-reader"),
-        pytest.param(
-            "t = Add(x, b) z = LayerNormalization<axis = -1>(t, s, b)", {}, id="bias"
-        ),
-        pytest.param(
-            "t = Add(x, y) z = LayerNormalization<axis = -1>(x, s, t)",
-            {"inputs": "float[4] y, float[B,T,4] x"},
-            id="not-what-is-normalized",
-        ),
-        pytest.param(
-            f"t = Add(x, y) {NORMAL}",
-            {"inputs": "float[B,T,4] x, float[T,4] y"},
-            id="another-rank",
-        ),
-        pytest.param(
-            f"t = Add(x, y) {NORMAL}",
-            {
-                "inputs": "double[B,T,4] x, double[B,T,4] y",
-                "weights": WEIGHTS.replace("float", "double"),
-            },
-            id="double",
-        ),
-    ],
+    cases(
+        """
+another-reader: t = Add(x, y) z = Relu(t) u = Mul(s, b) | ={}
+bias: t = Add(x, b) z = LayerNormalization<axis = -1>(t, s, b) | ={}
+not-what-is-normalized: t = Add(x, y) z = LayerNormalization<axis = -1>(x, s, t)
+  | ={'inputs': 'float[4] y, float[B,T,4] x'}
+another-rank: =f't = Add(x, y) {NORMAL}' | ={'inputs': 'float[B,T,4] x, float[T,4] y'}
+double: =f't = Add(x, y) {NORMAL}'
+  | ={'inputs': 'double[B,T,4] x, double[B,T,4] y', 'weights': WEIGHTS.replace('float',
+    'double')}
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(body, changes):
     assert_leaves_alone(SumBeforeNormalization(), model(body, **changes))

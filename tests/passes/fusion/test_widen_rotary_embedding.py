@@ -3,6 +3,7 @@ import pytest
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.fusion.widen_rotary_embedding import WidenRotaryEmbedding
 from onnx_passes.testing import assert_leaves_alone, parse
+from tests.tables import cases
 
 INPUTS = "float[B,4,S,8] x, float[B,S,2] c, float[B,S,2] n"
 PARTS = """z = Constant<value_ints = [0]>() e = Constant<value_ints = [4]>()
@@ -41,17 +42,15 @@ def test_takes_a_slice_of_some_of_the_channels(rewrites):
 
 @pytest.mark.parametrize(
     "body",
-    [
-        pytest.param(
-            f"{PARTS} r = RotaryEmbedding(low, c, n) y = Concat<axis = -1>(high, r)",
-            id="other-order",
-        ),
-        pytest.param(f"{PARTS} {TURNED}".replace("(x, e, l", "(x, z, e"), id="first-twice"),
-        pytest.param(
-            f"{PARTS} {TURNED}".replace("Embedding(", "Embedding<rotary_embedding_dim = 4>("),
-            id="has-the-attribute",
-        ),
-    ],
+    cases(
+        """
+other-order: =f'{PARTS} r = RotaryEmbedding(low, c, n) y = Concat<axis = -1>(high, r)'
+first-twice: =f'{PARTS} {TURNED}'.replace('(x, e, l', '(x, z, e')
+has-the-attribute: =f'{PARTS} {TURNED}'.replace('Embedding(', 'Embedding<rotary_embedding_dim
+  = 4>(')
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(body):
     made = parse(f"""<ir_version: 10, opset_import: ["" : 23]>

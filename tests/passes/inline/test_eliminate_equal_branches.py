@@ -6,6 +6,7 @@ from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.passes.inline.eliminate_equal_branches import EliminateEqualBranches
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.snapshot import Snapshot
+from tests.tables import cases
 
 
 def branches(then, otherwise, inputs="float[2] x"):
@@ -55,22 +56,16 @@ def test_in_a_function():
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(branches("t = Exp(x)", "e = Neg(x)"), id="other-operators"),
-        pytest.param(
-            branches("t = Exp(x)", "e = Exp(z)", "float[2] x, float[2] z"), id="other-values"
-        ),
-        pytest.param(
-            branches(
-                "a = Constant<value_float = 0.0>() t = Mul(x, a)",
-                "b = Constant<value_float = -0.0>() e = Mul(x, b)",
-            ),
-            id="other-constants",
-        ),
-        pytest.param(
-            branches("t = RandomNormalLike(x)", "e = RandomNormalLike(x)"), id="random"
-        ),
-    ],
+    cases(
+        """
+other-operators: =branches('t = Exp(x)', 'e = Neg(x)')
+other-values: =branches('t = Exp(x)', 'e = Exp(z)', 'float[2] x, float[2] z')
+other-constants: =branches('a = Constant<value_float = 0.0>()
+  t = Mul(x, a)', 'b = Constant<value_float = -0.0>() e = Mul(x, b)')
+random: =branches('t = RandomNormalLike(x)', 'e = RandomNormalLike(x)')
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(EliminateEqualBranches(), text)

@@ -2,6 +2,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.passes.inline.inline_constant_if import InlineConstantIf
+from tests.tables import cases
 
 IF = """(float[N] x) => (float[N] y) <bool c = {%d}> { a = Abs(x) r = If(c) <
   then_branch = g () => (float[N] t) { b = Exp(a) t = Neg(b) },
@@ -11,39 +12,29 @@ IF = """(float[N] x) => (float[N] y) <bool c = {%d}> { a = Abs(x) r = If(c) <
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        pytest.param(
-            IF % 1,
-            "(float[N] x) => (float[N] y) <bool c = {1}> "
-            "{ a = Abs(x) b = Exp(a) t = Neg(b) y = Sqrt(t) }",
-            id="then",
-        ),
-        pytest.param(
-            IF % 0,
-            "(float[N] x) => (float[N] y) <bool c = {0}, float[1] w = {2}> "
-            "{ a = Abs(x) b = Mul(a, w) t = Neg(b) y = Sqrt(t) }",
-            id="else-with-an-initializer",
-        ),
-        pytest.param(
-            """(float[N] x) => (float[N] y, float[1] z) <bool c = {1}> { y, z = If(c) <
-              then_branch = g () => (float[N] t, float[1] w) <float[1] w = {2}> { t = Exp(x) },
-              else_branch = h () => (float[N] e, float[1] f) <float[1] f = {3}>
-                { e = Neg(x) }> }""",
-            """(float[N] x) => (float[N] y, float[1] z) <bool c = {1}, float[1] w = {2}>
-            { y = Exp(x) z = Identity(w) }""",
-            id="outputs-keep-their-names",
-        ),
-        pytest.param(
-            """(float[N] x) => (float[N] y) <bool c = {1}> { y = If(c) <
-              then_branch = g () => (float[N] t) { d = Constant<value = bool {0}>() t = If(d) <
-                then_branch = g2 () => (float[N] t2) { t2 = Exp(x) },
-                else_branch = h2 () => (float[N] e2) { e2 = Abs(x) }> },
-              else_branch = h () => (float[N] e) { e = Neg(x) }> }""",
-            """(float[N] x) => (float[N] y) <bool c = {1}>
-            { d = Constant<value = bool {0}>() y = Abs(x) }""",
-            id="nested",
-        ),
-    ],
+    cases(
+        """
+then: =IF % 1
+  | (float[N] x) => (float[N] y) <bool c = {1}> { a = Abs(x) b = Exp(a) t = Neg(b)
+    y = Sqrt(t) }
+else-with-an-initializer: =IF % 0
+  | (float[N] x) => (float[N] y) <bool c = {0}, float[1] w = {2}> { a = Abs(x) b = Mul(a, w)
+    t = Neg(b) y = Sqrt(t) }
+outputs-keep-their-names: (float[N] x) => (float[N] y, float[1] z) <bool c = {1}> { y,
+  z = If(c) < then_branch = g () => (float[N] t, float[1] w) <float[1] w = {2}> {
+  t = Exp(x) }, else_branch = h () => (float[N] e, float[1] f) <float[1] f = {3}> {
+  e = Neg(x) }> }
+  | (float[N] x) => (float[N] y, float[1] z) <bool c = {1}, float[1] w = {2}> { y = Exp(x)
+    z = Identity(w) }
+nested: (float[N] x) => (float[N] y) <bool c = {1}> { y = If(c) < then_branch = g ()
+  => (float[N] t) { d = Constant<value = bool {0}>() t = If(d) < then_branch = g2 ()
+  => (float[N] t2) { t2 = Exp(x) }, else_branch = h2 () => (float[N] e2) { e2 = Abs(x) }> },
+  else_branch = h () => (float[N] e) { e = Neg(x) }> }
+  | (float[N] x) => (float[N] y) <bool c = {1}> { d = Constant<value = bool {0}>()
+    y = Abs(x) }
+""",
+        globals(),
+    ),
 )
 def test_the_branch_that_is_taken_takes_its_place(before, after, rewrites):
     rewrites(InlineConstantIf(), before, after)

@@ -5,6 +5,7 @@ import pytest
 
 from onnx_passes.errors import PassError
 from onnx_passes.passes.inline.inline_functions import InlineFunctions
+from tests.tables import cases
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "l" : 1]> m '
 
@@ -19,69 +20,42 @@ def operators(graph):
 
 @pytest.mark.parametrize(
     ("graph", "functions", "after"),
-    [
-        pytest.param(
-            "(float[N] x) => (float[N] y) { t = l.F(x) y = l.F(t) }",
-            function("F (a) => (b) { c = Exp(a) b = Neg(c) }"),
-            "(float[N] x) => (float[N] y) { c = Exp(x) t = Neg(c) d = Exp(t) y = Neg(d) }",
-            id="twice",
-        ),
-        pytest.param(
-            "(float[N] x) => (float[N] y) { y = l.G(x) }",
-            function("G (a) => (b) { c = l.F(a) b = l.F(c) }")
-            + function("F (a) => (b) { b = Exp(a) }"),
-            "(float[N] x) => (float[N] y) { t = Exp(x) y = Exp(t) }",
-            id="nested",
-        ),
-        pytest.param(
-            "(float[N] x) => (float[N] y, float[N] z) { y = l.F<k = 2.0>(x) z = l.F(x) }",
-            function("F<k : float = 3.0>(a) => (b) { b = Elu<alpha : float = @k>(a) }"),
-            """(float[N] x) => (float[N] y, float[N] z)
-            { y = Elu<alpha = 2.0>(x) z = Elu<alpha = 3.0>(x) }""",
-            id="attribute-of-the-call-and-default",
-        ),
-        pytest.param(
-            "(float[N] x) => (float[N] y) { y = l.F(x) }",
-            function("F<k>(a) => (b) { b = Elu<alpha : float = @k>(a) }"),
-            "(float[N] x) => (float[N] y) { y = Elu(x) }",
-            id="attribute-without-value-is-left-out",
-        ),
-        pytest.param(
-            "(float[N] x) => (float[N] y) { y = l.G<k = 2.0>(x) }",
-            function("G<k>(a) => (b) { b = l.F<j : float = @k>(a) }")
-            + function("F<j>(a) => (b) { b = Elu<alpha : float = @j>(a) }"),
-            "(float[N] x) => (float[N] y) { y = Elu<alpha = 2.0>(x) }",
-            id="attribute-handed-on",
-        ),
-        pytest.param(
-            "(float[N] x) => (float[N] y) { y = l.F(x) }",
-            function("F (a, lo, hi) => (b) { b = Clip(a, lo, hi) }"),
-            "(float[N] x) => (float[N] y) { y = Clip(x) }",
-            id="inputs-that-the-call-leaves-out",
-        ),
-        pytest.param(
-            "(bool c, float[N] x) => (float[N] y) { y = l.F(c, x) }",
-            function(
-                """F (c, a) => (b) { b = If(c) <
-                then_branch = g () => (float[N] t) { t = Exp(a) },
-                else_branch = h () => (float[N] e) { e = Neg(a) }> }"""
-            ),
-            """(bool c, float[N] x) => (float[N] y) { y = If(c) <
-            then_branch = g () => (float[N] t) { t = Exp(x) },
-            else_branch = h () => (float[N] e) { e = Neg(x) }> }""",
-            id="subgraph-that-captures-an-input",
-        ),
-        pytest.param(
-            """(bool c, float[N] x) => (float[N] y) { y = If(c) <
-            then_branch = g () => (float[N] t) { t = l.F(x) },
-            else_branch = h () => (float[N] e) { e = l.F(x) }> }""",
-            function("F (a) => (b) { b = Exp(a) }"),
-            """(bool c, float[N] x) => (float[N] y) { y = If(c) <
-            then_branch = g () => (float[N] t) { t = Exp(x) },
-            else_branch = h () => (float[N] e) { e = Exp(x) }> }""",
-            id="calls-in-branches",
-        ),
-    ],
+    cases(
+        """
+twice: (float[N] x) => (float[N] y) { t = l.F(x) y = l.F(t) }
+  | =function('F (a) => (b) { c = Exp(a) b = Neg(c) }')
+  | (float[N] x) => (float[N] y) { c = Exp(x) t = Neg(c) d = Exp(t) y = Neg(d) }
+nested: (float[N] x) => (float[N] y) { y = l.G(x) }
+  | =function('G (a) => (b) { c = l.F(a) b = l.F(c) }') + function('F (a) => (b) {
+    b = Exp(a) }') | (float[N] x) => (float[N] y) { t = Exp(x) y = Exp(t) }
+attribute-of-the-call-and-default: (float[N] x) => (float[N] y, float[N] z) {
+  y = l.F<k = 2.0>(x) z = l.F(x) }
+  | =function('F<k : float = 3.0>(a) => (b) { b = Elu<alpha : float = @k>(a) }')
+  | (float[N] x) => (float[N] y, float[N] z) { y = Elu<alpha = 2.0>(x)
+    z = Elu<alpha = 3.0>(x) }
+attribute-without-value-is-left-out: (float[N] x) => (float[N] y) { y = l.F(x) }
+  | =function('F<k>(a) => (b) { b = Elu<alpha : float = @k>(a) }')
+  | (float[N] x) => (float[N] y) { y = Elu(x) }
+attribute-handed-on: (float[N] x) => (float[N] y) { y = l.G<k = 2.0>(x) }
+  | =function('G<k>(a) => (b) { b = l.F<j : float = @k>(a) }') + function('F<j>(a) => (b) {
+    b = Elu<alpha : float = @j>(a) }')
+  | (float[N] x) => (float[N] y) { y = Elu<alpha = 2.0>(x) }
+inputs-that-the-call-leaves-out: (float[N] x) => (float[N] y) { y = l.F(x) }
+  | =function('F (a, lo, hi) => (b) { b = Clip(a, lo, hi) }')
+  | (float[N] x) => (float[N] y) { y = Clip(x) }
+subgraph-that-captures-an-input: (bool c, float[N] x) => (float[N] y) { y = l.F(c, x) }
+  | =function('F (c, a) => (b) { b = If(c) < then_branch = g () => (float[N] t) {
+    t = Exp(a) }, else_branch = h () => (float[N] e) { e = Neg(a) }> }')
+  | (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branch = g () => (float[N] t) {
+    t = Exp(x) }, else_branch = h () => (float[N] e) { e = Neg(x) }> }
+calls-in-branches: (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branch = g ()
+  => (float[N] t) { t = l.F(x) }, else_branch = h () => (float[N] e) { e = l.F(x) }> }
+  | =function('F (a) => (b) { b = Exp(a) }')
+  | (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branch = g () => (float[N] t) {
+    t = Exp(x) }, else_branch = h () => (float[N] e) { e = Exp(x) }> }
+""",
+        globals(),
+    ),
 )
 def test_bodies_take_the_place_of_calls(graph, functions, after, rewrites):
     model = rewrites(InlineFunctions(), HEADER + graph + functions, HEADER + after)

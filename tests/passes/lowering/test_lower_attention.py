@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.passes.lowering.lower_attention import LowerAttention
+from tests.tables import cases
 
 CALL = "Attention<q_num_heads = 1, kv_num_heads = 1>(q, k, v)"
 PAST = ", float[2,3,6,8] pk, float[2,3,6,8] pv"
@@ -18,25 +19,21 @@ def model(
 @pytest.mark.parametrize("opset", [23, 24])
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param({}, id="plain"),
-        pytest.param({"attributes": "<scale = 0.1>"}, id="scale"),
-        pytest.param({"attributes": "<softcap = 2.0>"}, id="softcap"),
-        pytest.param({"attributes": "<is_causal = 1>"}, id="causal"),
-        pytest.param({"heads": 1}, id="shared-keys"),
-        pytest.param({"inputs": ", float[4,5] m", "names": "q, k, v, m"}, id="mask"),
-        pytest.param({"inputs": ", bool[2,1,4,5] m", "names": "q, k, v, m"}, id="choice"),
-        pytest.param(
-            {
-                "inputs": PAST,
-                "names": "q, k, v, , pk, pv",
-                "outputs": ", float[2,3,11,8] nk, float[2,3,11,8] nv",
-                "returned": "y, nk, nv",
-            },
-            id="past-and-present",
-        ),
-        pytest.param({"outputs": ", float[2,3,4,5] p", "returned": "y, , , p"}, id="products"),
-    ],
+    cases(
+        """
+plain: ={}
+scale: ={'attributes': '<scale = 0.1>'}
+softcap: ={'attributes': '<softcap = 2.0>'}
+causal: ={'attributes': '<is_causal = 1>'}
+shared-keys: ={'heads': 1}
+mask: ={'inputs': ', float[4,5] m', 'names': 'q, k, v, m'}
+choice: ={'inputs': ', bool[2,1,4,5] m', 'names': 'q, k, v, m'}
+past-and-present: ={'inputs': PAST, 'names': 'q, k, v, , pk, pv', 'outputs': ',
+  float[2,3,11,8] nk, float[2,3,11,8] nv', 'returned': 'y, nk, nv'}
+products: ={'outputs': ', float[2,3,4,5] p', 'returned': 'y, , , p'}
+""",
+        globals(),
+    ),
 )
 def test_fires(text, opset, rewrites):
     after = rewrites(LowerAttention(), model(**text, opset=opset))

@@ -1,6 +1,7 @@
 import pytest
 
 from onnx_passes.passes.lowering.lower_average_pool import LowerAveragePool
+from tests.tables import cases
 
 PADDED = "<kernel_shape = [3, 2], pads = [1, 0, 1, 1]>"
 
@@ -57,21 +58,17 @@ def test_fires_on_types(dtype, lowers):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(model("<kernel_shape = [2, 2]>", "2,3,H,8"), id="dynamic"),
-        pytest.param(
-            model("<kernel_shape = [2, 2], dilations = [8, 1], pads = [2, 0, 2, 0]>"),
-            id="windows-of-padding",
-        ),
-        pytest.param(
-            model('<kernel_shape = [2, 2], dilations = [2, 1], auto_pad = "SAME_UPPER">'),
-            id="same-with-dilations",
-        ),
-        pytest.param(
-            model('<kernel_shape = [1, 2], strides = [2, 2], auto_pad = "SAME_LOWER">'),
-            id="same-with-gaps",
-        ),
-    ],
+    cases(
+        """
+dynamic: =model('<kernel_shape = [2, 2]>', '2,3,H,8')
+windows-of-padding: =model('<kernel_shape = [2, 2], dilations = [8, 1], pads = [2, 0, 2,
+  0]>')
+same-with-dilations: =model('<kernel_shape = [2, 2], dilations = [2, 1], auto_pad =
+  "SAME_UPPER">')
+same-with-gaps: =model('<kernel_shape = [1, 2], strides = [2, 2], auto_pad = "SAME_LOWER">')
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(LowerAveragePool(), text)
