@@ -7,8 +7,8 @@
 Each pass writes every Add as a Sum. At one of them it takes the sum through operators that
 change no number, and that NVIDIA's compiler does not take. Nothing is executed on it, and no
 GPU is needed: the extra ``tensorrt-rtx`` is. Printed are the rewrite that is named, and two
-times: from the failed check to the name, which is put to the test by a build without it, and
-one build of the original. Runs and builds take turns, so that other work slows both.
+times. The first is from the failed check to the name, put to the test by a build without it.
+The second is one build of the original. Runs and builds take turns: other work slows both.
 """
 
 from __future__ import annotations
