@@ -136,7 +136,9 @@ def _prefix_values(part: ir.Model, prefix: str) -> None:
     values = dict.fromkeys(chain(part.graph.inputs, initializers))
     values |= dict.fromkeys(v for node in part.graph for v in node.outputs)
     for value in values:
+        tensor, value.const_value = value.const_value, None  # it is shared, and keeps its name
         value.name = f"{prefix}.{value.name}" if value.name else value.name
+        value.const_value = tensor
     for value in initializers:
         part.graph.register_initializer(value)
 

@@ -248,10 +248,12 @@ class RegionBuilds:
 
     def _examine(self, parts: Sequence[Part]) -> Finding:
         model = side_by_side(parts)
-        rows = [
-            {name: array for part in parts for name, array in part.rows[i].items()}
-            for i in range(len(parts[0].rows))
+        # Bodies are entered more often than the model is run.
+        most = max(len(part.rows) for part in parts)
+        turns = [
+            [part.rows[min(i, len(part.rows) - 1)] for part in parts] for i in range(most)
         ]
+        rows = [{n: array for row in turn for n, array in row.items()} for turn in turns]
         engine = with_profiles_of(without_profiles(self.engine), model, rows)
         start = time.perf_counter()
         self.builds += 1
@@ -288,7 +290,8 @@ def _outputs(finding: Finding, part: Part) -> tuple[Outputs, ...]:
     """Return what one of the parts of a model gave, by its own names, by sample."""
     skip = len(part.prefix) + 1
     names = [str(value.name) for value in part.model.graph.outputs]
-    return tuple({n[skip:]: row[n] for n in names} for row in finding.outputs)
+    found = finding.outputs[: len(part.rows)]
+    return tuple({n[skip:]: row[n] for n in names} for row in found)
 
 
 _NAMED = 4

@@ -548,7 +548,7 @@ class RandomInputs:
         names: Collection[str],
         draws: Sequence[Mapping[str, Array]],
     ) -> Iterator[dict[str, Array]]:
-        """Yield integers of which nodes make one that they compare with another."""
+        """Yield integers from which nodes make those that they compare with others."""
         nodes = side[1]
         made = {str(v.name) for node in nodes for v in node.outputs}
         inside = {n: found for n, found in breakpoints_of(nodes).items() if n in made}

@@ -118,6 +118,30 @@ def test_disjoint_culprits_are_all_named_the_worst_first():
     assert shares == sorted(shares, reverse=True)
 
 
+def test_weights_keep_their_names_when_parts_are_run_beside_each_other():
+    model = chain([f"w{i}" for i in range(4)])
+    names = {n: v.const_value.name for n, v in model.graph.initializers.items()}
+    assert run(model, "culprit-sum{wrong=w2}").culprits == [3]
+    assert {n: v.const_value.name for n, v in model.graph.initializers.items()} == names
+
+
+LOOP = (
+    HEAD
+    + """(float[2] x) => (float[2] y) <float[2] w = {1, 2}, float[2] lost1 = {3, 4},
+    int64 count = {3}, bool on = {1}> {
+    a = Add(x, w)
+    last = Loop (count, on, a) <body = inside (int64 i, bool c, float[2] s)
+        => (bool go, float[2] t) { go = Identity(c) n = Neg(s) t = Add(n, lost1) }>
+    y = Add(last, w) }"""
+)
+
+
+def test_a_rewrite_in_a_loop_is_named_beside_others_outside_of_it():
+    (blame,) = run(ir.from_onnx_text(LOOP), "culprit-scope").blame
+    assert blame.how == "by its own error"
+    assert blame.nodes == ["t = Add(n, lost1)"]
+
+
 def test_the_rest_is_kept_and_only_these_are_undone():
     names = [f"w{i}" for i in range(12)]
     model = chain(names)
