@@ -153,8 +153,7 @@ class FewSamples:
         task, names = self._task, self._table.names(choice)
         outputs = self._record.outputs(names)
         if outputs is None:
-            with task.engine.prepare(task.build(names)) as session:
-                outputs = task.join([session.run(feed) for feed in task.sketch])
+            outputs = task.run_few(task.build(names))
             self.spent += task.share
             self._record.add_outputs(names, outputs)
         self._table.note(choice, outputs)
@@ -189,7 +188,7 @@ class CheapestChoice:
     def __init__(
         self, task: Task, scores: Sequence[Score], original: Sequence[Outputs]
     ) -> None:
-        self._task, self._original = task, original
+        self._task, self._original = task, task.join(list(original))
         rows: dict[str, list[Score]] = {}
         for score in scores:
             if not score.refused:
@@ -247,7 +246,7 @@ class CheapestChoice:
             if not why:
                 self.runs += 1
                 spent = whole.measure(model)
-                why = "" if spent.holds else f"uses {spent.total:.3g} of the budget"
+                why = spent.problem
         except RejectedError as error:
             why = str(error)
         except Exception as error:
@@ -257,15 +256,12 @@ class CheapestChoice:
         return tried, model if accepted else None
 
     def _measure_few(self, model: ir.Model) -> float:
-        task = self._task
-        with task.engine.prepare(model) as session:
-            outputs = [session.run(feed) for feed in task.sketch]
-        self.spent += task.share
-        return self._share(outputs)
+        self.spent += self._task.share
+        return self._share(self._task.run_few(model))
 
     def _share(self, outputs: list[Outputs]) -> float:
         task = self._task
-        ours, theirs = (task.spread(task.join(list(o))) for o in (outputs, self._original))
+        ours, theirs = (task.spread(o) for o in (outputs, self._original))
         return task.budget.measure(ours, theirs, sure=False).total
 
 
@@ -379,11 +375,8 @@ class TuningAttempts:
         most = min(limit, 1.0) if self._ratios else min(limit, 1.1)
         if few * table.factor > most and not flips:
             self._errors.append(_within(few * table.factor / expected if expected else 1.0))
-            return self._note(
-                choice,
-                None,
-                f"uses {few:.3g} of the budget on {len(self._task.sketch)} samples",
-            )
+            used = f"uses {few:.3g} of the budget on {len(self._task.sketch)} samples"
+            return self._note(choice, None, f"{used}; {table.describe_worst(choice)}")
         return few
 
     def _run_all(
@@ -411,7 +404,7 @@ class TuningAttempts:
             tried = self._note(choice, None, reason or "")
             self._reject(choice, tried)
             return choice, tried, None
-        why = "" if spent.holds else f"uses {spent.total:.3g} of the budget"
+        why = spent.problem and f"{spent.problem}; {table.describe_worst(choice)}"
         tried = self._note(choice, spent, why, model)
         if few is None:
             held = None if older is not None else self._last_few()
@@ -499,6 +492,7 @@ class TuningSearch:
         self._start = time.monotonic()
         self._judges = BuildChecker(task.judges, task.sketch[0])
         self._judged: dict[str, str] = {}
+        self._table: ChoiceTable | None = None
 
     def run(self) -> SearchResult:
         """Search; an interrupt ends it with the best model so far.
@@ -517,7 +511,7 @@ class TuningSearch:
         task = self.task = self._draw()
         nothing = {group.name: "float32" for group in task.groups}
         first = TriedModel(nothing, 0.0, 0.0, spent, accepted=True)
-        result = SearchResult(task, task.model, first, -math.inf, 0.0)
+        result = SearchResult(task, task.original, first, -math.inf, 0.0)
         try:
             self._search(result)
         except KeyboardInterrupt:
@@ -528,10 +522,21 @@ class TuningSearch:
         result.seconds = time.monotonic() - self._start
         result.work["whole model"] = self._whole
         result.work["whole model, few samples"] = self._on_sketch
+        if result.model is task.original:
+            result.notes.append(f"the original is returned: {self._reason(result)}")
         self.record.add(
             "choice", names=dict(result.best.names), cost=result.best.cost, ended=result.ended
         )
         return result
+
+    def _reason(self, result: SearchResult) -> str:
+        """Return why no group has another format."""
+        if result.tried:
+            last = result.tried[-1]
+            return f"no model that was run keeps the budget; the last one {last.why}"
+        if self._table is None:
+            return "nothing was scored"
+        return self._table.describe_least()
 
     def _draw(self) -> Task:
         """Choose the samples of the scores, or those that an earlier search has chosen."""
@@ -587,6 +592,7 @@ class TuningSearch:
         outputs = scorer.recorded.outputs
         rows = [[task.join_effects(score, outputs) for score in row] for row in rows]
         table = ChoiceTable(rows, task.join(outputs), task.budget, spread=task.spread)
+        self._table = table
         if early:
             self._draw_front(result, table)
             return

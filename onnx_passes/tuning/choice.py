@@ -23,6 +23,7 @@ from onnx_passes.model.save import written_bytes
 from onnx_passes.optional import import_optional
 from onnx_passes.report.text import plural
 from onnx_passes.runtime.engine_base import Outputs
+from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.groups import FLOAT32, Format, convert
 from onnx_passes.tuning.loss_budget import BudgetUse, LossBudget, RejectedError
@@ -256,6 +257,34 @@ class ChoiceTable:
             found = predict(self.outputs, self.scores(choice))
             self._alone[choice] = self.measure(found)
         return self._alone[choice]
+
+    def describe_worst(self, choice: Choice) -> str:
+        """Return which group of a choice is expected to lose the most."""
+        losses = [
+            (self.predict_alone(self.alone(row, option)).total, row, option)
+            for row, option in enumerate(choice)
+            if option
+        ]
+        _, row, option = max(losses)
+        return f"{self._named(row, option)} loses the most"
+
+    def describe_least(self) -> str:
+        """Return what keeps any group from having another format than float32."""
+        options = [(r, k) for r, scores in enumerate(self.rows) for k in range(1, len(scores))]
+        cheaper = [(r, k) for r, k in options if self.rows[r][k].cost < self.rows[r][0].cost]
+        if not options:
+            return "no group can have another format"
+        if not cheaper:
+            return "no format costs less than float32 in any group"
+        row, option = min(
+            cheaper, key=lambda pair: self.predict_alone(self.alone(*pair)).total
+        )
+        problem = self.predict_alone(self.alone(row, option)).problem
+        return f"{self._named(row, option)} loses the least" + (problem and f": {problem}")
+
+    def _named(self, row: int, option: int) -> str:
+        score = self.rows[row][option]
+        return f"{score.group} in {score.format}"
 
     def expected(self, choice: Choice) -> float:
         """Return the share of the budget that a choice is expected to use, as corrected."""
@@ -582,12 +611,15 @@ def _find_needed(
 class Culprits:
     """The nodes that must stay in float32; none of them may be left out.
 
-    All others have `format`. `without` is what the model uses of the budget if none is in
-    float32; None if it does not run. `runs` counts models.
+    All others have `format`, but those in `kept`, which its pass leaves, and says why in
+    `notes`. `without` is what the model uses of the budget if none has to stay; None if it
+    does not run. `runs` counts models.
     """
 
     format: str
     nodes: tuple[str, ...]
+    kept: tuple[str, ...]
+    notes: tuple[str, ...]
     spent: BudgetUse
     without: BudgetUse | None
     runs: int
@@ -616,21 +648,20 @@ def _find(search: _Search, report: Callable[[str], object]) -> Culprits:
     nodes = [name for group in task.groups for name in group.nodes]
     without = search.measure(())
     if without is not None and without.holds:
-        return Culprits(item.name, (), without, without, search.runs, search.model)
+        return search.result((), without, without)
     report(f"{len(nodes)} nodes in {item.name} do harm; looking for the fewest that do")
     found = find_smallest_subset(nodes, search.holds)
     spent = search.measure(found)
     assert spent is not None, "these nodes were seen to suffice"
     report(f"{plural(len(found), 'node')} found, {plural(search.runs, 'model')} run")
     order = {name: place for place, name in enumerate(nodes)}
-    kept = tuple(sorted(found, key=order.__getitem__))
-    return Culprits(item.name, kept, spent, without, search.runs, search.model)
+    return search.result(sorted(found, key=order.__getitem__), spent, without)
 
 
 class _Search:
     def __init__(self, task: Task, item: Format) -> None:
         self.task, self.item, self.runs = task, item, 0
-        self.model = task.model
+        self.model, self.notes = task.model, list[str]()
         self.whole = task.whole()
         self._known: dict[frozenset[str], BudgetUse | None] = {}
 
@@ -642,8 +673,10 @@ class _Search:
         task = self.task
         chosen = [n for g in task.groups for n in g.nodes if n not in key]
         try:
+            self.notes.clear()
+            formats = {self.item.name: self.item}
             self.model = convert(
-                task.model, {self.item.name: chosen}, {self.item.name: self.item}, task.known
+                task.model, {self.item.name: chosen}, formats, task.known, self.notes
             )
             self._known[key] = self.whole.measure(self.model)
         except RejectedError:
@@ -652,6 +685,27 @@ class _Search:
             self.runs += 1
         return self._known[key]
 
+    def result(
+        self, nodes: Sequence[str], spent: BudgetUse, without: BudgetUse | None
+    ) -> Culprits:
+        """Return what was found, of the model that was measured last."""
+        task, item = self.task, self.item
+        names = {g.name: item.name for g in task.groups}
+        formats = {FLOAT32: task.formats[FLOAT32], item.name: item}
+        faults = audit(self.model, task.model, task.groups, names, formats, task.ranges)
+        left = {fault.node for fault in faults}
+        if item.pass_name == "convert-float16":
+            halves = {n.name for n in self.model.graph.all_nodes() if _is_half(n)}
+            left |= {
+                str(n.name) for n in task.model.graph.all_nodes() if _is_float(n)
+            } - halves
+        meant = [name for group in task.groups for name in group.nodes]
+        kept = tuple(name for name in meant if name in left and name not in nodes)
+        notes = tuple(dict.fromkeys(self.notes))
+        return Culprits(
+            item.name, tuple(nodes), kept, notes, spent, without, self.runs, self.model
+        )
+
     def holds(self, kept: Sequence[str]) -> bool:
         """Whether the budget is kept if some nodes stay in float32."""
         key = frozenset(kept)
@@ -659,3 +713,11 @@ class _Search:
             self.measure(kept)
         spent = self._known[key]
         return spent is not None and spent.holds
+
+
+def _is_half(node: ir.Node) -> bool:
+    return any(value.dtype is ir.DataType.FLOAT16 for value in node.outputs)
+
+
+def _is_float(node: ir.Node) -> bool:
+    return any(value.dtype is ir.DataType.FLOAT for value in node.outputs)

@@ -24,6 +24,10 @@ from onnx_passes.tuning.search_record import Record, lines, to_json
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 
 
+INTEGERS = ("int8-static", "int8-weights")
+"""Formats whose models run on the engine of the task alone."""
+
+
 class Counting:
     """An engine that counts runs of whole models, and refuses or interrupts at will."""
 
@@ -128,7 +132,7 @@ def test_what_an_engine_cannot_build_is_not_chosen(task):
 
 @pytest.mark.parametrize(("stop_at", "limit"), [(2, 25.0), (3, 43.5)])
 def test_an_interrupt_leaves_the_best_model_so_far(task, stop_at, limit):
-    asked = task(limits={"snr": (limit, math.inf)})
+    asked = task(INTEGERS, {"snr": (limit, math.inf)})
     asked = dataclasses.replace(asked, engine=Counting(["scores"], stop_at=stop_at))
     result = run(asked)
     assert result.ended == "interrupted"
@@ -137,7 +141,7 @@ def test_an_interrupt_leaves_the_best_model_so_far(task, stop_at, limit):
 
 
 def test_a_search_goes_on_from_its_record(task, tmp_path):
-    asked = task(limits={"snr": (43.5, math.inf)})
+    asked = task(INTEGERS, {"snr": (43.5, math.inf)})
     engine = Counting(["scores"], stop_at=3)
     first = run(dataclasses.replace(asked, engine=engine), Record(tmp_path / "r", asked.key))
     assert first.ended == "interrupted"

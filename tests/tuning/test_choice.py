@@ -120,6 +120,15 @@ def test_nothing_is_proposed_that_is_not_cheaper(table):
     assert made.best(1.0, made.cost(made.start), set())[0] is None
 
 
+def test_what_loses_the_most_and_the_least_is_named(table):
+    made = table(3, 0.5)
+    assert made.describe_worst((1, 0, 1)) == "g2 in low loses the most"
+    least = "g0 in low loses the least: uses 2 of the budget (max_abs_error 1)"
+    assert made.describe_least() == least
+    made.rows = [row[:1] for row in made.rows]
+    assert made.describe_least() == "no group can have another format"
+
+
 def test_corrections_count(table):
     made = table(1, 1.0)
     assert made.expected((1,)) == 1.0
