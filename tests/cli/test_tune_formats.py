@@ -1,4 +1,4 @@
-"""``onnx-passes tune`` judges values of 16 bits as ONNX has them, and refuses nothing silently."""
+"""``tune`` judges values of 16 bits as ONNX has them, and refuses nothing silently."""
 
 import json
 from pathlib import Path
