@@ -204,7 +204,7 @@ class SearchResult:
     def gap(self) -> float:
         """How far the cost is above the bound, as a share of it."""
         cost = self.best.cost
-        return max(0.0, (cost - self.bound) / cost) if cost else 0.0
+        return max(0.0, (cost - max(self.bound, 0.0)) / cost) if cost else 0.0
 
     def fitted(self) -> list[str]:
         """Return the formats that took integers from most of the samples that judged them."""
@@ -721,8 +721,6 @@ def _why(
     if gain <= 0:
         return "not chosen, it costs as much as float32 or more"
     for other in reversed(entries):
-        if group in other.get("groups", ()):
-            return "not chosen, it loses more beside other groups than alone"
         if not other.get("accepted", True) and other["names"].get(group) == name:
             return f"not chosen, a model with it was rejected: {other['why']}"
     if gain > chosen[1]:
