@@ -457,8 +457,7 @@ class TuningSearch:
     def _reason(self, result: SearchResult) -> str:
         """Return why no group has another format."""
         if result.tried:
-            last = result.tried[-1]
-            return f"no model that was run keeps the budget; the last one {last.why}"
+            return f"the last choice was rejected: {result.tried[-1].why}"
         if self._table is None:
             return "nothing was scored"
         return self._table.describe_least()

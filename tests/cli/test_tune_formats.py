@@ -163,3 +163,18 @@ def test_a_pass_that_converts_nothing_says_so(cli):
         "quantize-weights changes nothing in it: nothing to convert: the model has no Conv"
         in found.out
     )
+
+
+def test_a_choice_whose_file_is_not_smaller_is_not_run(cli):
+    """A weight that another group keeps is stored twice."""
+    square = np.random.default_rng(7).normal(size=(16, 16)).astype(np.float32)
+    save("h = MatMul(x, w) r = Relu(h) g = MatMul(r, w) y = MatMul(g, v)", w=square, v=WEIGHT)
+    groups = {"first": {"nodes": ["h_node"]}}
+    config = settings({"snr": [10, "inf"]}, ["int8-weights"], "size", groups=groups)
+    found = cli("tune", "model.onnx", "-c", config, "-o", "out.onnx", "--json", "out.json")
+    assert found.code == 0, found.err
+    data = json.loads(Path("out.json").read_text())
+    assert data["cost"]["chosen"] == data["cost"]["original"]
+    assert data["gap"] <= 1
+    assert data["work"]["whole model"] == 1, "that is the original"
+    assert "bytes, which is not less" in found.out
