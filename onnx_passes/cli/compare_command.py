@@ -183,6 +183,8 @@ def compare_on_data(
     from onnx_passes.data.job_evaluation import Journal, evaluate
     from onnx_passes.data.result_page import result_lines
     from onnx_passes.data.shard_evaluation import WorkerProcessors
+    from onnx_passes.model.load import load_model
+    from onnx_passes.verify.runs.comparison import rounding_notes
 
     _refuse(given)
     _check_places(models, given)
@@ -201,6 +203,10 @@ def compare_on_data(
             accept=fleet.accept,
         )
     notes = [*fleet.notes]
+    for run in job.runs:
+        notes += rounding_notes(
+            run.name, run.engine.make(), load_model(models[run.model]).model
+        )
     try:
         notes += _write(result, given)
     finally:

@@ -139,10 +139,10 @@ def refuse_data(given: PlainMapping) -> None:
                 f"--{name.replace('_', '-')} and --data do not go together",
                 help="--data goes with --engine and --against, or with --pass",
             )
-    if given["engine"] and given["against"] in (None, "golden"):
+    if given["against"] == "golden":
         raise UsageError(
-            "--data compares two engines, and --against names none",
-            help="give --against ENGINE: the engine that is right",
+            "--data and --against golden do not go together",
+            help="give --against ENGINE, or leave it out: NaN, Inf and failed runs are sought",
         )
 
 
@@ -286,6 +286,8 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
     """Reduce the model of a file; write the result and print what it is."""
     check_options(given)
     _places(path, output, given)
+    import numpy as np
+
     from onnx_passes.model.load import load_model
     from onnx_passes.runtime.ort import engine_for
     from onnx_passes.verify.reduce import Boundary, Reducer
@@ -310,7 +312,13 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
             echo_line(_progress(trial, len(parts.nodes)), err=True)
 
     by_command = bool(given["check"]) or given["interactive"]
-    plan = plan_data(given, model) if given["data"] else None
+    plan, told = (plan_data(given, model) if given["data"] else None), ""
+    if plan is not None and given["engine"] and given["against"] is None:
+        from onnx_passes.data.reduction_checks import find_failing
+
+        name, feeds = find_failing(plan, _engine(given["engine"]), model)
+        samples, plan = [{n: v for n, v in feeds.items() if isinstance(v, np.ndarray)}], None
+        told = f"reduced on {name}, the first sample of the data that fails"
     limit = _COMMAND if by_command else _IN_PROCESS
     folder = None
     if given["interactive"] or (given["check"] and "{model}" not in given["check"]):
@@ -347,6 +355,7 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
         found = replace(found, notes=(*found.notes, why))
     if len(samples) > 1 and not by_command and plan is None:
         told = f"reduced on sample {number} of {len(samples)}, the first that fails"
+    if told:
         found = replace(found, notes=(*found.notes, told))
     written = _write(found, loaded, output, given["min_good"])
     _tell(found, written, boundary, as_json=given["as_json"])
@@ -363,7 +372,7 @@ def _fails(check: ModelCheck, model: ir.Model, golden: Mapping[str, Array]) -> b
 
 def _why_not_smaller(given: PlainMapping, inner: bool) -> str | None:
     """Return why dimensions and values cannot get smaller, as a clause; None if they can."""
-    if given["data"]:
+    if given["data"] and not (given["engine"] and given["against"] is None):
         return "the data goes"
     return "golden values go" if inner or given["against"] == "golden" else None
 
@@ -647,8 +656,9 @@ CMD gets each candidate as {model}, and its inputs as the .npz file {inputs};
 without {model} it reads onnx_passes_debug.onnx (--iter-artifact) in this
 folder. Quote CMD, or put it last: all that follows --check is CMD then.
 
-With --data, two engines or passes are asked about each sample of a data set, which is read as
-a stream. What a candidate reads from inside of MODEL is computed from the data.
+With --data, engines or passes are asked about each sample of a data set, which is read as a
+stream. What a candidate reads from inside of MODEL is computed from the data. Without
+--against, the model is reduced on the first sample that fails.
 
 \b
 Examples:

@@ -132,6 +132,8 @@ def command(
         if not quiet:
             echo_line(text, err=True)
 
+    for note in task.notes if culprits else ():
+        report(note)
     if culprits:
         _culprits(task, loaded, output, json_file, report)
         return
@@ -237,6 +239,7 @@ def _culprits(
     from onnx_passes.tuning.choice import find_culprits
     from onnx_passes.tuning.format_scores import record
     from onnx_passes.tuning.groups import FLOAT32, read_by_layers
+    from onnx_passes.tuning.search_record import use_lines, use_to_json
     from onnx_passes.verify.snapshot import ReadBack
 
     item = next(item for name, item in task.formats.items() if name != FLOAT32)
@@ -247,16 +250,19 @@ def _culprits(
     found = find_culprits(task, item, report)
     if output is not None:
         save_model(found.model, output, source=loaded, inspect=ReadBack())
-    _write(json_file, {"format": found.format, "nodes": list(found.nodes), "runs": found.runs})
-    if not found.nodes:
-        echo_line(f"all nodes can be {found.format}: the budget is kept")
-        return
-    echo_line(
-        f"{plural(len(found.nodes), 'node')} must stay in float32, all others can be "
-        f"{item.name}:"
-    )
-    for name in found.nodes:
-        echo_line(f"  {name}")
+    keys, use = ("format", "nodes", "kept", "notes", "runs"), use_to_json(task, found.spent)
+    _write(json_file, {key: getattr(found, key) for key in keys} | use)
+    if found.nodes:
+        count = plural(len(found.nodes), "node")
+        echo_line(f"{count} must stay in float32, all others can be {item.name}:")
+    else:
+        echo_line(f"no node has to stay in float32 for the budget of {item.name}")
+    echo_lines(f"  {name}" for name in found.nodes)
+    if found.kept:
+        echo_line(f"{item.pass_name} itself keeps {plural(len(found.kept), 'node')}:")
+        echo_lines(f"  {name}" for name in found.kept)
+    echo_lines(f"{item.pass_name}: {note}" for note in found.notes)
+    echo_lines(use_lines(use))
 
 
 def _write(path: Path | None, data: Plain) -> None:

@@ -19,18 +19,23 @@ from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import IncompleteDataError, ShardPlan
 from onnx_passes.data.shard_evaluation import WorkerProcessors
 from onnx_passes.data.workers import Executor
-from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError
+from onnx_passes.errors import (
+    EngineError,
+    EngineUnavailableError,
+    OnnxPassesError,
+    UsageError,
+)
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.extract import Cut, extract
 from onnx_passes.plain import PlainMapping
-from onnx_passes.runtime.engine_base import Engine
+from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.verify.reduce.candidates import (
     CandidateStore,
     CheckOutcome,
     SmallerModel,
     Status,
 )
-from onnx_passes.verify.reduce.checks import UNKNOWN, PassCheck, RunCheck
+from onnx_passes.verify.reduce.checks import UNKNOWN, PassCheck, RunCheck, is_finite
 from onnx_passes.verify.reduce.parts import Boundary
 from onnx_passes.verify.region import is_constant_node
 
@@ -158,6 +163,37 @@ class DataCandidates:
     def _use(self, row: int) -> None:
         feeds = DataSet(self.plan).feeds(row)
         self.boundary.use({n: v for n, v in feeds.items() if isinstance(v, np.ndarray)})
+
+
+def find_failing(plan: ShardPlan, engine: Engine, model: ir.Model) -> tuple[str, Feeds]:
+    """Return the name of the first sample that an engine does not run, or makes NaN or Inf of.
+
+    UsageError if all run, and are finite; EngineUnavailableError if the engine is not there.
+    """
+    data = DataSet(plan)
+    first = int(data.rows(0, 1)[0])
+    with ExitStack() as stack:
+        try:
+            session = stack.enter_context(engine.prepare(model))
+        except EngineUnavailableError:
+            raise
+        except EngineError:
+            return data.name(first), data.feeds(first)
+        for number in range(plan.shards):
+            shard = data.shard(number)
+            for batch in shard.batches():
+                (feeds,) = batch.feeds
+                try:
+                    fails = not all(map(is_finite, session.run(feeds).values()))
+                except EngineError:
+                    fails = True
+                if fails and all(map(is_finite, feeds.values())):
+                    return data.name(int(shard.rows[batch.start])), feeds
+    raise UsageError(
+        f"{engine.name} runs all {plan.used:,} samples and makes no NaN or Inf: there is "
+        "nothing to reduce",
+        help="--against ENGINE compares it with another one",
+    )
 
 
 @dataclass

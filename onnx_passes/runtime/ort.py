@@ -11,7 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -439,6 +439,19 @@ def is_large(model: ir.Model) -> bool:
 def engine_for(model: ir.Model) -> OnnxRuntimeEngine:
     """Return ONNX Runtime on the CPU, without copies of the weights of a large model."""
     return OnnxRuntimeEngine(prepacking=not is_large(model))
+
+
+def rounding_engine(engine: Engine, model: ir.Model) -> Engine:
+    """Return the engine that shows what a model rounds: ``engine``, if it does by itself.
+
+    With optimizations, ONNX Runtime computes values below float32 in float32, as other engines
+    do on a CPU. What overflows in float16 is hidden. Without them, each value is rounded.
+    """
+    if getattr(engine, "node_by_node", False) or insert_barriers(model) is model:
+        return engine
+    if isinstance(engine, OnnxRuntimeEngine):
+        return replace(engine, optimization="none", provider=CPU, provider_options=())
+    return engine_for(model)
 
 
 def skipped_optimizations(engine: Engine, model: ir.Model) -> list[str]:

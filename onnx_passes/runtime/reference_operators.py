@@ -151,7 +151,14 @@ def _with_axis(name: str) -> type[OpRun]:
     return type(name, (_Broadcast, own), {"compute": own._run})
 
 
+class DequantizeLinear(load_op("", "DequantizeLinear")):  # type: ignore[misc]
+    """The newest version, which older ones are a part of: onnx has none before opset 19."""
+
+    op_domain = ""
+
+
 OPERATORS: Sequence[type[OpRun]] = (
+    DequantizeLinear,
     *(Softmax, LogSoftmax, Hardmax, BatchNormalization, RoiAlign),
     *map(_with_axis, _OF_TWO),
 )

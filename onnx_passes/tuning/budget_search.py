@@ -14,8 +14,7 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.arrays import Array
-from onnx_passes.errors import EngineError, OnnxPassesError
+from onnx_passes.errors import EngineError
 from onnx_passes.model.save import written_bytes
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.precision._node_selection import OVERRIDABLE, overridable
@@ -24,8 +23,11 @@ from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.choice import (
     Choice,
     ChoiceTable,
+    Part,
+    all_of,
     find_front,
     find_smallest_subset,
+    holds_any,
     list_by_size,
 )
 from onnx_passes.tuning.format_scores import BuildChecker, Score, Scorer, describe_failure
@@ -49,23 +51,17 @@ from onnx_passes.tuning.search_record import (
     record_tried,
 )
 
-DISAGREES = 1.5
-"""Ratio of measured and predicted loss from which on decisions are bisected."""
-_MOST_FACTOR = 8.0
-_RESCORED = 20.0
-"""What is expected to use more of the budget is not scored again."""
-_SPENT = {"bisect": 1.0, "rescore": 0.6}
-"""Runs of whole models, in passes over all samples, that a search spends at most."""
+_DISAGREES = 1.5
+"""Ratio of measured and expected loss from which on the groups to blame are sought."""
 
 
 class FewSamples:
-    """Runs of choices on few samples, which correct `table`; `record` keeps the outputs."""
+    """Runs of choices on few samples; `record` keeps the outputs."""
 
     def __init__(self, task: Task, table: ChoiceTable, record: Record) -> None:
         self._task, self._table, self._record = task, table, record
         self.spent = 0.0
         """Runs of whole models, in passes over all samples."""
-        self._bisected = 0.0
 
     def measure(self, choice: Choice) -> float:
         """Return the share of the budget that a choice uses on the samples."""
@@ -77,74 +73,26 @@ class FewSamples:
             return None
         joined = self._task.join(outputs)
         self._record.add_outputs(self._table.names(choice), joined)
-        self._table.note(choice, joined)
         return self._share(joined)
 
-    def find_interaction(self, choice: Choice, measured: float, predicted: float) -> list[str]:
-        """Return the fewest groups of a choice that lose more than expected together.
+    def find_together(self, choice: Choice, measured: float) -> Part:
+        """Return the fewest options of a choice that lose more together than expected.
 
-        Where runs are spent, groups that no run distinguished stay in the answer.
-
-        Return names; nothing if it lost about as much as predicted, or few enough.
+        They are all of its options if it loses about as much as expected, and may be too many
+        if runs are spent: those of a pass over all samples.
         """
-        if measured <= max(1.0, DISAGREES * predicted):
-            return []
-        table, limit = self._table, self._bisected + _SPENT["bisect"]
-        members = [i for i, pick in enumerate(choice) if pick]
+        table, limit = self._table, self.spent + 1.0
 
         def harms(part: Sequence[int]) -> bool:
-            some = tuple(pick if i in part else 0 for i, pick in enumerate(choice))
-            if self._bisected >= limit:
+            some = tuple(pick if row in part else 0 for row, pick in enumerate(choice))
+            if self.spent >= limit:
                 return False
-            expected = table.predict_alone(some).total
-            self._bisected += self._task.share
-            return self.measure(some) > DISAGREES * max(expected, 1e-9)
+            return self.measure(some) > _DISAGREES * max(table.predict(some).total, 1e-9)
 
-        found = [
-            table.rows[i][choice[i]].group
-            for i in sorted(find_smallest_subset(members, harms))
-        ]
-        excess = min(_MOST_FACTOR, measured / max(predicted, 1e-9))
-        for name in found:
-            table.weights[name] = max(table.weights.get(name, 1.0), excess)
-        return found
-
-    def rescore(self, now: Choice, gap: float) -> bool:
-        """Score what is expected to lose too much again, in the whole model.
-
-        An engine may run a part by other kernels than within the model. Those that gain most
-        come first, for less than one run on all samples takes.
-
-        `gap` is the least gain, as a share of the cost. Return whether a score was replaced.
-        """
-        task, table = self._task, self._table
-        cost = table.cost(now)
-        gains = [
-            (cost - table.cost(other), place, option)
-            for place, row in enumerate(table.rows)
-            for option in range(len(row))
-            if table.cost(other := table.changed(now, place, option)) < cost * (1 - gap)
-            and table.expected(other) < _RESCORED
-        ]
-        if not gains:
-            return False
-        limit, found = self.spent + _SPENT["rescore"], False
-        before = table.measured(now) or self._run(now)
-        for _, place, option in sorted(gains, reverse=True):
-            if self.spent + task.share > limit:
-                break
-            other = table.changed(now, place, option)
-            predicted = table.predict(other).total
-            try:
-                outputs = self._run(other)
-                measured = self._share(outputs)
-            except OnnxPassesError:
-                continue  # it does not run, or its outputs have other shapes
-            if measured * DISAGREES < predicted:
-                old = table.rows[place][now[place]].effect if now[place] else ()
-                table.replace(place, option, _effect(old, before, outputs))
-                found = True
-        return found
+        if measured <= max(1.0, _DISAGREES * table.predict(choice).total):
+            return all_of(choice)
+        members = [row for row, pick in enumerate(choice) if pick]
+        return frozenset((row, choice[row]) for row in find_smallest_subset(members, harms))
 
     def _share(self, outputs: list[Outputs]) -> float:
         return self._table.measure(outputs).total
@@ -153,29 +101,10 @@ class FewSamples:
         task, names = self._task, self._table.names(choice)
         outputs = self._record.outputs(names)
         if outputs is None:
-            with task.engine.prepare(task.build(names)) as session:
-                outputs = task.join([session.run(feed) for feed in task.sketch])
+            outputs = task.run_few(task.build(names))
             self.spent += task.share
             self._record.add_outputs(names, outputs)
-        self._table.note(choice, outputs)
         return outputs
-
-
-def _effect(
-    old: Sequence[Mapping[str, Array]], before: Sequence[Outputs], after: Sequence[Outputs]
-) -> list[dict[str, Array]]:
-    """Return how far an option moves the outputs, given how far the `old` one moves them."""
-    found: list[dict[str, Array]] = []
-    for place, (first, second) in enumerate(zip(before, after, strict=True)):
-        moved = dict(old[place]) if place < len(old) else {}
-        for name, value in second.items():
-            start = first[name]
-            if not isinstance(value, np.ndarray) or not isinstance(start, np.ndarray):
-                continue
-            if value.dtype.kind == "f" and value.shape == start.shape:
-                moved[name] = value - start + moved.get(name, 0)
-        found.append(moved)
-    return found
 
 
 _HOPELESS, _CLEAR = 1.5, 0.5
@@ -189,7 +118,7 @@ class CheapestChoice:
     def __init__(
         self, task: Task, scores: Sequence[Score], original: Sequence[Outputs]
     ) -> None:
-        self._task, self._original = task, original
+        self._task, self._original = task, task.join(list(original))
         rows: dict[str, list[Score]] = {}
         for score in scores:
             if not score.refused:
@@ -247,7 +176,7 @@ class CheapestChoice:
             if not why:
                 self.runs += 1
                 spent = whole.measure(model)
-                why = "" if spent.holds else f"uses {spent.total:.3g} of the budget"
+                why = spent.problem
         except RejectedError as error:
             why = str(error)
         except Exception as error:
@@ -257,15 +186,12 @@ class CheapestChoice:
         return tried, model if accepted else None
 
     def _measure_few(self, model: ir.Model) -> float:
-        task = self._task
-        with task.engine.prepare(model) as session:
-            outputs = [session.run(feed) for feed in task.sketch]
-        self.spent += task.share
-        return self._share(outputs)
+        self.spent += self._task.share
+        return self._share(self._task.run_few(model))
 
     def _share(self, outputs: list[Outputs]) -> float:
         task = self._task
-        ours, theirs = (task.spread(task.join(list(o))) for o in (outputs, self._original))
+        ours, theirs = (task.spread(o) for o in (outputs, self._original))
         return task.budget.measure(ours, theirs, sure=False).total
 
 
@@ -295,14 +221,15 @@ class TuningAttempts:
         self._task, self._table, self._record = task, table, record
         self._whole, self._refuses, self._report = whole, refuses, report
         self.few = FewSamples(task, table, record)
-        self.rejected: set[Choice] = set()
+        self.rejected: set[Part] = set()
         self.tried: list[TriedModel] = []
         self.runs = 0
         """Runs of whole models on all samples."""
+        self.larger = 0
+        """Choices whose files were not smaller than the best one."""
         self._expected: dict[Choice, float] = {}
         self._errors: list[float] = []
         self._ratios: list[float] = []
-        self._less = False
 
     @property
     def measured(self) -> int:
@@ -316,27 +243,17 @@ class TuningAttempts:
             return _DOUBT
         return min(_DOUBT, max(_LEAST_DOUBT, *(1 / error for error in self._errors)))
 
-    @property
-    def loses_less(self) -> bool:
-        """Whether a model lost much less than its groups do by themselves, or none was run."""
-        return self._less or not self._errors
-
-    def propose(
-        self, limit: float, below: float, gap: float = 0.0
-    ) -> tuple[Choice | None, float]:
-        """Return the cheapest choice expected to use at most `limit`, and its loss."""
-        return self._table.best(limit, below, self.rejected, gap)
-
     def attempt(
-        self, choice: Choice, limit: float
+        self, choice: Choice, limit: float, below: float
     ) -> tuple[Choice, TriedModel, ir.Model | None]:
         """Run a choice, or a cheaper one that few samples allow.
 
-        Return the choice that was run last, what was found, and its model if it was accepted.
+        A file of `below` bytes or more is not run. Return the choice that was run last, what
+        was found, and its model if it was accepted.
         """
         passed: tuple[Choice, float | None] | None = None
         for _ in range(_DESCENTS):
-            found = self._run_few(choice, limit)
+            found = self._weigh(choice, below) or self._run_few(choice, limit)
             if isinstance(found, TriedModel):
                 self._reject(choice, found)
                 if passed is None:
@@ -345,8 +262,8 @@ class TuningAttempts:
                 passed = choice, found
                 if found is None:
                     break
-            below = self._table.cost(passed[0]) * (1 - self._task.gap)
-            cheaper, _ = self.propose(1.0, below, self._task.gap / 2)
+            less = self._table.cost(passed[0]) * (1 - self._task.gap)
+            cheaper, _ = self._table.best(1.0, less, self.rejected)
             if cheaper is None:
                 break
             choice = cheaper
@@ -354,9 +271,30 @@ class TuningAttempts:
         return self._run_all(*passed)
 
     def _reject(self, choice: Choice, tried: TriedModel) -> None:
-        self.rejected.add(choice)
+        self.rejected.add(all_of(choice))
         self.tried.append(tried)
         self._report(f"rejected: {tried.why}")
+
+    def _blame(self, choice: Choice, few: float) -> None:
+        """Leave out the options of a rejected choice that lose more together than expected."""
+        together, rows = self.few.find_together(choice, few), self._table.rows
+        if together < all_of(choice):
+            self.rejected.add(together)
+            names = ", ".join(rows[row][pick].group for row, pick in sorted(together))
+            self._report(f"more is lost than expected beside each other: {names}")
+
+    def _weigh(self, choice: Choice, below: float) -> TriedModel | None:
+        """Reject a choice whose file is not smaller: groups share weights and Casts."""
+        if self._task.objective != "size" or not is_small(self._task.model):
+            return None
+        try:
+            size = written_bytes(self._task.build(self._table.names(choice)))
+        except Exception as error:
+            return self._note(choice, None, describe_failure(error))
+        if size < below:
+            return None
+        self.larger += 1
+        return self._note(choice, None, f"its file has {size:,} bytes, which is not less")
 
     def _run_few(self, choice: Choice, limit: float) -> TriedModel | float | None:
         """Run a choice on few samples.
@@ -369,21 +307,17 @@ class TuningAttempts:
         flips = self._task.budget.flips
         if expected <= _CLEAR_ATTEMPTS and not flips:
             return None
-        predicted = table.predict(choice).total
         try:
             few = self.few.measure(choice)
-            self._compare(choice, few, predicted)
         except Exception as error:
             return self._note(choice, None, describe_failure(error))
         # What all samples show beyond few is not known before the first run on all.
         most = min(limit, 1.0) if self._ratios else min(limit, 1.1)
         if few * table.factor > most and not flips:
             self._errors.append(_within(few * table.factor / expected if expected else 1.0))
-            return self._note(
-                choice,
-                None,
-                f"uses {few:.3g} of the budget on {len(self._task.sketch)} samples",
-            )
+            self._blame(choice, few)
+            used = f"uses {few:.3g} of the budget on {len(self._task.sketch)} samples"
+            return self._note(choice, None, f"{used}; {table.describe_worst(choice)}")
         return few
 
     def _run_all(
@@ -399,7 +333,6 @@ class TuningAttempts:
             reason = None if older is not None else self._refuses(model, names)
         except Exception as error:
             reason, model = describe_failure(error), None
-        predicted = table.predict(choice).total
         spent = None if older is None else older.spent
         if reason is None and model is not None and spent is None:
             try:
@@ -411,15 +344,15 @@ class TuningAttempts:
             tried = self._note(choice, None, reason or "")
             self._reject(choice, tried)
             return choice, tried, None
-        why = "" if spent.holds else f"uses {spent.total:.3g} of the budget"
+        why = spent.problem and f"{spent.problem}; {table.describe_worst(choice)}"
         tried = self._note(choice, spent, why, model)
         if few is None:
             held = None if older is not None else self._last_few()
             few = self.few.note(choice, held or self._record.outputs(names))
-            if few is not None:
-                self._compare(choice, few, predicted)
         self._learn(self._expected[choice], few, spent.total)
         if not tried.accepted:
+            if few is not None:
+                self._blame(choice, few)
             self._reject(choice, tried)
             return choice, tried, None
         self.tried.append(tried)
@@ -435,7 +368,7 @@ class TuningAttempts:
         self, choice: Choice, spent: BudgetUse | None, why: str, model: ir.Model | None = None
     ) -> TriedModel:
         table = self._table
-        cost, expected = table.cost(choice), self._expected[choice]
+        cost, expected = table.cost(choice), self._expected.get(choice, math.nan)
         if model is not None and self._task.objective == "size":
             cost = float(written_bytes(model))
         accepted = spent is not None and spent.holds
@@ -456,18 +389,6 @@ class TuningAttempts:
         if expected > 0 and spent > 0:
             self._errors.append(_within(spent / expected))
 
-    def _compare(self, choice: Choice, few: float, predicted: float) -> None:
-        """Hold what few samples show against what was predicted of them."""
-        alone = self._table.predict_alone(choice).total
-        self._less = self._less or few * DISAGREES < alone
-        culprits = self.few.find_interaction(choice, few, predicted)
-        if culprits:
-            self._record.add(
-                "interaction", groups=culprits, predicted=plain(predicted), measured=plain(few)
-            )
-            names = ", ".join(culprits)
-            self._report(f"more is lost than expected beside each other: {names}")
-
 
 def _within(ratio: float) -> float:
     return min(4.0, max(0.25, ratio))
@@ -477,9 +398,6 @@ _PATIENCE = 2
 """Choices run in a row that are expected to lose too much."""
 _SMALL = 1 << 28
 """Bytes of weights from which on all groups of a model are converted at once."""
-_CAREFUL = (0.85, 0.7, 0.5, 0.25)
-"""Shares of the budget that choices may be expected to use, in turn, once half of the runs
-are spent and none was accepted."""
 _FRONT = (0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5, 5.0)
 
 
@@ -499,6 +417,7 @@ class TuningSearch:
         self._start = time.monotonic()
         self._judges = BuildChecker(task.judges, task.sketch[0])
         self._judged: dict[str, str] = {}
+        self._table: ChoiceTable | None = None
 
     def run(self) -> SearchResult:
         """Search; an interrupt ends it with the best model so far.
@@ -517,7 +436,7 @@ class TuningSearch:
         task = self.task = self._draw()
         nothing = {group.name: "float32" for group in task.groups}
         first = TriedModel(nothing, 0.0, 0.0, spent, accepted=True)
-        result = SearchResult(task, task.model, first, -math.inf, 0.0)
+        result = SearchResult(task, task.original, first, -math.inf, 0.0)
         try:
             self._search(result)
         except KeyboardInterrupt:
@@ -528,10 +447,20 @@ class TuningSearch:
         result.seconds = time.monotonic() - self._start
         result.work["whole model"] = self._whole
         result.work["whole model, few samples"] = self._on_sketch
+        if result.model is task.original:
+            result.notes.append(f"the original is returned: {self._reason(result)}")
         self.record.add(
             "choice", names=dict(result.best.names), cost=result.best.cost, ended=result.ended
         )
         return result
+
+    def _reason(self, result: SearchResult) -> str:
+        """Return why no group has another format."""
+        if result.tried:
+            return f"the last choice was rejected: {result.tried[-1].why}"
+        if self._table is None:
+            return "nothing was scored"
+        return self._table.describe_least()
 
     def _draw(self) -> Task:
         """Choose the samples of the scores, or those that an earlier search has chosen."""
@@ -587,6 +516,7 @@ class TuningSearch:
         outputs = scorer.recorded.outputs
         rows = [[task.join_effects(score, outputs) for score in row] for row in rows]
         table = ChoiceTable(rows, task.join(outputs), task.budget, spread=task.spread)
+        self._table = table
         if early:
             self._draw_front(result, table)
             return
@@ -600,17 +530,13 @@ class TuningSearch:
         first = result.tried
         try:
             self._improve(result, table)
-            if task.objective == "size" and self._small and result.ended != "time":
+            if task.objective == "size" and is_small(task.model) and result.ended != "time":
                 self._compare_files(result, table)
         finally:
             result.tried = first + self._tries.tried
             self._whole += self._tries.runs
             self._on_sketch += self._tries.few.spent
         self._draw_front(result, table)
-
-    @property
-    def _small(self) -> bool:
-        return weight_bytes(self.task.model) <= _SMALL
 
     def _draw_front(self, result: SearchResult, table: ChoiceTable) -> None:
         result.front = [
@@ -634,7 +560,7 @@ class TuningSearch:
         report changes no choice.
         """
         task = self.task
-        if task.objective == "time" or not self._small:
+        if task.objective == "time" or not is_small(task.model):
             return False
         scores = scorer.costs()
         cheapest = CheapestChoice(task, scores, scorer.recorded.outputs)
@@ -695,7 +621,7 @@ class TuningSearch:
         tries, task = self._tries, self.task
 
         def allowed(choice: Choice) -> bool:
-            return choice not in tries.rejected and table.expected(choice) <= 1.0
+            return not holds_any(choice, tries.rejected) and table.expected(choice) <= 1.0
 
         while True:
             found, low = list_by_size(task, table.rows, result.best.cost, allowed)
@@ -704,7 +630,7 @@ class TuningSearch:
             result.ended = self._ended(result)
             if size >= result.best.cost or tries.measured >= task.evaluations:
                 return
-            _, tried, model = tries.attempt(choice, 1.0)
+            _, tried, model = tries.attempt(choice, 1.0, result.best.cost)
             if model is not None and tried.cost < result.best.cost:
                 result.best, result.model = tried, model
                 self.report(f"accepted: cost {tried.cost:.6g} of {result.start:.6g}")
@@ -716,52 +642,38 @@ class TuningSearch:
 
     def _improve(self, result: SearchResult, table: ChoiceTable) -> None:
         task, tries = self.task, self._tries
-        now, doubts, rescored, misses = table.start, False, False, 0
+        doubts, misses = False, 0
         while True:
-            ran = tries.measured
-            share = 1.0 if now != table.start else limit_expected_loss(ran, task.evaluations)
-            limit = tries.doubt if doubts else share
-            choice, bound = tries.propose(limit, result.best.cost, task.gap / 2)
-            if not doubts and share >= 1.0:
+            limit = tries.doubt if doubts else 1.0
+            choice, bound = table.best(limit, result.best.cost, tries.rejected)
+            if not doubts:
                 result.bound = bound
             # What gains less than the gap that is allowed is not worth a run.
             small = bound > result.best.cost * (1 - task.gap)
-            if choice is None or small or misses >= _PATIENCE:
+            if choice is None or small or misses + tries.larger >= _PATIENCE:
                 if not doubts:
                     doubts = True
                     continue
-                if not rescored and tries.loses_less:
-                    rescored = True
-                    if tries.few.rescore(now, task.gap):
-                        self.report("some lose less within the model than by themselves")
-                        doubts, misses = False, 0
-                        continue
-                if share < 1.0:
-                    result.ended = "evaluations"
-                    return
                 result.ended = self._ended(result)
                 return
-            if ran >= task.evaluations:
+            if tries.measured >= task.evaluations:
                 result.ended = "evaluations"
                 return
             if time.monotonic() - self._start > task.seconds:
                 result.ended = "time"
                 return
-            choice, tried, model = tries.attempt(choice, limit)
+            _, tried, model = tries.attempt(choice, limit, result.best.cost)
             if model is None:
                 misses += doubts
                 continue
-            result.best, result.model, now = tried, model, choice
+            result.best, result.model = tried, model
             doubts, misses = False, 0
             self.report(f"accepted: cost {tried.cost:.6g} of {result.start:.6g}")
 
 
-def limit_expected_loss(ran: int, most: int) -> float:
-    """Return what a choice may be expected to use of the budget after `ran` rejected runs."""
-    usual = (most + 1) // 2
-    if ran < usual or ran >= most:
-        return 1.0
-    return _CAREFUL[min((ran - usual) * len(_CAREFUL) // (most - usual), 3)]
+def is_small(model: ir.Model) -> bool:
+    """Whether all groups of a model are converted at once."""
+    return weight_bytes(model) <= _SMALL
 
 
 class _UnrecordedError(Exception):

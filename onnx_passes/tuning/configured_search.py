@@ -32,7 +32,15 @@ from onnx_passes.plain import Plain, PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.budget_search import TuningSearch
-from onnx_passes.tuning.groups import BUILTIN, FLOAT32, Format, FormatGroup, partition, prepare
+from onnx_passes.tuning.groups import (
+    BUILTIN,
+    FLOAT32,
+    Format,
+    FormatGroup,
+    partition,
+    prepare,
+    raise_opset,
+)
 from onnx_passes.tuning.loss_budget import FlipLimit, LossBudget, Stream, Watch
 from onnx_passes.tuning.search_record import Record, Task, lines, to_json
 from onnx_passes.verify.reference_data import ReferenceData, load_reference
@@ -180,7 +188,8 @@ def task_of(
                     where=config.where("tune", "groups", name),
                     help=did_you_mean(wanted, formats, f"known are {', '.join(formats)}"),
                 )
-    prepared = prepare(model)
+    given = prepare(model)
+    prepared, notes = raise_opset(given, formats.values())
     stream = None if source is None else make_stream(prepared, config, source)
     names = [name for name in formats if name != FLOAT32]
     groups = {
@@ -218,6 +227,8 @@ def task_of(
         stream,
         judges=_judges(config),
         gap=asked.gap,
+        given=given,
+        notes=notes,
     )
 
 

@@ -25,6 +25,7 @@ from onnx_passes.passes.precision._recording import inner_values, watch
 from onnx_passes.passes.precision.smooth_activations import REACH
 from onnx_passes.passes.replace import Namer
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs, Session
+from onnx_passes.runtime.ort import rounding_engine
 from onnx_passes.tuning.audit import AuditFinding, audit, product_bound
 from onnx_passes.tuning.groups import (
     FLOAT32,
@@ -55,6 +56,11 @@ def describe_failure(error: Exception) -> str:
     if isinstance(error, OnnxPassesError):
         return error.message
     return f"it fails: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+
+
+def changes_nothing(item: Format, notes: Sequence[str]) -> str:
+    """Return why a format changed nothing, as its passes noted it."""
+    return ": ".join([f"{item.pass_name} changes nothing in it", *dict.fromkeys(notes)])
 
 
 class BuildChecker:
@@ -153,7 +159,7 @@ def record(
     }
     every = expose_values(model)
     inner = watch(every, {str(value.name) for value in inner_values(every)})
-    with engine.prepare(every) as session:
+    with rounding_engine(engine, every).prepare(every) as session:
         for feed in feeds:
             values = {**defaults, **feed, **session.run(feed)}
             for end, name in inner.items():
@@ -222,7 +228,8 @@ class OutputEffects:
     def _start(self, region: Region) -> Session:
         model = self._regions.build(region, self._recorded.rows)
         self._names = [str(value.name) for value in model.graph.inputs]
-        self._session = self._stack.enter_context(self._engine.prepare(model))
+        engine = rounding_engine(self._engine, model)
+        self._session = self._stack.enter_context(engine.prepare(model))
         return self._session
 
 
@@ -372,10 +379,11 @@ class Scorer:
         models: dict[str, ir.Model] = {}
         refused: dict[str, str] = {}
         for name in names:
+            notes: list[str] = []
             try:
-                after = convert(before, {name: group.nodes}, self.formats, self.known)
+                after = convert(before, {name: group.nodes}, self.formats, self.known, notes)
                 if snapshot.change(after) is Change.NONE:
-                    refused[name] = f"{self.formats[name].pass_name} changes nothing in it"
+                    refused[name] = changes_nothing(self.formats[name], notes)
                 elif faults := self._audit(after, before, group, name):
                     refused[name] = f"not all of it can have the format: {faults[0].problem}"
                 else:
@@ -443,6 +451,9 @@ class Scorer:
         rest: OutputEffects,
     ) -> Score:
         new = self._run(after)
+        if rounding_engine(self.engine, after) is not self.engine:
+            with self.engine.prepare(after):
+                pass  # what is deployed has to build it as well
         share = self._regions.share(self._own[group.name], self._operations)
         self.work.partial += share
         noise = min(snr(_floats(n), _floats(o)) for n, o in zip(new, base, strict=True))
@@ -551,7 +562,7 @@ def run_part(
     """
     names = [str(value.name) for value in model.graph.inputs]
     read, negated = negate_outputs(model, ends)
-    with engine.prepare(read) as session:
+    with rounding_engine(engine, read).prepare(read) as session:
         found = [session.run({name: row[name] for name in names}) for row in rows]
     return [
         {

@@ -66,6 +66,25 @@ def prepare(model: ir.Model) -> ir.Model:
     return copy
 
 
+def raise_opset(model: ir.Model, formats: Iterable[Format]) -> tuple[ir.Model, list[str]]:
+    """Return a model in an opset that formats work in, and notes on what was raised.
+
+    `model` is as :func:`prepare` returns it, and is returned itself if its opset is new
+    enough. If it cannot be raised for all formats, it is raised for some.
+    """
+    needs = {item.name: item.needed_opset for item in formats}
+    old, notes = model.graph.opset_imports.get("", 1), list[str]()
+    (cls,) = lookup("raise-opset")
+    for wanted in sorted({need for need in needs.values() if need > old}, reverse=True):
+        names = ", ".join(name for name, need in needs.items() if need == wanted)
+        raising, copy = cls(version=wanted), copy_model(model)
+        if raising.call(copy).modified:
+            notes.append(f"{names} needs opset {wanted}: raised from {old}")
+            return prepare(copy), notes
+        notes += [f"{names} needs opset {wanted}: {note}" for note in raising.context.notes]
+    return model, notes
+
+
 def _tell_apart(model: ir.Model, namer: Namer) -> None:
     """Rename values of bodies that have the name of another: two branches may."""
     known: set[str] = set()
@@ -338,6 +357,14 @@ class Format:
         return (*self.before, (self.pass_name, self.options), *self.after)
 
     @property
+    def needed_opset(self) -> int:
+        """The least opset that its passes work in."""
+        made = [
+            lookup(name)[0](**options, nodes=["*"]) for name, options in self.steps if name
+        ]
+        return max((type(one).needed_opset(one.options) for one in made), default=0)
+
+    @property
     def learns(self) -> bool:
         """Whether weights or biases are chosen by what layers compute on the user's data."""
         return any(name in _LEARNERS for name, _ in self.steps)
@@ -418,11 +445,13 @@ def convert(
     chosen: Mapping[str, Sequence[str]],
     formats: Mapping[str, Format],
     known: Observed,
+    notes: list[str] | None = None,
 ) -> ir.Model:
     """Return a model some of whose nodes have another format.
 
     `chosen` has names of nodes by format; other nodes stay as they are. The model is not
-    changed; its nodes have names, and its values types. PassError if a pass refuses it.
+    changed; its nodes have names, and its values types. `notes` gets what passes note.
+    PassError if a pass refuses it.
     """
     copy = copy_model(model)
     # The name of a node with a body would mean all that is in it.
@@ -437,6 +466,8 @@ def convert(
             pass_ = cls(None, known.state, **options, nodes=names)
             pass_.context = context
             pass_.call(copy)
+            if notes is not None:
+                notes += context.notes
     return copy
 
 

@@ -10,7 +10,7 @@ import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, Self, TypeAlias
 
@@ -19,7 +19,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts import metrics
-from onnx_passes.contracts.scores import divergences
+from onnx_passes.contracts.scores import divergences, kind_of, widen
 from onnx_passes.data.confidence import Interval, clopper_pearson
 from onnx_passes.data.demand import Demand
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
@@ -32,6 +32,7 @@ from onnx_passes.errors import ConfigError, EngineError
 from onnx_passes.model.save import save_model
 from onnx_passes.plain import PlainMapping
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs
+from onnx_passes.runtime.ort import rounding_engine
 
 
 @dataclass(frozen=True)
@@ -69,22 +70,39 @@ class FlipLimit:
 class BudgetUse:
     """What a model uses of the budget.
 
-    `shares` are by metric and "flips": 0 for the original, 1 for the limit.
+    `shares` are by metric and "flips": 0 for the original, 1 for the limit. `broken` names an
+    output with NaN or infinities that the original does not have. `deployed` is what the
+    engine gives where another one showed what values below float32 are rounded to.
     """
 
     shares: Mapping[str, float]
     values: Mapping[str, float]
     flips: Interval | None = None
+    broken: str = ""
+    deployed: BudgetUse | None = None
 
     @property
     def total(self) -> float:
-        """The largest share; infinite where a metric is not a number."""
-        return max(self.shares.values(), default=0.0)
+        """The largest share; infinite where a metric or an element is not a number."""
+        return math.inf if self.broken else max(self.shares.values(), default=0.0)
 
     @property
     def holds(self) -> bool:
-        """Whether the budget is kept."""
-        return self.total <= 1.0
+        """Whether the budget is kept, on the engine that is deployed as well."""
+        return self.total <= 1.0 and (self.deployed is None or self.deployed.holds)
+
+    @property
+    def problem(self) -> str:
+        """Why the budget is not kept, in one clause; empty if it is."""
+        if self.holds:
+            return ""
+        if self.broken:
+            return f"{self.broken} has NaN or infinity where the original has not"
+        if self.total <= 1.0 and self.deployed is not None:
+            return f"{self.deployed.problem} on the engine as it is deployed"
+        worst = max(self.shares, key=self.shares.__getitem__)
+        said = f"{worst} {self.values[worst]:.6g}" if worst in self.values else worst
+        return f"uses {self.total:.3g} of the budget ({said})"
 
 
 @dataclass
@@ -127,15 +145,20 @@ class LossBudget:
         """Return what outputs use of the budget; if `sure`, flips by their upper bound."""
         values = self._measure(produced, expected, sure)
         counted = self.flips.count(produced, expected) if self.flips else (0, 0)
-        return self.spend(values, counted, sure=sure)
+        return self.spend(values, counted, find_broken(produced, expected), sure=sure)
 
     def spend(
-        self, values: Mapping[str, float], counted: tuple[int, int], *, sure: bool = True
+        self,
+        values: Mapping[str, float],
+        counted: tuple[int, int],
+        broken: str = "",
+        *,
+        sure: bool = True,
     ) -> BudgetUse:
         """Return what metrics and flips use of the budget.
 
         `counted` has the decisions that differ, and all. If `sure`, flips count with their
-        upper bound.
+        upper bound. For `broken`, see :class:`BudgetUse`.
         """
         shares = {n: self.share(n, value) for n, value in values.items()}
         found = None
@@ -147,7 +170,7 @@ class LossBudget:
                 shares["flips"] = spent / self.flips.most if self.flips.most else math.inf
                 if not self.flips.most:
                     shares["flips"] = math.inf if spent else 0.0
-        return BudgetUse(shares, values, found)
+        return BudgetUse(shares, values, found, broken)
 
     def _measure(
         self, produced: Sequence[Outputs], expected: Sequence[Outputs], sure: bool
@@ -183,6 +206,20 @@ class LossBudget:
         if value > start:
             return 0.0 if math.isinf(high) else up
         return 0.0 if value == start or math.isinf(low) else down
+
+
+def find_broken(produced: Sequence[Outputs], expected: Sequence[Outputs]) -> str:
+    """Return the first output with NaN or infinities that are not those of the original."""
+    for ours, theirs in zip(produced, expected, strict=True):
+        for name, value in theirs.items():
+            new, old = np.asarray(ours[name]), np.asarray(value)
+            if kind_of(old.dtype) != "float" or new.shape != old.shape:
+                continue
+            new, old = widen(new), widen(old)
+            odd = ~(np.isfinite(new) & np.isfinite(old))
+            if odd.any() and not np.array_equal(new[odd], old[odd], equal_nan=True):
+                return name
+    return ""
 
 
 Watch: TypeAlias = Callable[[ExitStack], Callable[[Progress], None] | None]
@@ -238,23 +275,28 @@ class SamplesInMemory:
 
     def begin(self) -> BudgetUse:
         """Measure the original; see ``AllSamples.begin``."""
-        self.original = self._run(self._model)
+        self.original = self._run(self._model, self._engine)
         self._budget.begin(self.original)
         return self._budget.measure(self.original, self.original)
 
     def measure(self, model: ir.Model) -> BudgetUse:
         """Measure a model; see ``AllSamples.measure``."""
+        judge = rounding_engine(self._engine, model)
         try:
-            self.last = self._run(model)
+            self.last = self._run(model, judge)
+            spent = self._budget.measure(self.last, self.original)
+            if judge is self._engine or not spent.holds:
+                return spent
+            deployed = self._run(model, self._engine)
         except EngineError as error:
             raise RejectedError(error.message) from error
-        return self._budget.measure(self.last, self.original)
+        return replace(spent, deployed=self._budget.measure(deployed, self.original))
 
     def close(self) -> None:
         """Do nothing: nothing was written."""
 
-    def _run(self, model: ir.Model) -> list[Outputs]:
-        with self._engine.prepare(model) as session:
+    def _run(self, model: ir.Model, engine: Engine) -> list[Outputs]:
+        with engine.prepare(model) as session:
             return [session.run(feed) for feed in self._feeds]
 
 
@@ -275,6 +317,12 @@ class Stream:
     imports: tuple[str, ...] = ()
     journals: Path | None = None
     watch: Watch | None = None
+
+
+_OF_DEPLOYED = ("optimization", "provider", "provider_options", "isolate")
+"""Options of ONNX Runtime that an engine which rounds as a model says does not have."""
+Measured: TypeAlias = tuple[dict[str, float], tuple[int, int], str]
+"""Metrics, the number of flips and of decisions, and an output that is not finite."""
 
 
 class StreamedSamples:
@@ -299,33 +347,43 @@ class StreamedSamples:
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="onnx-passes-"))
         self._folder = Path(folder)
         save_model(self._model, self._folder / "original.onnx")
-        values, counted = self._evaluate("original.onnx")
-        self._budget.begin_with(values, counted[1])
-        return self._budget.spend(values, counted)
+        (found,) = self._evaluate()
+        self._budget.begin_with(found[0], found[1][1])
+        return self._budget.spend(*found)
 
     def measure(self, model: ir.Model) -> BudgetUse:
         """Measure a model; see ``AllSamples.measure``."""
         assert self._folder is not None, "the original comes first"
         save_model(model, self._folder / "candidate.onnx")
+        own = self._stream.engine
+        engines, engine = [own], own.make()
+        if rounding_engine(engine, model) is not engine:
+            kept = own.options if own.name == "onnxruntime" else {}
+            options = {n: v for n, v in kept.items() if n not in _OF_DEPLOYED}
+            engines.insert(0, EngineChoice("onnxruntime", options))
         try:
-            found = self._evaluate("original.onnx", "candidate.onnx")
+            found = self._evaluate(*(("candidate.onnx", each) for each in engines))
         except WorkersGoneError:
             raise
         except (EngineError, IncompleteDataError) as error:
             raise RejectedError(error.message) from error
-        return self._budget.spend(*found)
+        spent, *deployed = [self._budget.spend(*each) for each in found]
+        return replace(spent, deployed=deployed[0]) if deployed else spent
 
     def close(self) -> None:
         """Remove the models that were written, and end the workers."""
         self._stack.close()
 
-    def _evaluate(self, *names: str) -> tuple[dict[str, float], tuple[int, int]]:
-        """Evaluate models; return metrics, and the number of flips and of decisions."""
+    def _evaluate(self, *candidates: tuple[str, EngineChoice]) -> list[Measured]:
+        """Evaluate the original, and models on engines against it."""
         assert self._folder is not None, "models are written first"
         stream = self._stream
-        models = tuple(ModelFile.of(self._folder / name) for name in names)
+        each = [("original.onnx", stream.engine), *candidates]
+        files = list(dict.fromkeys(name for name, _ in each))
+        models = tuple(ModelFile.of(self._folder / name) for name in files)
         runs = tuple(
-            RunSpec(place, stream.engine, Path(name).stem) for place, name in enumerate(names)
+            RunSpec(files.index(name), engine, f"{Path(name).stem} {place}")
+            for place, (name, engine) in enumerate(each)
         )
         job = DataJob(stream.plan, models, runs, self._measures, stream.imports)
         with ExitStack() as stack:
@@ -343,20 +401,21 @@ class StreamedSamples:
                 accept=WorkerProcessors(job, allow_mixed=stream.allow_mixed).accept,
             )
         _check_complete(result.data["counts"])
-        (pair,) = result.data["pairs"]
-        return self._read(pair["found"])
+        return [self._read(pair["found"]) for pair in result.data["pairs"]]
 
-    def _read(self, found: PlainMapping) -> tuple[dict[str, float], tuple[int, int]]:
+    def _read(self, found: PlainMapping) -> Measured:
         values = {name: float(value) for name, value in found["metrics"].items()}
+        ends = found["outputs"].items()
+        broken = next((n for n, own in ends if float(own["max_abs"]) == math.inf), "")
         if self._budget.flips is None:
-            return values, (0, 0)
+            return values, (0, 0), broken
         classes = found["classes"]
         if classes is None:
             raise ConfigError(
                 f"the output {self._measures.scores!r} holds no scores, so that nothing flips",
                 help="name the output that does: tune.flips.output",
             )
-        return values, (classes["flips"], classes["rows"])
+        return values, (classes["flips"], classes["rows"]), broken
 
 
 def _check_complete(counts: PlainMapping) -> None:

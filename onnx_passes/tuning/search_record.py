@@ -22,6 +22,7 @@ from onnx_passes.ops.bodies import CUSTOM, attach_to_model
 from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.report.text import amount, ending_text, plural, snr_text
 from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
+from onnx_passes.runtime.ort import rounding_engine
 from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.groups import (
@@ -55,7 +56,8 @@ class Task:
     starts after `seconds`. The search fills `known` and `drawn`. Engines in `judges` must
     build what is chosen, and measure nothing. The search ends once no choice is expected to
     cost less by more than the share `gap`. With `score_all`, groups are scored even if the
-    cheapest choice keeps the budget.
+    cheapest choice keeps the budget. `given` is the model before its opset was raised, None if
+    it was not; `notes` say why.
     """
 
     model: ir.Model
@@ -74,11 +76,23 @@ class Task:
     gap: float = 0.01
     drawn: Sketch | None = None
     score_all: bool = False
+    given: ir.Model | None = None
+    notes: Sequence[str] = ()
+
+    @property
+    def original(self) -> ir.Model:
+        """The model that others are measured against."""
+        return self.model if self.given is None else self.given
 
     def build(self, names: Mapping[str, str]) -> ir.Model:
         """Return the model with formats by group, or raise PassError."""
         nodes = {group.name: group.nodes for group in self.groups}
         return convert(self.model, by_format(nodes, names), self.formats, self.known)
+
+    def run_few(self, model: ir.Model) -> list[Outputs]:
+        """Return the outputs of a model on the samples of the scores."""
+        with rounding_engine(self.engine, model).prepare(model) as session:
+            return self.join([session.run(feed) for feed in self.sketch])
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:
@@ -88,8 +102,8 @@ class Task:
     def whole(self) -> AllSamples:
         """Return all samples, to measure models on."""
         if self.stream is not None:
-            return StreamedSamples(self.model, self.stream, self.budget)
-        return SamplesInMemory(self.model, self.engine, self.feeds, self.budget)
+            return StreamedSamples(self.original, self.stream, self.budget)
+        return SamplesInMemory(self.original, self.engine, self.feeds, self.budget)
 
     def spread(self, outputs: Sequence[Outputs]) -> Sequence[Outputs]:
         """Return outputs of all samples, made of those of the samples of the scores."""
@@ -126,6 +140,7 @@ class Task:
             "engine": self.engine.name,
             "judges": [judge.name for judge in self.judges],
             "objective": self.objective,
+            "format": FORMAT,
             "budget": [dict(self.budget.limits), repr(self.budget.flips)],
         }
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
@@ -167,7 +182,8 @@ class SearchResult:
     `model` is the best that keeps the budget, and never missing; `start` is the cost of the
     original. No choice that may be expected to keep the budget costs less than `bound`, unless
     it was run and rejected. `front` has choices that no other beats in loss and cost. `work`
-    is in passes over all samples. `judges` holds by engine why it does not build the original.
+    is in passes over all samples. `judges` holds by engine why it does not build the original,
+    and `notes` why the original is returned.
     """
 
     task: Task
@@ -182,12 +198,13 @@ class SearchResult:
     work: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     judges: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def gap(self) -> float:
         """How far the cost is above the bound, as a share of it."""
         cost = self.best.cost
-        return max(0.0, (cost - self.bound) / cost) if cost else 0.0
+        return max(0.0, (cost - max(self.bound, 0.0)) / cost) if cost else 0.0
 
     def fitted(self) -> list[str]:
         """Return the formats that took integers from most of the samples that judged them."""
@@ -252,7 +269,8 @@ def _join(values: Sequence[object], size: int) -> Array | None:
     return None
 
 
-FORMAT = 1
+FORMAT = 2
+"""Of the entries of a record."""
 _NAME = "record.jsonl"
 
 
@@ -425,7 +443,6 @@ def read_record(folder: Path) -> list[PlainDict]:
 
 def record_tried(record: Record, tried: TriedModel) -> None:
     """Write down a model that was tried."""
-    spent = tried.spent
     record.add(
         "try",
         names=dict(tried.names),
@@ -433,9 +450,31 @@ def record_tried(record: Record, tried: TriedModel) -> None:
         predicted=plain(tried.predicted),
         accepted=tried.accepted,
         why=tried.why,
-        shares=None if spent is None else {n: plain(v) for n, v in spent.shares.items()},
-        values=None if spent is None else {n: plain(v) for n, v in spent.values.items()},
-        flips=None if spent is None or spent.flips is None else asdict(spent.flips),
+        spent=_write_use(tried.spent),
+    )
+
+
+def _write_use(spent: BudgetUse | None) -> PlainDict | None:
+    if spent is None:
+        return None
+    return {
+        "shares": {n: plain(v) for n, v in spent.shares.items()},
+        "values": {n: plain(v) for n, v in spent.values.items()},
+        "flips": None if spent.flips is None else asdict(spent.flips),
+        "broken": spent.broken,
+        "deployed": _write_use(spent.deployed),
+    }
+
+
+def _read_use(data: PlainMapping | None) -> BudgetUse | None:
+    if data is None:
+        return None
+    return BudgetUse(
+        {n: float(v) for n, v in data["shares"].items()},
+        {n: float(v) for n, v in data["values"].items()},
+        None if data["flips"] is None else Interval(**data["flips"]),
+        data["broken"],
+        _read_use(data["deployed"]),
     )
 
 
@@ -443,19 +482,11 @@ def find_tried(record: Record, names: Mapping[str, str]) -> TriedModel | None:
     """Return what an earlier run has found of a choice; None if nothing."""
     for entry in record.of("try"):
         if entry["names"] == dict(names):
-            shares, values = entry["shares"], entry["values"]
-            spent = None
-            if shares is not None:
-                spent = BudgetUse(
-                    {n: float(v) for n, v in shares.items()},
-                    {n: float(v) for n, v in values.items()},
-                    None if entry["flips"] is None else Interval(**entry["flips"]),
-                )
             return TriedModel(
                 names,
                 entry["cost"],
                 float(entry["predicted"]),
-                spent,
+                _read_use(entry["spent"]),
                 entry["accepted"],
                 entry["why"],
             )
@@ -496,7 +527,6 @@ def inspector(result: SearchResult) -> Inspect:
 def to_json(result: SearchResult) -> PlainDict:
     """Return all of a result but the model."""
     task, best = result.task, result.best
-    spent = best.spent
     tried: list[PlainDict] = [
         {
             "names": dict(tried.names),
@@ -511,32 +541,60 @@ def to_json(result: SearchResult) -> PlainDict:
     return {
         "objective": task.objective,
         "unit": UNITS[task.objective],
-        "engine": task.engine.name,
         "ended": result.ended,
         "cost": {"original": result.start, "chosen": best.cost, "bound": result.bound},
         "gap": result.gap,
-        "budget": {n: list(limits) for n, limits in task.budget.limits.items()},
-        "values": {n: plain(v) for n, v in (spent.values if spent else {}).items()},
-        "shares": {n: plain(v) for n, v in (spent.shares if spent else {}).items()},
-        "flips": None
-        if spent is None or spent.flips is None
-        else {
-            "share": spent.flips.value,
-            "at most": spent.flips.high,
-            "confidence": task.budget.flips.confidence if task.budget.flips else None,
-            "kind": "statistical, by Clopper and Pearson",
-        },
+        **use_to_json(task, best.spent),
         "groups": [_group(result, name, tried) for name in best.names],
         "front": result.front,
         "tried": tried,
         "data": None
         if task.stream is None
         else {"samples": task.stream.plan.used, "plan": task.stream.plan.digest},
+        "notes": [*task.notes, *result.notes],
         "judges": dict(result.judges),
         "fitted": result.fitted(),
         "work": result.work,
         "seconds": result.seconds,
     }
+
+
+def use_to_json(task: Task, spent: BudgetUse | None) -> PlainDict:
+    """Return the budget of a task, and what a model uses of it."""
+    flips, asked = (None if spent is None else spent.flips), task.budget.flips
+    deployed = None if spent is None else spent.deployed
+    return {
+        "engine": task.engine.name,
+        "budget": {n: list(limits) for n, limits in task.budget.limits.items()},
+        "values": {n: plain(v) for n, v in (spent.values if spent else {}).items()},
+        "deployed": {n: plain(v) for n, v in (deployed.values if deployed else {}).items()},
+        "shares": {n: plain(v) for n, v in (spent.shares if spent else {}).items()},
+        "flips": flips
+        and {
+            "share": flips.value,
+            "at most": flips.high,
+            "confidence": None if asked is None else asked.confidence,
+            "kind": "statistical, by Clopper and Pearson",
+        },
+    }
+
+
+def use_lines(data: PlainMapping) -> list[str]:
+    """Return what a model uses of the budget (see :func:`use_to_json`) as text."""
+    text = []
+    for name, value in sorted(data["values"].items()):
+        low, high = data["budget"][name]
+        told = f"measured {name} {float(value):.6g} in [{low:g}, {high:g}]"
+        if name in data["deployed"]:
+            told += f"; {data['engine']} gives {float(data['deployed'][name]):.6g}"
+        text.append(told)
+    if data["flips"] is not None:
+        flips = data["flips"]
+        text.append(
+            f"flips {flips['share']:.3%}, at most {flips['at most']:.3%} of all data with "
+            f"{flips['confidence']:.0%} confidence ({flips['kind']})"
+        )
+    return text
 
 
 def _group(result: SearchResult, name: str, tried: Sequence[PlainMapping]) -> PlainDict:
@@ -580,6 +638,7 @@ def lines(data: PlainMapping) -> list[str]:
         ]
     else:
         text = [f"no cost is known, the original is written; ended: {data['ended']}"]
+    text += data["notes"]
     for name, why in data["judges"].items():
         note = f"does not build the original, so it refuses no model: {why}" if why else ""
         text.append(f"{name} {note or 'builds the model'}")
@@ -590,15 +649,7 @@ def lines(data: PlainMapping) -> list[str]:
         )
     if data["data"] is not None:
         text.append(f"measured on {data['data']['samples']:,} samples, read as a stream")
-    for name, value in sorted(data["values"].items()):
-        low, high = data["budget"][name]
-        text.append(f"measured {name} {float(value):.6g} in [{low:g}, {high:g}]")
-    if data["flips"] is not None:
-        flips = data["flips"]
-        text.append(
-            f"flips {flips['share']:.3%}, at most {flips['at most']:.3%} of all data with "
-            f"{flips['confidence']:.0%} confidence ({flips['kind']})"
-        )
+    text += use_lines(data)
     rows = [("group", "format", "SNR [dB]", "gain", "refused")]
     refused: dict[str, list[str]] = {}
     for group in data["groups"]:
@@ -670,8 +721,6 @@ def _why(
     if gain <= 0:
         return "not chosen, it costs as much as float32 or more"
     for other in reversed(entries):
-        if group in other.get("groups", ()):
-            return "not chosen, it loses more beside other groups than alone"
         if not other.get("accepted", True) and other["names"].get(group) == name:
             return f"not chosen, a model with it was rejected: {other['why']}"
     if gain > chosen[1]:

@@ -200,8 +200,7 @@ $ reduce sanitized.onnx -o small.onnx --data x.npy
 --check true => --data and --check do not go together
 --check-function a:b => --check-function and --data do not go together
 --interactive => --interactive and --data do not go together
---engine onnxruntime => --against names none
---engine onnxruntime --against golden => --against names none
+--engine onnxruntime --against golden => --against golden do not go
 -c cleanup --load-inputs x.npz => --load-inputs and --data
 -c cleanup -j 2 --scheduler local:2 => two kinds of workers
 -c cleanup --scheduler here => is not an address

@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import onnx
+import pytest
+
+from onnx_passes.verify.saved import read_samples
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
 
@@ -98,3 +102,72 @@ def test_engines_keep_no_copies_of_many_weights_in_files(cli, tmp_path, monkeypa
     assert "prepacking=off" not in cli("compare", path, path, "--time").out
     asked = cli("compare", path, path, "--engine", "onnxruntime{prepacking=true}")
     assert "prepacking=off" not in asked.out
+
+
+def save(text, opset=18):
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {text}')
+    onnx.save(model, "model.onnx")
+
+
+@pytest.mark.parametrize("opset", [10, 12, 13, 18])
+def test_the_reference_runs_quantisers_of_old_opsets(cli, opset):
+    save(
+        """g (float[N,4] x) => (float[N,4] y) <float s = {0.125},
+        uint8 z = {3}, int32[4] b = {9, -700, 5, 80}> {
+          q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) c = DequantizeLinear(b, s)
+          y = Add(d, c) }""",
+        opset,
+    )
+    found = cli("compare", "model.onnx", "-e", "onnxruntime", "-e", "reference")
+    assert found.code == 0, found.out
+    assert "agrees  y: max abs 0" in found.out
+
+
+def test_sizes_of_one_input_are_those_of_the_dimensions_it_shares(cli):
+    save(
+        "g (int64[b,s] ids, int64[b,s] mask, float[s] w) => (int64[b,s] y, float[s] v)"
+        " { y = Add(ids, mask) v = Neg(w) }"
+    )
+    found = cli(
+        "compare", "model.onnx", "--generate", "shape=ids:2x7", "--save-inputs", "in.json"
+    )
+    assert found.code == 0, found.err
+    for sample in read_samples("in.json"):
+        assert {n: v.shape for n, v in sample.items()} == {
+            "ids": (2, 7),
+            "mask": (2, 7),
+            "w": (7,),
+        }
+
+
+def test_inner_outputs_become_indices_too(cli):
+    for scale, path in (("1.0", "sharp.onnx"), ("0.5", "model.onnx")):
+        save(
+            f"g (float[n,5] x) => (float[n,5] y) <float c = {{{scale}}}>"
+            "{ s = Mul(x, c) p = Softmax(s) y = Neg(p) }"
+        )
+        Path("model.onnx").rename(path)
+    words = ("compare", "model.onnx", "sharp.onnx", "--outputs", "p", "--postprocess")
+    assert cli(*words[:-1]).code == 1
+    assert cli(*words, "p:top-k=5").code == 0
+    assert cli(*words, "top-k=5").code == 1  # of outputs of the model, where none is named
+    found = cli(*words, "q:top-k=5")
+    assert found.code == 2
+    assert "there is no output 'q'" in found.err
+
+
+def test_an_engine_that_hides_what_overflows_says_so(cli):
+    save(
+        "g (float16[n,4] x) => (float16[n,4] y)"
+        "{ a = Mul(x, x) b = Mul(a, a) c = Sqrt(b) y = Sqrt(c) }"
+    )
+    np.save("x.npy", np.full((2, 4), 300, np.float16))
+    words = ("compare", "model.onnx", "--inputs", "x.npy", "--validate")
+    hidden, shown = (
+        cli(*words, "-e", e) for e in ("onnxruntime{optimization=all}", "onnxruntime")
+    )
+    assert (hidden.code, shown.code) == (0, 1)
+    assert "-e onnxruntime rounds each" in hidden.out
+    assert "rounds each" not in shown.out
+    both = ("-e", "onnxruntime{optimization=all}", "-e", "onnxruntime", "--data", "x.npy")
+    assert "-e onnxruntime rounds each" in cli("compare", "model.onnx", *both).out

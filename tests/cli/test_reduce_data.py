@@ -144,3 +144,42 @@ def test_a_part_that_cannot_be_read_is_told_first(chain, tmp_path):
     found = chain(*WORDS, "--data", "good.npz", "bad.npz")
     assert found.code == 5
     assert "bad.npz" in found.err
+
+
+LOGARITHM = """<ir_version: 10, opset_import: ["" : 20]>
+g (float[N,4] x) => (float[N,4] y) { a = Relu(x) b = Log(a) c = Abs(b) y = Neg(c) }"""
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+def test_without_another_engine_the_first_sample_that_is_not_finite_is_found(cli, batch):
+    onnx.save(onnx.parser.parse_model(LOGARITHM), "log.onnx")
+    x = np.random.default_rng(0).uniform(1, 9, size=(500, 4)).astype(np.float32)
+    x[RARE % 500, 2] = 0.0
+    np.save("x.npy", x)
+    words = ("reduce", "log.onnx", "-o", "small.onnx", "-e", "onnxruntime", "--data", "x.npy")
+    found = cli(*words, "--batch", str(batch), "--shard", "100")
+    assert found.code == 0, found.err
+    assert reduced() == ["Log"]
+    first = RARE % 500 // batch * batch
+    assert f"reduced on x.npy[{first}], the first sample of the data" in found.out
+    found = cli(*words, "--limit", "100")
+    assert found.code == 2
+    assert "onnxruntime runs all 100 samples and makes no NaN or Inf" in found.err
+    assert cli(*words, "--against", "golden", "--load-inputs", "x.npy").code == 2
+
+
+def test_without_another_engine_a_sample_that_does_not_run_is_found(cli):
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float[N,4] x, int64[N,1] i) => (float[N,1] y) {
+        a = Relu(x) b = GatherElements<axis = 1>(a, i) y = Neg(b) }"""
+    onnx.save(onnx.parser.parse_model(text), "index.onnx")
+    index = np.zeros((50, 1), np.int64)
+    index[33] = 4
+    np.savez("data.npz", x=np.ones((50, 4), np.float32), i=index)
+    found = cli(
+        *("reduce", "index.onnx", "-o", "small.onnx", "-e", "onnxruntime"),
+        *("--data", "data.npz"),
+    )
+    assert found.code == 0, found.err
+    assert reduced() == ["GatherElements"]
+    assert "reduced on data.npz[33]" in found.out

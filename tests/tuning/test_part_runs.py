@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.ort import OnnxRuntimeEngine, rounding_engine
 from onnx_passes.tuning.format_scores import Scorer, negate_outputs
 from onnx_passes.tuning.groups import BUILTIN, partition, prepare
 from onnx_passes.tuning.loss_budget import LossBudget
@@ -53,7 +53,8 @@ def test_a_part_moves_the_outputs_as_it_does_within_the_model(name):
         old = session.run(feeds[0])["x3"]
     assert [score.refused for score in found] == [""] * 3
     for score in found:
-        with engine.prepare(task.build({score.group: name})) as session:
+        alone = task.build({score.group: name})
+        with rounding_engine(engine, alone).prepare(alone) as session:
             moved = session.run(feeds[0])["x3"] - old
         np.testing.assert_allclose(score.effect[0]["x3"], moved, atol=1e-5)
         assert np.abs(moved).max() > 1e-4

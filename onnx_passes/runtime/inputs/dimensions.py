@@ -217,6 +217,15 @@ class Symbols:
         settled = {name for shape in map(self.shapes.get, dims) for name in shape or ()}
         return [name for name in self.kinds if name not in {*dims, *settled}]
 
+    def bound(self, dims: Dims) -> dict[str, int]:
+        """Return the sizes of dynamic dimensions that given shapes of inputs have."""
+        return {
+            dim: size
+            for name, shape in self.whole(dims).items()
+            for dim, size in zip(self.shapes[name], shape, strict=False)
+            if isinstance(dim, str) and dim in self.kinds
+        }
+
     def whole(self, dims: Dims) -> dict[str, StaticShape]:
         """Return the shapes of inputs among sizes that are given."""
         return {
@@ -318,7 +327,7 @@ class SizePlan:
 
         Sizes differ from ``sample`` to sample. ``dims`` has one size, or one a sample.
         """
-        given = {
+        given = symbols.bound(dims) | {
             name: size if isinstance(size, int) else size[sample % len(size)]
             for name, size in dims.items()
             if name in symbols.kinds

@@ -114,8 +114,8 @@ class RunCheck(_SameFault):
         except EngineError as error:
             return self.bad(error.code, _line(error.message))
         if self.against is None:
-            wrong = [n for n, a in actual.items() if not _finite(a)]
-            if wrong and all(map(_finite, feeds.values())):
+            wrong = [n for n, a in actual.items() if not is_finite(a)]
+            if wrong and all(map(is_finite, feeds.values())):
                 return self.bad("finite", f"{wrong[0]}: has NaN or Inf")
             return CheckOutcome(Status.GOOD)
         return _compared(self, expected, actual, self.contract)
@@ -256,9 +256,10 @@ def _compared(
     return check.bad("differs", f"{wrong[0].output}: {wrong[0].reason}")
 
 
-def _finite(data: object) -> bool:
+def is_finite(data: object) -> bool:
+    """Whether a value has no NaN or infinity."""
     if isinstance(data, list):
-        return all(map(_finite, data))
+        return all(map(is_finite, data))
     if not isinstance(data, np.ndarray) or data.dtype.kind not in "fcV":
         return True
     with np.errstate(all="ignore"):

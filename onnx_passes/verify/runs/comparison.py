@@ -32,6 +32,7 @@ from onnx_passes.runtime.engine_base import (
     did_you_mean,
     examine,
 )
+from onnx_passes.runtime.ort import rounding_engine
 from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
 from onnx_passes.verify.bodies import expose_bodies, typed
 from onnx_passes.verify.evidence import OutputCheck
@@ -325,7 +326,7 @@ class _Comparison:
             # With a model here its values decide what a name is.
             check_limits(self.settings, run.names)
             if self.settings.postprocess is not None:
-                self.settings.postprocess.check(run.types or run.names)
+                self.settings.postprocess.check({*run.types, *run.names})
         if self.settings.validate:
             for sample in range(len(run.values)):
                 for part in parts(run, sample, self.settings):
@@ -384,13 +385,15 @@ class _Comparison:
         except EngineError as error:
             run.state, run.reason = FAILED, error.sentence
             return
+        run.names = [name for batch in todo.batches for name in batch.names]
         if settings.postprocess is not None:
-            settings.postprocess.check(todo.outputs)
-        check_limits(settings, [name for batch in todo.batches for name in batch.names])
+            settings.postprocess.check({*todo.outputs, *run.names})
+        check_limits(settings, run.names)
         for note in (*todo.notes, *fusion_notes(runner.engine, todo)):
             self._note(note)
+        for note in rounding_notes(run.name, engine, model):
+            self._note(note)
         run.batches = len(todo.batches)
-        run.names = [name for batch in todo.batches for name in batch.names]
         run.makers = {name: todo.makers[name] for name in run.names if name in todo.makers}
         tally = None
         if self.reference is None:
@@ -571,6 +574,16 @@ def fusion_notes(engine: Engine, todo: RunPlan) -> list[str]:
     return [
         f"{engine.name} fuses nodes where nobody asks for the values between them: with "
         "these outputs it may compute otherwise than without"
+    ]
+
+
+def rounding_notes(name: str, engine: Engine, model: ir.Model) -> list[str]:
+    """Return what a reader must know of an engine that hides the rounding of narrow floats."""
+    if rounding_engine(engine, model) is engine:
+        return []
+    return [
+        f"{name} may compute values below float32 in float32, which hides what "
+        "overflows: -e onnxruntime rounds each"
     ]
 
 

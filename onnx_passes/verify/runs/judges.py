@@ -82,7 +82,7 @@ class LargestIndices:
     by_name: Mapping[str, int] | None = None
 
     def check(self, outputs: Iterable[str]) -> None:
-        """Raise UsageError if a name is not that of an output."""
+        """Raise UsageError if a name is not among ``outputs``, inner ones too."""
         known = list(outputs)
         for name in self.by_name or {}:
             if name not in known:
@@ -92,8 +92,9 @@ class LargestIndices:
                 )
 
     def __call__(self, values: Outputs, outputs: frozenset[str]) -> Outputs:
-        """Apply to a sample; values that are not ``outputs`` of the model stay."""
-        return {n: self._one(n, v) if n in outputs else v for n, v in values.items()}
+        """Apply to a sample; values that are not ``outputs`` of the model stay if unnamed."""
+        chosen = outputs | (self.by_name or {}).keys()
+        return {n: self._one(n, v) if n in chosen else v for n, v in values.items()}
 
     def _one(self, name: str, value: Data) -> Data:
         k = (self.by_name or {}).get(name, self.every)
