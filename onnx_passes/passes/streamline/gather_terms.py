@@ -12,6 +12,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.common.rules import RulePass, TermCall, TermRule, Values, call, law
 from onnx_passes.passes.common.shapes import dims_of
+from onnx_passes.passes.streamline._integer_ranges import feeds_product
 from onnx_passes.passes.streamline._rule_constants import constant, floats
 
 
@@ -23,7 +24,8 @@ class GatherTerms(RulePass):
 
     Before: ``Mul(Add(x, a), b)``, ``Add(Add(x, a), b)``, ``Mul(Mul(x, a), b)``,
             ``Mul(Div(x, a), b)``, ``Div(Add(x, a), b)``, ``Div(Mul(x, a), b)``,
-            ``Sub(x, a)``, ``Add(a, x)``, ``Mul(a, x)``; ``Div(x, a)`` by a power of two;
+            ``Sub(x, a)``, ``Add(a, x)``, ``Mul(a, x)``; ``Div(x, a)`` by a power of two, or
+            in front of a product;
             ``Neg(x)``, ``Neg(Sub(x, y))``; ``Add(Mul(x, a), Mul(x, b))``,
             ``Add(Mul(x, a), x)``
     After:  ``Add(Mul(x, b), a * b)``, ``Add(x, a + b)``, ``Mul(x, a * b)``,
@@ -128,9 +130,9 @@ def _single(kind: str) -> TermRule:
             return None if array is None else (None, array)
         # The quotient by a power of two is the product by another one.
         powers = np.abs(np.frexp(array)[0]) == 0.5
-        return _in_range(array, None) if powers.all() else None
+        return _in_range(array, None) if powers.all() or feeds_product(v["y"]) else None
 
-    return _gather(call(kind, "x", "a"), find)
+    return _gather(call(kind, "x", "a", result="y"), find)
 
 
 def _swap(kind: str) -> TermRule:

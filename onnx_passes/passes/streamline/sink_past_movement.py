@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -14,7 +14,14 @@ from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.constants import constant_of
-from onnx_passes.passes.streamline._integer_ranges import ARITHMETIC, CHOOSING, let_through
+from onnx_passes.passes.streamline._integer_ranges import (
+    ARITHMETIC,
+    CHOOSING,
+    RANKING,
+    IntegerRange,
+    integer_ranges,
+    let_through,
+)
 from onnx_passes.passes.streamline._moves import Mover, move_rows
 from onnx_passes.passes.streamline._rule_constants import (
     along,
@@ -24,6 +31,9 @@ from onnx_passes.passes.streamline._rule_constants import (
     rank_of,
     scalar,
 )
+
+_MOST_RANKED = 2**20
+"""Numbers up to which it is looked at whether rounding keeps them apart."""
 
 _OURS = ("Im2Col", "LayoutConverter")
 _TAKES_ALL = frozenset(
@@ -51,7 +61,8 @@ class SinkPastMovement(Transformation):
     whose elements are all elements of the first operand, Split and Concat, Resize to the
     nearest element, and Pad; past a Pad with zeros go factors only. Past MaxPool,
     GlobalMaxPool, ReduceMax, ReduceMin and Relu go positive factors, past all but Relu terms
-    as well.
+    as well. Past TopK, ArgMax and ArgMin of integers go single numbers, if what they make of
+    each integer is greater than what they make of the one before.
 
     Sound because each element of the result is one of the operand, on which the same operation
     rounds the same way. Rounding keeps the order of numbers, so that the largest stays the
@@ -80,10 +91,12 @@ class SinkPastMovement(Transformation):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Move each factor and term as far as it goes."""
         mover, count = Mover(model), 0
+        ranks = any(node.op_type in RANKING for node in model.graph)
+        ranges = integer_ranges(model.graph) if ranks else {}
         for graph in list(graphs_within(model.graph)):
             for node in list(graph):
                 if node.graph is graph and self._is_wanted(node):
-                    count += _move(node, mover) or (
+                    count += _move(node, mover, ranges) or (
                         self.elementwise and _move_elementwise(node, mover)
                     )
         return ir.passes.PassResult(model, modified=count > 0)
@@ -95,11 +108,12 @@ class SinkPastMovement(Transformation):
         return operation is not None and constant_of(operation.inputs[0]) is not None
 
 
-def _move(node: ir.Node, mover: Mover) -> bool:
-    moved = _moved_operands(node)
+def _move(node: ir.Node, mover: Mover, ranges: Mapping[ir.Value, IntegerRange]) -> bool:
+    moved, kind = _moved_operands(node), node.op_type
     found = [_operation(node.inputs[index]) for index in moved]
-    read = node.outputs if node.op_type == "Split" else node.outputs[:1]
-    if not found or any(o.uses() or o.is_graph_output() for o in node.outputs[len(read) :]):
+    kept = node.outputs if kind in ("Split", *RANKING) else node.outputs[:1]
+    read = [] if kind in ("ArgMax", "ArgMin") else node.outputs[:1] if kind == "TopK" else kept
+    if not found or any(o.uses() or o.is_graph_output() for o in node.outputs[len(kept) :]):
         return False
     first = found[0]
     if first is None or first.op_type not in let_through(node):
@@ -110,8 +124,13 @@ def _move(node: ir.Node, mover: Mover) -> bool:
         array = _joined(node, found)
     if array is None:
         return False
-    positive = node.op_type in CHOOSING
-    if first.op_type == "Mul" and not ((array > 0).all() if positive else array.all()):
+    if kind in RANKING:
+        numbers = _grid(node.inputs[0], ranges)
+        if numbers is None or not (np.diff(numbers) > 0).all():
+            return False
+    elif first.op_type != "Add" and not (
+        (array > 0).all() if kind in CHOOSING else array.all()
+    ):
         return False
     behind = [first.inputs[1]] * len(read)
     if node.op_type == "Concat" and array.size > 1 and node.graph is not None:
@@ -125,11 +144,29 @@ def _move(node: ir.Node, mover: Mover) -> bool:
     for index, operation in zip(moved, found, strict=True):
         assert operation is not None, "looked at above"
         inputs[index] = operation.inputs[0]
-    inner = mover.node(node, inputs, *(out.shape for out in read))
-    pairs = zip(inner.outputs, behind, strict=True)
+    inner = mover.node(node, inputs, *(out.shape for out in kept))
+    pairs = zip(inner.outputs, behind, strict=False)
     outer = (mover.node(first, [out, constant], out.shape) for out, constant in pairs)
     mover.swap(node, inner, *outer)
     return True
+
+
+def _grid(value: ir.Value | None, ranges: Mapping[ir.Value, IntegerRange]) -> Array | None:
+    """Return the numbers that integers, scaled and shifted, may be; None if not known."""
+    found = None if value is None else ranges.get(value)
+    if found is not None:
+        count = (found.high - found.low) / found.step + 1
+        if count > _MOST_RANKED:
+            return None
+        return np.linspace(found.low, found.high, int(count), dtype=np.float32)
+    operation = _operation(value)
+    number = None if operation is None else scalar(operation.inputs[1])
+    numbers = None if operation is None else _grid(operation.inputs[0], ranges)
+    if operation is None or number is None or numbers is None:
+        return None
+    ufunc = {"Add": np.add, "Mul": np.multiply, "Div": np.divide}[operation.op_type]
+    made: Array = ufunc(numbers, np.float32(number))
+    return made
 
 
 def _move_elementwise(node: ir.Node, mover: Mover) -> bool:

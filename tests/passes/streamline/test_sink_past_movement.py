@@ -37,6 +37,8 @@ def typed(body):
         ("m = Add(i, r) y = MaxPool<kernel_shape = [2, 2]>(m)", ["MaxPool", "Add"]),
         ("m = Mul(i, r) y = MaxPool<kernel_shape = [2, 2]>(m)", ["MaxPool", "Mul"]),
         ("m = Mul(x, c) y = Relu(m)", ["Relu", "Mul"]),
+        ("m = Div(x, c) y = Relu(m)", ["Relu", "Div"]),
+        ("m = Div(x, n) y = Flatten(m)", ["Flatten", "Div"]),
         ("m = Mul(w, v) y = Transpose(m)", ["Transpose", "Mul"]),
         ("m = Mul(h, o) y = Transpose(m)", ["Transpose", "Mul"]),
         ("m = Mul(x, o) t = Flatten(m) y = Exp(t)", ["Flatten", "Mul", "Exp"]),
@@ -63,6 +65,7 @@ def test_fires(body, kinds):
         "m = Mul(x, c) k = Add(u, s) y = Concat<axis = 1>(m, k)",
         "m = Mul(x, c) k = Mul(u, c) y = Concat<axis = 2>(m, k)",
         "m = Mul(x, n) y = Relu(m)",
+        "m = Div(x, n) y = Relu(m)",
         "m = Add(x, s) y = Relu(m)",
         "m = Mul(i, n) y = MaxPool<kernel_shape = [2, 2]>(m)",
         "m = Mul(x, s) k = Mul(u, z) y = Concat<axis = 1>(m, k)",
@@ -160,3 +163,46 @@ def test_fires_past_split_resize_and_pad(body, kinds):
 )
 def test_stays_before_resize_and_pad(body):
     assert moved(body) is None
+
+
+SCORES = """(float[N,4] x) => (float[N,2] v, int64[N,2] y) <float[3] t = {0, 1, 2},
+float w = {1}, float s = {0.3}, float b = {0.7}, float n = {-0.3}, float[4] c = {1, 2, 3, 4},
+float big = {1e9}, int64[1] k = {2}> { q = o.MultiThreshold(x, t, w) """
+
+
+def ranked(text, body):
+    model = testing.parse(text(SCORES + body + " }"))
+    infer_shapes(model)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("m = Mul(q, s) a = Add(m, b) v, y = TopK(a, k)", ["TopK", "Mul", "Add"]),
+        ("a = Div(q, s) v, y = TopK(a, k)", ["TopK", "Div"]),
+        ("a = Add(q, b) y = ArgMax<axis = 1>(a) v = Exp(x)", ["ArgMax", "Exp"]),
+        ("a = Mul(q, s) y = ArgMin<axis = 1>(a) v = Exp(x)", ["ArgMin", "Exp"]),
+    ],
+)
+def test_single_numbers_pass_the_ranking_of_integers(body, kinds, text):
+    model = ranked(text, body)
+    before = testing.Snapshot(model)
+    while SinkPastMovement()(model).modified:
+        pass
+    testing.assert_verified(SinkPastMovement(), before, model)
+    assert [n.op_type for n in model.graph if n.op_type != "Constant"][1:] == kinds
+    assert [value.name for value in model.graph.outputs] == ["v", "y"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = Mul(x, s) v, y = TopK(a, k)",  # floats, of which rounding makes equal ones
+        "a = Mul(q, n) v, y = TopK(a, k)",
+        "a = Mul(q, c) v, y = TopK(a, k)",
+        "a = Add(q, big) v, y = TopK(a, k)",  # which is too big for them to differ
+    ],
+)
+def test_stays_before_other_rankings(body, text):
+    testing.assert_leaves_alone(SinkPastMovement(), ranked(text, body))
