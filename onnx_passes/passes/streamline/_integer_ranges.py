@@ -79,6 +79,17 @@ def feeds_product(value: ir.Value) -> bool:
     )
 
 
+def needs_zero(value: ir.Value) -> bool:
+    """Whether zeros are put around a value, or around elements of it that are moved."""
+    return any(
+        (node.op_type == "Pad" and padding_of(node) == 0)
+        or (node.op_type in PRODUCTS and may_skip(node))
+        or (only_moves(node) and needs_zero(node.outputs[0]))
+        for node in value.consumers()
+        if node.domain == ""
+    )
+
+
 def let_through(node: ir.Node) -> Collection[str]:
     """Return what may be moved across an operator of one operand, in either direction."""
     if node.domain != "" or only_moves(node) or node.op_type in ("Concat", "Split"):
@@ -271,7 +282,7 @@ def plain_window(mean: ir.Node) -> dict[str, Sequence[int]] | None:
     if mean.op_type != "AveragePool" or (
         any(attributes.get_ints("pads") or ())
         or attributes.get_string("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
-        or attributes.get_int("ceil_mode", 0)
+        or attributes.get_int("ceil_mode")
     ):
         return None
     given = {n: attributes.get_ints(n) for n in ("kernel_shape", "strides", "dilations")}
@@ -330,7 +341,7 @@ def sums_of_elements(data: IntegerRange, count: int) -> IntegerRange | None:
 NOTED, KEY = "quant_parameter_tensor_names", "finn_datatype"
 """Where onnx-ir keeps the quantization_annotation of a value, and QONNX's datatype in it."""
 
-_KEPT = frozenset({"GlobalMaxPool", "MaxPool", "Split"})
+_KEPT = frozenset({"GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "Split"})
 """Operators whose elements are some of their first operand's, beside those that only move."""
 
 _Lookup: TypeAlias = Callable[[ir.Value | None], IntegerRange | None]
@@ -414,7 +425,9 @@ def _of_node(node: ir.Node, of: _Lookup) -> IntegerRange | None:
         return None if depth is None else IntegerRange(0.0, float(depth))
     if node.domain in QONNX_ALIASES and node.op_type == "QuantAvgPool2d":
         return range_of_sums(node, of(node.inputs[0]))
-    if node.domain == CUSTOM and node.op_type in ("Im2Col", "LayoutConverter"):
+    if (node.domain == CUSTOM and node.op_type in ("Im2Col", "LayoutConverter")) or (
+        node.domain in QONNX_ALIASES and node.op_type == "Im2Col"
+    ):
         return _at_zero(of(node.inputs[0]))
     if node.domain not in ("", CHANNELS_LAST):
         return None

@@ -12,7 +12,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.common.rules import RulePass, TermCall, TermRule, Values, call, law
 from onnx_passes.passes.common.shapes import dims_of
-from onnx_passes.passes.streamline._integer_ranges import feeds_product
+from onnx_passes.passes.streamline._integer_ranges import feeds_product, needs_zero
 from onnx_passes.passes.streamline._rule_constants import constant, floats
 
 
@@ -27,11 +27,12 @@ class GatherTerms(RulePass):
             ``Sub(x, a)``, ``Add(a, x)``, ``Mul(a, x)``; ``Div(x, a)`` by a power of two, or
             in front of a product;
             ``Neg(x)``, ``Neg(Sub(x, y))``; ``Add(Mul(x, a), Mul(x, b))``,
-            ``Add(Mul(x, a), x)``
+            ``Add(Mul(x, a), x)``; ``Add(Mul(x, a), n * a)`` that is padded with zeros
     After:  ``Add(Mul(x, b), a * b)``, ``Add(x, a + b)``, ``Mul(x, a * b)``,
             ``Mul(x, b / a)``, ``Add(Mul(x, 1 / b), a / b)``, ``Mul(x, a / b)``,
             ``Add(x, -a)``, ``Add(x, a)``, ``Mul(x, a)``; ``Mul(x, 1 / a)``;
-            ``Mul(x, -1)``, ``Sub(y, x)``; ``Mul(x, a + b)``, ``Mul(x, a + 1)``
+            ``Mul(x, -1)``, ``Sub(y, x)``; ``Mul(x, a + b)``, ``Mul(x, a + 1)``;
+            ``Mul(Add(x, n), a)``, since factors alone pass zeros
 
     Sound because the laws of fields hold over the reals. The contract is a tolerance: sums
     and products of floats round at other places.
@@ -80,6 +81,8 @@ def _pair(inner: str, outer: str) -> TermRule:
     def find(v: Values) -> _Constants | None:
         if (outer == "Div" and _is_rounded(v["y"])) or _is_tested(v["y"]):
             return None
+        if inner == "Add" and needs_zero(v["y"]):
+            return None
         first, second = _wide(v["a"], inner), _wide(v["b"], outer)
         both = _together(np.add if outer == "Add" else np.multiply, first, second)
         factor = None if outer == "Add" else second if inner == "Add" else both
@@ -87,6 +90,31 @@ def _pair(inner: str, outer: str) -> TermRule:
         return None if both is None else _in_range(factor, term)
 
     return _gather(call(outer, call(inner, "x", "a"), "b", result="y"), find)
+
+
+def _in_steps() -> TermRule:
+    """Write a sum of a product and whole steps of its factor as the product of a sum."""
+
+    def find(v: Values) -> Array | None:
+        factor, term = _wide(v["a"], "Mul"), _wide(v["b"], "Add")
+        if factor is None or term is None or floats(v["x"]) is not None:
+            return None
+        steps = _together(np.divide, term, factor)
+        if steps is None or not needs_zero(v["y"]) or np.abs(steps).max() > _LARGEST_STEPS:
+            return None
+        whole: Array = np.rint(steps)
+        return whole if np.allclose(steps, whole, rtol=_NEAR, atol=0) else None
+
+    def make(op: Op, v: Values, steps: Array) -> Value:
+        inner = v["x"]
+        if not _is_neutral("Add", steps, inner):
+            inner = op.Add(inner, constant(op, steps))
+        made: Value = op.Mul(inner, v["a"])
+        return made
+
+    return TermRule(
+        call("Add", call("Mul", "x", "a"), "b", result="y"), find, make, name="steps"
+    )
 
 
 def _together(
@@ -190,6 +218,8 @@ def _in_range(factor: Array | None, term: Array | None) -> _Constants | None:
 
 
 _LARGEST = 2.0**100
+_LARGEST_STEPS, _NEAR = 2.0**16, 1e-6
+"""Steps of a factor that a term may have, and how far from an integer float32 leaves them."""
 _AFFINE = frozenset(("Add", "Div", "Mul", "Neg", "Sub"))
 
 _RULES = [
@@ -208,4 +238,5 @@ _RULES = [
     _merge_like("a", "b"),
     _merge_like("a", ""),
     _merge_like("", "a"),
+    _in_steps(),
 ]

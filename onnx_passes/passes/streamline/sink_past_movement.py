@@ -44,6 +44,8 @@ _TAKES_ALL = frozenset(
 )
 """Operators behind which any elementwise operator may stand."""
 
+_TAKES_SINGLE = frozenset({("", "Flatten"), ("", "Reshape"), (CUSTOM, "Im2Col")})
+
 
 @passes.verify.equality
 @passes.register()
@@ -75,7 +77,8 @@ class SinkPastMovement(Transformation):
 
     Attributes:
         past_transposes: Also move behind a Transpose of what is computed. Where Transposes
-            move as well (``sink-transposes``), they should, and not the arithmetic.
+            move as well (``sink-transposes``), they should, and not the arithmetic, except
+            single numbers in front of Reshape, Flatten or Im2Col.
         elementwise: Also move every other elementwise operator whose other operands are
             single constants, behind changes of shape, Slice, Im2Col, and Transpose if asked.
     """
@@ -105,7 +108,11 @@ class SinkPastMovement(Transformation):
         if node.op_type != "Transpose" or self.past_transposes:
             return True
         operation = _operation(node.inputs[0])
-        return operation is not None and constant_of(operation.inputs[0]) is not None
+        if operation is None or constant_of(operation.inputs[0]) is not None:
+            return operation is not None
+        # Behind these no Transpose goes, and single numbers always do.
+        readers = {(reader.domain, reader.op_type) for reader in node.outputs[0].consumers()}
+        return is_single(operation.inputs[1]) and bool(readers) and readers <= _TAKES_SINGLE
 
 
 def _move(node: ir.Node, mover: Mover, ranges: Mapping[ir.Value, IntegerRange]) -> bool:

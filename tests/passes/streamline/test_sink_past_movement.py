@@ -165,6 +165,25 @@ def test_stays_before_resize_and_pad(body):
     assert moved(body) is None
 
 
+WINDOWS = """(float[N,4,3] x) => (float[N,3,2] y) <float s = {0.3}, float[1,3] c = {1, 2, 3},
+int64[3,2] j = {0, 1, 4, 5, 8, 9}> { m = Mul(x, s) t = Transpose<perm = [0, 2, 1]>(m) """
+
+
+@pytest.mark.parametrize(
+    ("reader", "kinds"),
+    [
+        ("o.Im2Col(t, j)", ["Transpose", "Im2Col", "Mul"]),
+        ("Relu(t)", None),  # behind which the Transpose goes itself
+    ],
+)
+def test_single_numbers_pass_a_transpose_that_stays(reader, kinds, text):
+    model = testing.parse(text(WINDOWS + f"y = {reader} }}"))
+    infer_shapes(model)
+    assert SinkPastMovement()(model).modified == (kinds is not None)
+    if kinds is not None:
+        assert [n.op_type for n in model.graph if n.op_type != "Constant"] == kinds
+
+
 SCORES = """(float[N,4] x) => (float[N,2] v, int64[N,2] y) <float[3] t = {0, 1, 2},
 float w = {1}, float s = {0.3}, float b = {0.7}, float n = {-0.3}, float[4] c = {1, 2, 3, 4},
 float big = {1e9}, int64[1] k = {2}> { q = o.MultiThreshold(x, t, w) """
