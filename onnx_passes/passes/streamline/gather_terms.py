@@ -27,12 +27,13 @@ class GatherTerms(RulePass):
             ``Sub(x, a)``, ``Add(a, x)``, ``Mul(a, x)``; ``Div(x, a)`` by a power of two, or
             in front of a product;
             ``Neg(x)``, ``Neg(Sub(x, y))``; ``Add(Mul(x, a), Mul(x, b))``,
-            ``Add(Mul(x, a), x)``; ``Add(Mul(x, a), n * a)`` that is padded with zeros
+            ``Add(Mul(x, a), x)``; ``Add(Mul(x, a), n * a)`` that is padded with zeros;
+            ``Add(x, 0)``
     After:  ``Add(Mul(x, b), a * b)``, ``Add(x, a + b)``, ``Mul(x, a * b)``,
             ``Mul(x, b / a)``, ``Add(Mul(x, 1 / b), a / b)``, ``Mul(x, a / b)``,
             ``Add(x, -a)``, ``Add(x, a)``, ``Mul(x, a)``; ``Mul(x, 1 / a)``;
             ``Mul(x, -1)``, ``Sub(y, x)``; ``Mul(x, a + b)``, ``Mul(x, a + 1)``;
-            ``Mul(Add(x, n), a)``, since factors alone pass zeros
+            ``Mul(Add(x, n), a)``, since factors alone pass zeros; ``x``
 
     Sound because the laws of fields hold over the reals. The contract is a tolerance: sums
     and products of floats round at other places.
@@ -90,6 +91,12 @@ def _pair(inner: str, outer: str) -> TermRule:
         return None if both is None else _in_range(factor, term)
 
     return _gather(call(outer, call(inner, "x", "a"), "b", result="y"), find)
+
+
+def _nothing(v: Values) -> _Constants | None:
+    array = floats(v["a"])
+    is_nothing = array is not None and _is_neutral("Add", array, v["x"])
+    return (None, None) if is_nothing else None
 
 
 def _in_steps() -> TermRule:
@@ -239,4 +246,5 @@ _RULES = [
     _merge_like("a", ""),
     _merge_like("", "a"),
     _in_steps(),
+    _gather(call("Add", "x", "a"), _nothing),
 ]

@@ -38,6 +38,5 @@ class StreamlineThresholds(ComposePass):
         "sort-thresholds",
         "shape-inference",
         "fold-constants",
-        "eliminate-noop-arithmetic",
         "cleanup",
     )

@@ -20,6 +20,7 @@ int64[4] p = {0, 0, 0, 0}> """
         ("y = Div(x, b)", ["Mul"]),
         ("t = Div(x, a) u = Identity(t) y = MatMul(m, u)", ["Mul", "Identity", "MatMul"]),
         ("y = Mul(c, x)", ["Mul"]),
+        ("t = Add(x, none) y = Exp(t)", ["Exp"]),
         ("t = Mul(x, a) u = Add(t, six) y = Pad(u, p)", ["Add", "Mul", "Pad"]),
         ("t = Mul(x, a) u = Add(t, none) y = Pad(u, p)", ["Mul", "Pad"]),
         ("y = Neg(x)", ["Mul"]),
