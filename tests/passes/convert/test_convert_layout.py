@@ -37,6 +37,19 @@ def test_channels_last_at_both_ends():
     assert_leaves_alone(ConvertLayout(inputs={"x": "nhwc"}, outputs={"y": "nhwc"}), model)
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "sizes"), [("ncw", "nwc", "4"), ("ncdhw", "ndhwc", "4,5,6")]
+)
+def test_layouts_of_other_ranks(first, last, sizes):
+    y = ",".join("ABCDE"[: sizes.count(",") + 3])
+    text = f"(float[N,3,{sizes}] x) => (float[{y}] y) {{ y = Relu(x) }}"
+    model = converted(text, inputs={"x": last})
+    assert shape(model.graph.inputs[0]) == ["N", *sizes.split(","), "3"]
+    assert shape(model.graph.inputs[0]) != shape(
+        converted(text, inputs={"x": first}).graph.inputs[0]
+    )
+
+
 def test_a_transpose_that_undoes_it_goes_and_constants_between_are_turned():
     model = converted(
         """(float[N,3,5,4] x) => (float[N,5,4,3] y)
