@@ -38,16 +38,16 @@ def test_channels_last_at_both_ends():
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "sizes"), [("ncw", "nwc", "4"), ("ncdhw", "ndhwc", "4,5,6")]
+    ("layout", "sizes"),
+    [("ncw", "3,4"), ("nwc", "4,3"), ("ncdhw", "3,4,5,6"), ("ndhwc", "4,5,6,3")],
 )
-def test_layouts_of_other_ranks(first, last, sizes):
-    y = ",".join("ABCDE"[: sizes.count(",") + 3])
-    text = f"(float[N,3,{sizes}] x) => (float[{y}] y) {{ y = Relu(x) }}"
-    model = converted(text, inputs={"x": last})
-    assert shape(model.graph.inputs[0]) == ["N", *sizes.split(","), "3"]
-    assert shape(model.graph.inputs[0]) != shape(
-        converted(text, inputs={"x": first}).graph.inputs[0]
-    )
+def test_layouts_of_other_ranks(layout, sizes):
+    first, *others = sizes.split(",")
+    other = [others[-1], first, *others[:-1]] if layout.endswith("c") else [*others, first]
+    y = ",".join("ABCDE"[: len(layout)])
+    text = f"(float[N,{','.join(other)}] x) => (float[{y}] y) {{ y = Relu(x) }}"
+    model = converted(text, inputs={"x": layout})
+    assert shape(model.graph.inputs[0]) == ["N", *sizes.split(",")]
 
 
 def test_a_transpose_that_undoes_it_goes_and_constants_between_are_turned():
