@@ -151,7 +151,12 @@ def _with_axis(name: str) -> type[OpRun]:
     return type(name, (_Broadcast, own), {"compute": own._run})
 
 
+_NEWEST = load_op("", "DequantizeLinear", onnx.defs.onnx_opset_version())
+DequantizeLinear: type[OpRun] = type("DequantizeLinear", (_NEWEST,), {"op_domain": ""})
+"""The newest one, which means the same in opsets before 19, where onnx has none."""
+
 OPERATORS: Sequence[type[OpRun]] = (
+    DequantizeLinear,
     *(Softmax, LogSoftmax, Hardmax, BatchNormalization, RoiAlign),
     *map(_with_axis, _OF_TWO),
 )
