@@ -27,21 +27,20 @@ class GatherTerms(RulePass):
             ``Sub(x, a)``, ``Add(a, x)``, ``Mul(a, x)``; ``Div(x, a)`` by a power of two, or
             in front of a product;
             ``Neg(x)``, ``Neg(Sub(x, y))``; ``Add(Mul(x, a), Mul(x, b))``,
-            ``Add(Mul(x, a), x)``; ``Add(Mul(x, a), n * a)`` that is padded with zeros;
-            ``Add(x, 0)``
+            ``Add(Mul(x, a), x)``; ``Add(x, 0)``
     After:  ``Add(Mul(x, b), a * b)``, ``Add(x, a + b)``, ``Mul(x, a * b)``,
             ``Mul(x, b / a)``, ``Add(Mul(x, 1 / b), a / b)``, ``Mul(x, a / b)``,
             ``Add(x, -a)``, ``Add(x, a)``, ``Mul(x, a)``; ``Mul(x, 1 / a)``;
-            ``Mul(x, -1)``, ``Sub(y, x)``; ``Mul(x, a + b)``, ``Mul(x, a + 1)``;
-            ``Mul(Add(x, n), a)``, since factors alone pass zeros; ``x``
+            ``Mul(x, -1)``, ``Sub(y, x)``; ``Mul(x, a + b)``, ``Mul(x, a + 1)``; ``x``
 
     Sound because the laws of fields hold over the reals. The contract is a tolerance: sums
     and products of floats round at other places.
 
     Leaves alone: constants that are computed, that are not finite, or that callers may
     override; factors of 0; results that leave the range of float32; other types; other
-    divisions alone, and those in front of a rounding, where the quotient decides ties; pairs
-    in front of Equal, which each rounding decides; like terms that cancel each other, which
+    divisions alone, and those in front of a rounding, where the quotient decides ties; a
+    factor behind a term that is padded with zeros, which factors alone pass; pairs in front of
+    Equal, which each rounding decides; like terms that cancel each other, which
     would leave other digits. Of constants that cancel each other nothing is left.
     """
 
@@ -97,31 +96,6 @@ def _nothing(v: Values) -> _Constants | None:
     array = floats(v["a"])
     is_nothing = array is not None and _is_neutral("Add", array, v["x"])
     return (None, None) if is_nothing else None
-
-
-def _in_steps() -> TermRule:
-    """Write a sum of a product and whole steps of its factor as the product of a sum."""
-
-    def find(v: Values) -> Array | None:
-        factor, term = _wide(v["a"], "Mul"), _wide(v["b"], "Add")
-        if factor is None or term is None or floats(v["x"]) is not None:
-            return None
-        steps = _together(np.divide, term, factor)
-        if steps is None or not needs_zero(v["y"]) or np.abs(steps).max() > _LARGEST_STEPS:
-            return None
-        whole: Array = np.rint(steps)
-        return whole if np.allclose(steps, whole, rtol=_NEAR, atol=0) else None
-
-    def make(op: Op, v: Values, steps: Array) -> Value:
-        inner = v["x"]
-        if not _is_neutral("Add", steps, inner):
-            inner = op.Add(inner, constant(op, steps))
-        made: Value = op.Mul(inner, v["a"])
-        return made
-
-    return TermRule(
-        call("Add", call("Mul", "x", "a"), "b", result="y"), find, make, name="steps"
-    )
 
 
 def _together(
@@ -225,8 +199,6 @@ def _in_range(factor: Array | None, term: Array | None) -> _Constants | None:
 
 
 _LARGEST = 2.0**100
-_LARGEST_STEPS, _NEAR = 2.0**16, 1e-6
-"""Steps of a factor that a term may have, and how far from an integer float32 leaves them."""
 _AFFINE = frozenset(("Add", "Div", "Mul", "Neg", "Sub"))
 
 _RULES = [
@@ -245,6 +217,5 @@ _RULES = [
     _merge_like("a", "b"),
     _merge_like("a", ""),
     _merge_like("", "a"),
-    _in_steps(),
     _gather(call("Add", "x", "a"), _nothing),
 ]

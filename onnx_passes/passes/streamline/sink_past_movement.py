@@ -11,7 +11,6 @@ from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
-from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.streamline._integer_ranges import (
@@ -36,14 +35,6 @@ _MOST_RANKED = 2**20
 """Numbers up to which it is looked at whether rounding keeps them apart."""
 
 _OURS = ("Im2Col", "LayoutConverter")
-_TAKES_ALL = frozenset(
-    {
-        *(("", k) for k in ("Flatten", "Reshape", "Slice", "Squeeze", "Transpose")),
-        *(("", "Unsqueeze"), (CUSTOM, "Im2Col")),
-    }
-)
-"""Operators behind which any elementwise operator may stand."""
-
 _TAKES_SINGLE = frozenset({("", "Flatten"), ("", "Reshape"), (CUSTOM, "Im2Col")})
 
 
@@ -54,9 +45,9 @@ class SinkPastMovement(Transformation):
     """Move factors and terms behind operators that only move elements.
 
     Before: ``Reshape(Mul(x, s), shape)``, ``Transpose(Add(x, a))``, ``MaxPool(Mul(x, s))``,
-            ``Concat(Mul(x, s), Mul(y, t))``; ``Slice(Relu(x), ...)`` if asked for
+            ``Concat(Mul(x, s), Mul(y, t))``
     After:  ``Mul(Reshape(x, shape), s)``, ``Add(Transpose(x), a)``, ``Mul(MaxPool(x), s)``,
-            ``Mul(Concat(x, y), [s, t])``; ``Relu(Slice(x, ...))``
+            ``Mul(Concat(x, y), [s, t])``
 
     Constants are single numbers; behind Transpose, changes of shape, Slice, Split, pooling
     and Relu also arrays, which are transposed, reshaped and cut alike. Operators are those
@@ -79,8 +70,6 @@ class SinkPastMovement(Transformation):
         past_transposes: Also move behind a Transpose of what is computed. Where Transposes
             move as well (``sink-transposes``), they should, and not the arithmetic, except
             single numbers in front of Reshape, Flatten or Im2Col.
-        elementwise: Also move every other elementwise operator whose other operands are
-            single constants, behind changes of shape, Slice, Im2Col, and Transpose if asked.
     """
 
     needs = ("shape-inference",)
@@ -89,7 +78,6 @@ class SinkPastMovement(Transformation):
     tested_after = ("raise-opset", "extract-weight-scales", "infer-thresholds")
 
     past_transposes: bool = False
-    elementwise: bool = False
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Move each factor and term as far as it goes."""
@@ -99,9 +87,7 @@ class SinkPastMovement(Transformation):
         for graph in list(graphs_within(model.graph)):
             for node in list(graph):
                 if node.graph is graph and self._is_wanted(node):
-                    count += _move(node, mover, ranges) or (
-                        self.elementwise and _move_elementwise(node, mover)
-                    )
+                    count += _move(node, mover, ranges)
         return ir.passes.PassResult(model, modified=count > 0)
 
     def _is_wanted(self, node: ir.Node) -> bool:
@@ -174,27 +160,6 @@ def _grid(value: ir.Value | None, ranges: Mapping[ir.Value, IntegerRange]) -> Ar
     ufunc = {"Add": np.add, "Mul": np.multiply, "Div": np.divide}[operation.op_type]
     made: Array = ufunc(numbers, np.float32(number))
     return made
-
-
-def _move_elementwise(node: ir.Node, mover: Mover) -> bool:
-    """Put the elementwise operator in front of a node behind it."""
-    first = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
-    if (node.domain, node.op_type) not in _TAKES_ALL or first is None:
-        return False
-    operator = operator_of(first)
-    if operator is None or not operator.elementwise or len(first.outputs) != 1:
-        return False
-    computed = [i for i, v in enumerate(first.inputs) if v and constant_of(v) is None]
-    others = [constant_of(v) for i, v in enumerate(first.inputs) if v and i not in computed]
-    if len(computed) != 1 or any(t is None or t.size != 1 or t.shape.rank() for t in others):
-        return False
-    data = first.inputs[computed[0]]
-    inner = mover.node(node, [data, *node.inputs[1:]], node.outputs[0].shape)
-    inner.outputs[0].type = None if data is None else data.type
-    inputs = list(first.inputs)
-    inputs[computed[0]] = inner.outputs[0]
-    mover.swap(node, inner, mover.node(first, inputs, node.outputs[0].shape))
-    return True
 
 
 def _moved_operands(node: ir.Node) -> list[int]:

@@ -33,9 +33,8 @@ class SumIntegerMeans(Transformation):
     Before: ``AveragePool(x)``, ``GlobalAveragePool(x)`` or ``ReduceMean(x, axes)``, where
             ``x`` holds integers
     After:  ``Div(QuantAvgPool2d(x), k * k)`` for square windows of images, with bits that
-            hold the sum of a window, so that no bit of it is dropped; otherwise
-            ``Div(ReduceSum(x, axes), n)``, or ``Div(Conv(x, ones), n)`` with a group for
-            each channel
+            hold the sum of a window. Otherwise ``Div(ReduceSum(x, axes), n)``, or
+            ``Div(Conv(x, ones), n)`` with a group for each channel.
 
     So sums of integers reach the products and thresholds behind a mean: the divisor moves
     behind products, and thresholds take it in. A mean whose result is truncated to fewer bits

@@ -4,7 +4,7 @@ from onnx_passes.passes.streamline.gather_terms import GatherTerms
 
 HEAD = """(float[2,N] x) => (float[2,N] y)
 <float a = {3}, float b = {0.5}, float[2,1] c = {2, -1},
-float[2,2] m = {1, 2, 3, 4}, float six = {-6}, float none = {0}, float near = {1.001},
+float[2,2] m = {1, 2, 3, 4}, float none = {0},
 int64[4] p = {0, 0, 0, 0}> """
 
 
@@ -21,8 +21,6 @@ int64[4] p = {0, 0, 0, 0}> """
         ("t = Div(x, a) u = Identity(t) y = MatMul(m, u)", ["Mul", "Identity", "MatMul"]),
         ("y = Mul(c, x)", ["Mul"]),
         ("t = Add(x, none) y = Exp(t)", ["Exp"]),
-        ("t = Mul(x, a) u = Add(t, six) y = Pad(u, p)", ["Add", "Mul", "Pad"]),
-        ("t = Mul(x, a) u = Add(t, none) y = Pad(u, p)", ["Mul", "Pad"]),
         ("y = Neg(x)", ["Mul"]),
         ("t = Exp(x) u = Sub(x, t) y = Neg(u)", ["Exp", "Sub"]),
         ("t = Mul(x, a) u = Mul(x, b) y = Add(t, u)", ["Mul"]),
@@ -40,9 +38,6 @@ def test_fires(body, kinds, rewrites):
     [
         "y = Div(x, a)",
         "t = Add(x, a) u = Mul(t, c) y = Pad(u, p)",  # the factor passes zeros
-        "t = Mul(x, a) u = Add(t, b) y = Pad(u, p)",
-        "t = Mul(x, b) u = Add(t, near) y = Pad(u, p)",
-        "t = Mul(x, a) u = Add(t, six) y = Pad(u, p, a)",
         "t = Div(x, a) u = MatMul(m, t) y = Add(u, t)",
         "t = Mul(x, a) y = Add(t, b)",
         "t = Mul(x, c) y = Add(x, t)",  # one factor would be 0
