@@ -5,12 +5,15 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
 from benchmarks.environments import clean_environment, environment
 from onnx_passes.ops.bodies.operator_bodies import QONNX
+from onnx_passes.passes.constants import numbers_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.corpus.seed_networks import SEED, network
 
 ROOT = Path(__file__).parents[2]
 NETWORKS = ROOT / "examples" / "quantised_digits"
@@ -40,6 +43,38 @@ def scores(model):
         return next(iter(session.run({"image": images}).values()))
 
 
+def frontend(python, source, folder, *, images):
+    """Run its front end, in which every pass is one of this package."""
+    target = folder / "out.onnx"
+    command = [python, ROOT / "tests" / "corpus" / "finn_plus_client.py", source, target]
+    if images:
+        (folder / "layouts.yaml").write_text(LAYOUTS)
+        command.append(folder / "layouts.yaml")
+    done = subprocess.run(command, capture_output=True, text=True, env=clean_environment())
+    assert done.returncode == 0, done.stderr
+    return ir.load(target)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", SEED)
+def test_its_frontend_gives_what_the_seed_system_gave(name, python, tmp_path):
+    onnx.save(network(name), tmp_path / "in.onnx")
+    result = frontend(python, tmp_path / "in.onnx", tmp_path, images=name != "mlp")
+    found = Counter()
+    for node in result.graph:
+        given = {key: a.value for key, a in node.attributes.items()}
+        if node.op_type == "MultiThreshold":
+            found[given["out_dtype"]] += 1
+        elif node.op_type == "MatMul":
+            weights = numbers_of(node.inputs[1])
+            found["MatMul"] += 1
+            found["integer weights"] += np.array_equal(weights, np.rint(weights))
+        elif node.op_type == "Im2Col" and {"dilations", "kernel_size", "stride"} <= set(given):
+            found["Im2Col"] += 1
+    assert found == SEED[name]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
@@ -48,14 +83,8 @@ def scores(model):
 def test_its_frontend_makes_thresholds_that_compute_the_same(
     name, thresholds, python, tmp_path
 ):
-    source, target = NETWORKS / f"{name}.onnx", tmp_path / "out.onnx"
-    command = [python, ROOT / "tests" / "corpus" / "finn_plus_client.py", source, target]
-    if name.startswith("cnn"):
-        (tmp_path / "layouts.yaml").write_text(LAYOUTS)
-        command.append(tmp_path / "layouts.yaml")
-    done = subprocess.run(command, capture_output=True, text=True, env=clean_environment())
-    assert done.returncode == 0, done.stderr
-    result = ir.load(target)
+    source = NETWORKS / f"{name}.onnx"
+    result = frontend(python, source, tmp_path, images=name.startswith("cnn"))
     kinds = Counter((node.domain, node.op_type) for node in result.graph)
     assert kinds[QONNX, "MultiThreshold"] == thresholds
     assert not {"Where", "GreaterOrEqual"} & {kind for _, kind in kinds}

@@ -181,3 +181,16 @@ def test_what_no_iteration_stacks_has_the_shape_that_is_inferred(declared):
 
 def test_what_no_type_is_known_of_is_stacked_all_the_same():
     assert _stack([], onnx.TypeProto()).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("opset", "scale", "zero", "axis"),
+    [
+        *((opset, "float s = {0.1}", "uint8 z = {3}", "") for opset in (10, 13, 18, 21)),
+        (13, "float[2] s = {0.1, 2}", "int8[2] z = {3, -4}", "<axis = 0>"),
+    ],
+)
+def test_quantisers_of_every_opset(opset, scale, zero, axis):
+    text = f"""(float[2,3] x) => (float[2,3] y) <{scale}, {zero}>
+    {{ q = QuantizeLinear{axis}(x, s, z) y = DequantizeLinear{axis}(q, s, z) }}"""
+    compare_with_ort(opset, text, {"x": np.float32([[1.04, -5, 99], [0.5, 3, -7]])})

@@ -137,7 +137,7 @@ def _turned(model: ir.Model, value: ir.Value, back: list[int], namer: Namer) -> 
     return new
 
 
-Layout = Literal["nhwc", "nchw"]
+Layout = Literal["nhwc", "nchw", "nwc", "ncw", "ndhwc", "ncdhw"]
 
 
 @passes.verify.tolerance
@@ -150,8 +150,8 @@ class ConvertLayout(Transformation):
 
     A Transpose is put at the boundary. Where the model has one that undoes it, at once or
     behind operators that work element by element, both go, and the constants between them are
-    transposed. It goes for any rank from 3 on: ``nhwc`` puts axis 1 last, ``nchw`` the last
-    axis to 1.
+    transposed. It goes for any rank from 3 on: ``nhwc``, ``nwc`` and ``ndhwc`` put axis 1
+    last, ``nchw``, ``ncw`` and ``ncdhw`` the last axis to 1.
 
     Sound because the Transpose gives the model what it had before, and operators that work
     element by element do so in any order of the elements. Engines may compute the end of a
@@ -252,7 +252,7 @@ class ConvertLayout(Transformation):
                 help="layouts are of tensors of batch, channels and places: rank 3 or more",
             )
         last = [0, *range(2, rank), 1]
-        return last if layouts[value.name or ""] == "nhwc" else inverse(last)
+        return last if layouts[value.name or ""].endswith("c") else inverse(last)
 
 
 def _has(value: ir.Value, order: list[int]) -> bool:

@@ -1,6 +1,6 @@
 """The windows that convolutions and poolings slide over their input.
 
-Poolings reduce whole images, or one axis after the other. A Conv may gather windows of
+Poolings reduce whole images, or one axis after the other. Windows may also be gathered from
 channels-last data.
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
+from onnx_passes.compat.names import is_for_seed
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.passes.base import Value
 from onnx_passes.passes.common.shapes import dims_of
@@ -137,6 +138,21 @@ def gathered(to: Primitives, x: Value, window: Window, axis: int) -> Value:
 MAY_BE_NAN = "one of its floats may be NaN, unless assume_no_nan says otherwise"
 
 
+class Maximum(LoweringPass):
+    """A pooling whose maximum stays if one of its floats may be NaN.
+
+    The user may say that there is none; pipelines for the seed system do.
+    """
+
+    assume_no_nan: bool = False
+
+    def obstacle(self, site: Site) -> str | None:
+        assumed = self.assume_no_nan or is_for_seed(self.config)
+        if site.dtype in FLOATS and not assumed:
+            return MAY_BE_NAN
+        return super().obstacle(site)
+
+
 class GlobalPool(LoweringPass):
     """A pooling over all axes but the first two.
 
@@ -156,7 +172,18 @@ class GlobalPool(LoweringPass):
         return to.cast(wide.reduce(self.reduction, x, range(2, rank)), wide.dtype)
 
 
-class WindowPool(LoweringPass):
+class WindowPass(LoweringPass):
+    """Lowers what windows slide over, with standard operators or with Im2Col of our own."""
+
+    to: Literal["gather", "im2col"] | None = None
+
+    @property
+    def to_im2col(self) -> bool:
+        """Whether windows are gathered by Im2Col, from channels-last data."""
+        return self.to == "im2col" or (self.to is None and is_for_seed(self.config))
+
+
+class WindowPool(WindowPass):
     """A pooling over windows that each have something of the input.
 
     ``reduction`` is the operator that takes its place, along each axis.
@@ -183,20 +210,27 @@ class WindowPool(LoweringPass):
 
         ``x`` is [samples, channels, ...], with one window for each spatial axis.
         """
+        channels = (dims_of(x) or [None, None])[1]
         x = padded(to, x, windows, number)
+        if self.to_im2col and isinstance(channels, int):
+            return self._of_columns(to, x, windows, channels)
         for axis, window in enumerate(windows, 2):
             if not window.is_whole:
                 parts = gathered(to, x, window, axis)
                 x = to.reduce(self.reduction, parts, [axis], keepdims=0)
         return x
 
-
-def nan_obstacle(site: Site, assumed: bool) -> str | None:
-    """Return why a maximum stays, where one of its floats may be NaN.
-
-    ``assumed`` is set if the user says that there is no NaN.
-    """
-    return MAY_BE_NAN if site.dtype in FLOATS and not assumed else None
+    def _of_columns(
+        self, to: Primitives, x: Value, windows: list[Window], channels: int
+    ) -> Value:
+        axes = len(windows)
+        x = to.node("Transpose", x, perm=[0, *range(2, axes + 2), 1])
+        x = _windows(to, x, to.tensor(_indices(windows, channels)), windows)
+        counts = [window.count for window in windows]
+        elements = math.prod(window.kernel for window in windows)
+        x = to.reshape(x, [0, *counts, elements, channels])
+        x = to.reduce(self.reduction, x, [axes + 1], keepdims=0)
+        return to.node("Transpose", x, perm=[0, axes + 1, *range(1, axes + 1)])
 
 
 def channels_last(

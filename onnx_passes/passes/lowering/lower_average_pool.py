@@ -27,6 +27,11 @@ class LowerAveragePool(WindowPool):
     Leaves alone: inputs whose type or spatial sizes are not known, as in functions; what is
     empty; windows of nothing but padding; ``auto_pad`` of SAME
     with dilations or windows smaller than the stride, on which engines do not agree.
+
+    Attributes:
+        to: ``gather`` for standard operators alone, ``im2col`` for windows of channels-last
+            data by one operator of our own. None for the first, except where the pipeline has
+            keys of the seed system.
     """
 
     reduction = "ReduceSum"

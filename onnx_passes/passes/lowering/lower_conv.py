@@ -1,14 +1,13 @@
 """Lower Conv to MatMul, over the windows of its input (im2col)."""
 
 import math
-from typing import Literal
 
 from onnx_passes import passes
-from onnx_passes.compat.names import is_for_seed
 from onnx_passes.passes.base import Op, Value, Var
-from onnx_passes.passes.lowering._lowering_pass import LoweringPass, Primitives, Site
+from onnx_passes.passes.lowering._lowering_pass import Primitives, Site
 from onnx_passes.passes.lowering._windows import (
     Window,
+    WindowPass,
     channels_last,
     gathered,
     padded,
@@ -19,7 +18,7 @@ from onnx_passes.passes.lowering._windows import (
 @passes.verify.tolerance
 @passes.register()
 @passes.register("lower")
-class LowerConv(LoweringPass):
+class LowerConv(WindowPass):
     """Lower Conv to MatMul, over the windows of its input (im2col).
 
     With ``to: im2col`` the windows are gathered by one operator ``onnx_passes.ops.Im2Col``
@@ -50,8 +49,6 @@ class LowerConv(LoweringPass):
 
     since = 9
 
-    to: Literal["gather", "im2col"] | None = None
-
     def pattern(self, op: Op, x: Var, w: Var) -> Var:
         return op.Conv(x, w, _allow_other_inputs=True, _outputs=["y"])
 
@@ -73,7 +70,7 @@ class LowerConv(LoweringPass):
         assert weights is not None, "an obstacle otherwise"
         windows = windows_of(site, weights[2:])
         assert not isinstance(windows, str), "an obstacle otherwise"
-        if self.to == "im2col" or (self.to is None and is_for_seed(self.config)):
+        if self.to_im2col:
             return channels_last(to, site, weights, windows)
         counts = [window.count for window in windows]
         rows, depth = weights[0] // group, math.prod(weights[1:])

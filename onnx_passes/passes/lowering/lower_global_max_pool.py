@@ -2,14 +2,13 @@
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Var
-from onnx_passes.passes.lowering._lowering_pass import Site
-from onnx_passes.passes.lowering._windows import GlobalPool, nan_obstacle
+from onnx_passes.passes.lowering._windows import GlobalPool, Maximum
 
 
 @passes.verify.tolerance
 @passes.register()
 @passes.register("lower")
-class LowerGlobalMaxPool(GlobalPool):
+class LowerGlobalMaxPool(Maximum, GlobalPool):
     """Lower GlobalMaxPool to ReduceMax.
 
     Before: ``GlobalMaxPool(x)``
@@ -19,7 +18,8 @@ class LowerGlobalMaxPool(GlobalPool):
     precision. The contract is a tolerance: of nothing but minus infinity the maximum is minus
     infinity, and ONNX Runtime's kernel for single precision gives the lowest finite number.
 
-    Leaves alone: nodes without ``assume_no_nan``; those whose type or rank is not known, as in
+    Leaves alone: nodes without ``assume_no_nan``, except where the pipeline has keys of the
+    seed system; those whose type or rank is not known, as in
     functions; inputs without spatial axes, and those in which one is empty.
 
     Attributes:
@@ -27,12 +27,7 @@ class LowerGlobalMaxPool(GlobalPool):
             on; ONNX Runtime's GlobalMaxPool passes over it, or yields the lowest number.
     """
 
-    assume_no_nan: bool = False
-
     reduction = "ReduceMax"
 
     def pattern(self, op: Op, x: Var) -> Var:
         return op.GlobalMaxPool(x, _outputs=["y"])
-
-    def obstacle(self, site: Site) -> str | None:
-        return nan_obstacle(site, self.assume_no_nan) or super().obstacle(site)

@@ -7,13 +7,13 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
 from onnx_passes.passes.lowering._lowering_pass import FLOATS, Primitives, Site
-from onnx_passes.passes.lowering._windows import WindowPool, nan_obstacle
+from onnx_passes.passes.lowering._windows import Maximum, WindowPool
 
 
 @passes.verify.tolerance
 @passes.register()
 @passes.register("lower")
-class LowerMaxPool(WindowPool):
+class LowerMaxPool(Maximum, WindowPool):
     """Lower MaxPool to ReduceMax, over the windows of its input.
 
     Before: ``MaxPool<kernel_shape, strides, dilations, pads, ceil_mode>(x)``
@@ -24,7 +24,8 @@ class LowerMaxPool(WindowPool):
     maximum is minus infinity. Some kernels (ONNX Runtime's for single precision, of most
     windows) give the lowest finite number.
 
-    Leaves alone: floats without ``assume_no_nan``; nodes whose indices are read; inputs whose
+    Leaves alone: floats without ``assume_no_nan``, except where the pipeline has keys of the
+    seed system; nodes whose indices are read; inputs whose
     type or spatial sizes are not known, as in functions; what is empty; windows of nothing but
     padding; ``auto_pad`` of SAME with dilations or windows smaller than the stride, on which
     engines do not agree.
@@ -33,18 +34,16 @@ class LowerMaxPool(WindowPool):
         assume_no_nan: Whether floats may be lowered, since none of them is NaN. ReduceMax
             hands NaN on; what ONNX Runtime's MaxPool makes of it depends on the order of a
             window.
+        to: ``gather`` for standard operators alone, ``im2col`` for windows of channels-last
+            data by one operator of our own. None for the first, except where the pipeline has
+            keys of the seed system.
     """
-
-    assume_no_nan: bool = False
 
     reduction = "ReduceMax"
     dtypes = frozenset({*FLOATS, ir.DataType.INT8, ir.DataType.UINT8})
 
     def pattern(self, op: Op, x: Var) -> Var:
         return op.MaxPool(x, _outputs=["y"])
-
-    def obstacle(self, site: Site) -> str | None:
-        return nan_obstacle(site, self.assume_no_nan) or super().obstacle(site)
 
     def lowered(self, to: Primitives, site: Site) -> Value:
         low = -math.inf if to.dtype in FLOATS else float(to.dtype.min)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import gcd
+from math import gcd, prod
 from types import EllipsisType
 from typing import TypeAlias
 
@@ -29,11 +29,15 @@ from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.quantised._quantisers import table_of
 from onnx_passes.passes.streamline._rule_constants import floats
 
-ARITHMETIC = ("Mul", "Add")
+ARITHMETIC = ("Mul", "Div", "Add")
+
+RANKING = ("ArgMax", "ArgMin", "TopK")
+"""Operators that choose among elements, and return where they are."""
 
 CHOOSING = {
     **dict.fromkeys(("MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin"), ARITHMETIC),
-    "Relu": ("Mul",),
+    **dict.fromkeys(RANKING, ARITHMETIC),
+    "Relu": ("Mul", "Div"),
 }
 """Operators that choose among elements, and what they let through."""
 
@@ -58,12 +62,40 @@ def only_moves(node: ir.Node) -> bool:
     return node.op_type in MOVING
 
 
+def feeds_product(value: ir.Value) -> bool:
+    """Whether products alone read a value, or elements of it that are moved."""
+    readers = list(value.consumers())
+    return (
+        bool(readers)
+        and not value.is_graph_output()
+        and all(
+            node.domain == ""
+            and (
+                node.op_type in PRODUCTS
+                or (only_moves(node) and feeds_product(node.outputs[0]))
+            )
+            for node in readers
+        )
+    )
+
+
+def needs_zero(value: ir.Value) -> bool:
+    """Whether zeros are put around a value, or around elements of it that are moved."""
+    return any(
+        (node.op_type == "Pad" and padding_of(node) == 0)
+        or (node.op_type in PRODUCTS and may_skip(node))
+        or (only_moves(node) and needs_zero(node.outputs[0]))
+        for node in value.consumers()
+        if node.domain == ""
+    )
+
+
 def let_through(node: ir.Node) -> Collection[str]:
     """Return what may be moved across an operator of one operand, in either direction."""
     if node.domain != "" or only_moves(node) or node.op_type in ("Concat", "Split"):
         return ARITHMETIC
     if node.op_type == "Pad":
-        return ("Mul",) if padding_of(node) == 0 else ()
+        return ("Mul", "Div") if padding_of(node) == 0 else ()
     return CHOOSING.get(node.op_type, ())
 
 
@@ -200,7 +232,7 @@ def _of_computed(
 
 
 def size_of(value: ir.Value | None, axis: int) -> int | None:
-    """Return the size of an axis, counted from the end; None if it is not known."""
+    """Return the size of an axis, from the front or the end; None if it is not known."""
     shape = None if value is None else value.shape
     if shape is None or len(shape) < -axis:
         return None
@@ -211,7 +243,7 @@ def size_of(value: ir.Value | None, axis: int) -> int | None:
 MEANS = ("AveragePool", "GlobalAveragePool", "ReduceMean")
 """Operators that make means of windows, or of whole images."""
 
-_EXACT_SQUARE_WINDOWS = 2.0**22
+_EXACT_FROM_MEAN = 2.0**22
 """Up to here a sum is the integer next to its mean times the number of elements."""
 
 
@@ -236,25 +268,54 @@ def square_window(mean: ir.Node) -> tuple[int, int] | None:
         side = size_of(x, -1)
         whole = mean.op_type == "GlobalAveragePool" or _is_over_images(mean)
         return (side, side) if whole and side and side == size_of(x, -2) else None
-    attributes = mean.attributes
-    kernel = attributes.get_ints("kernel_shape") or ()
-    strides = attributes.get_ints("strides") or (1,) * len(kernel)
-    plain = (
-        not any(attributes.get_ints("pads") or ())
-        and attributes.get_string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
-        and not attributes.get_int("ceil_mode", 0)
-        and all(size == 1 for size in attributes.get_ints("dilations") or ())
-    )
+    window = plain_window(mean)
+    if window is None or {*window.get("dilations", (1,))} != {1}:
+        return None
+    kernel, strides = window["kernel_shape"], window.get("strides", (1, 1))
     square = len(kernel) == len(strides) == 2 and len({*kernel}) == len({*strides}) == 1
-    return (kernel[0], strides[0]) if plain and square else None
+    return (kernel[0], strides[0]) if square else None
+
+
+def plain_window(mean: ir.Node) -> dict[str, Sequence[int]] | None:
+    """Return the attributes of an AveragePool without padding; None for any other."""
+    attributes = mean.attributes
+    if mean.op_type != "AveragePool" or (
+        any(attributes.get_ints("pads") or ())
+        or attributes.get_string("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
+        or attributes.get_int("ceil_mode")
+    ):
+        return None
+    given = {n: attributes.get_ints(n) for n in ("kernel_shape", "strides", "dilations")}
+    return {name: sizes for name, sizes in given.items() if sizes}
 
 
 def _is_over_images(mean: ir.Node) -> bool:
     """Whether a ReduceMean is over rows and columns, and keeps their axes."""
-    axes = mean.attributes.get_ints("axes")
-    given = axes if len(mean.inputs) == 1 else ints_of(mean.inputs[1])
     kept = mean.attributes.get_int("keepdims", 1)
-    return given is not None and bool(kept) and sorted(axis % 4 for axis in given) == [2, 3]
+    return bool(kept) and reduced_axes(mean) == [2, 3]
+
+
+def reduced_axes(node: ir.Node) -> list[int] | None:
+    """Return the axes of a reduction, from the front; None if they are not known."""
+    x = node.inputs[0]
+    if x is None or x.shape is None or node.attributes.get_int("noop_with_empty_axes"):
+        return None
+    rank = len(x.shape)
+    if node.op_type == "GlobalAveragePool":
+        return list(range(2, rank))
+    if len(node.inputs) > 1 and node.inputs[1] is not None:
+        given = ints_of(node.inputs[1])
+    else:
+        given = list(node.attributes.get_ints("axes") or range(rank))
+    return None if given is None else sorted(axis % rank for axis in given or range(rank))
+
+
+def reduced_elements(node: ir.Node) -> int | None:
+    """Return how many elements a reduction puts together; None if that is not known."""
+    axes = reduced_axes(node)
+    sizes = [size_of(node.inputs[0], axis) for axis in axes or ()]
+    known = [size for size in sizes if size is not None]
+    return prod(known) if axes is not None and len(known) == len(sizes) else None
 
 
 def range_of_sums(node: ir.Node, data: IntegerRange | None) -> IntegerRange | None:
@@ -262,25 +323,25 @@ def range_of_sums(node: ir.Node, data: IntegerRange | None) -> IntegerRange | No
     call = plain_call(node)
     if data is None or call is None:
         return None
-    sums = sums_of_windows(data, call.integer("kernel", 1))
+    sums = sums_of_elements(data, call.integer("kernel", 1) ** 2)
     if sums is None:
         return None
     step = 2.0 ** dropped_bits(call)
     return IntegerRange(float(np.floor(sums.low / step)), float(np.floor(sums.high / step)))
 
 
-def sums_of_windows(data: IntegerRange, kernel: int) -> IntegerRange | None:
-    """Bound sums of square windows; None if float32 may not find them from the mean."""
-    low, high = data.low * kernel * kernel, data.high * kernel * kernel
-    return (
-        IntegerRange(low, high) if max(abs(low), abs(high)) <= _EXACT_SQUARE_WINDOWS else None
-    )
+def sums_of_elements(data: IntegerRange, count: int) -> IntegerRange | None:
+    """Bound sums of integers; None if float32 may not find them from their mean."""
+    low, high = data.low * count, data.high * count
+    if max(abs(low), abs(high)) > _EXACT_FROM_MEAN:
+        return None
+    return IntegerRange(low, high, least=min(low, 0.0), most=max(high, 0.0))
 
 
 NOTED, KEY = "quant_parameter_tensor_names", "finn_datatype"
 """Where onnx-ir keeps the quantization_annotation of a value, and QONNX's datatype in it."""
 
-_KEPT = frozenset({"GlobalMaxPool", "MaxPool", "Split"})
+_KEPT = frozenset({"GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "Split"})
 """Operators whose elements are some of their first operand's, beside those that only move."""
 
 _Lookup: TypeAlias = Callable[[ir.Value | None], IntegerRange | None]
@@ -364,7 +425,9 @@ def _of_node(node: ir.Node, of: _Lookup) -> IntegerRange | None:
         return None if depth is None else IntegerRange(0.0, float(depth))
     if node.domain in QONNX_ALIASES and node.op_type == "QuantAvgPool2d":
         return range_of_sums(node, of(node.inputs[0]))
-    if node.domain == CUSTOM and node.op_type in ("Im2Col", "LayoutConverter"):
+    if (node.domain == CUSTOM and node.op_type in ("Im2Col", "LayoutConverter")) or (
+        node.domain in QONNX_ALIASES and node.op_type == "Im2Col"
+    ):
         return _at_zero(of(node.inputs[0]))
     if node.domain not in ("", CHANNELS_LAST):
         return None
@@ -380,6 +443,9 @@ def _of_node(node: ir.Node, of: _Lookup) -> IntegerRange | None:
         return _pad(of(node.inputs[0]), padding_of(node))
     if node.op_type in PRODUCTS:
         return of_product(node, ranges)
+    if node.op_type == "ReduceSum":
+        count = reduced_elements(node)
+        return sums_of_elements(ranges[0], count) if ranges[0] and count else None
     if len(ranges) < 1 or any(r is None for r in ranges):
         return None
     return _of_arithmetic(node.op_type, [r for r in ranges if r is not None])

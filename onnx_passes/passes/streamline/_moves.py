@@ -72,15 +72,15 @@ class Mover:
     def swap(self, old: ir.Node, inner: ir.Node, *outer: ir.Node) -> None:
         """Replace a node, and drop what nothing reads any more.
 
-        ``inner`` comes first, then an ``outer`` node for each of the first outputs; no other
-        output is read.
+        ``inner`` comes first, then an ``outer`` node for each of the first outputs. Other
+        outputs are those of ``inner`` at the same places, or not read.
         """
         graph = old.graph
         assert graph is not None, "the node is in a graph"
         graph.insert_before(old, [inner, *outer])
         before = [value.producer() for value in old.inputs if value is not None]
-        for value, node in zip(old.outputs, outer, strict=False):
-            new = node.outputs[0]
+        made = [*(node.outputs[0] for node in outer), *inner.outputs[len(outer) :]]
+        for value, new in zip(old.outputs, made, strict=False):
             new.type, new.shape = value.type, value.shape
             supersede(value, new, self._count)
         discard(old)

@@ -12,6 +12,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.common.rules import RulePass, TermCall, TermRule, Values, call, law
 from onnx_passes.passes.common.shapes import dims_of
+from onnx_passes.passes.streamline._integer_ranges import feeds_product, needs_zero
 from onnx_passes.passes.streamline._rule_constants import constant, floats
 
 
@@ -23,21 +24,23 @@ class GatherTerms(RulePass):
 
     Before: ``Mul(Add(x, a), b)``, ``Add(Add(x, a), b)``, ``Mul(Mul(x, a), b)``,
             ``Mul(Div(x, a), b)``, ``Div(Add(x, a), b)``, ``Div(Mul(x, a), b)``,
-            ``Sub(x, a)``, ``Add(a, x)``, ``Mul(a, x)``; ``Div(x, a)`` by a power of two;
+            ``Sub(x, a)``, ``Add(a, x)``, ``Mul(a, x)``; ``Div(x, a)`` by a power of two, or
+            in front of a product;
             ``Neg(x)``, ``Neg(Sub(x, y))``; ``Add(Mul(x, a), Mul(x, b))``,
-            ``Add(Mul(x, a), x)``
+            ``Add(Mul(x, a), x)``; ``Add(x, 0)``
     After:  ``Add(Mul(x, b), a * b)``, ``Add(x, a + b)``, ``Mul(x, a * b)``,
             ``Mul(x, b / a)``, ``Add(Mul(x, 1 / b), a / b)``, ``Mul(x, a / b)``,
             ``Add(x, -a)``, ``Add(x, a)``, ``Mul(x, a)``; ``Mul(x, 1 / a)``;
-            ``Mul(x, -1)``, ``Sub(y, x)``; ``Mul(x, a + b)``, ``Mul(x, a + 1)``
+            ``Mul(x, -1)``, ``Sub(y, x)``; ``Mul(x, a + b)``, ``Mul(x, a + 1)``; ``x``
 
     Sound because the laws of fields hold over the reals. The contract is a tolerance: sums
     and products of floats round at other places.
 
     Leaves alone: constants that are computed, that are not finite, or that callers may
     override; factors of 0; results that leave the range of float32; other types; other
-    divisions alone, and those in front of a rounding, where the quotient decides ties; pairs
-    in front of Equal, which each rounding decides; like terms that cancel each other, which
+    divisions alone, and those in front of a rounding, where the quotient decides ties; a
+    factor behind a term that is padded with zeros, which factors alone pass; pairs in front of
+    Equal, which each rounding decides; like terms that cancel each other, which
     would leave other digits. Of constants that cancel each other nothing is left.
     """
 
@@ -78,6 +81,8 @@ def _pair(inner: str, outer: str) -> TermRule:
     def find(v: Values) -> _Constants | None:
         if (outer == "Div" and _is_rounded(v["y"])) or _is_tested(v["y"]):
             return None
+        if inner == "Add" and needs_zero(v["y"]):
+            return None
         first, second = _wide(v["a"], inner), _wide(v["b"], outer)
         both = _together(np.add if outer == "Add" else np.multiply, first, second)
         factor = None if outer == "Add" else second if inner == "Add" else both
@@ -85,6 +90,12 @@ def _pair(inner: str, outer: str) -> TermRule:
         return None if both is None else _in_range(factor, term)
 
     return _gather(call(outer, call(inner, "x", "a"), "b", result="y"), find)
+
+
+def _nothing(v: Values) -> _Constants | None:
+    array = floats(v["a"])
+    is_nothing = array is not None and _is_neutral("Add", array, v["x"])
+    return (None, None) if is_nothing else None
 
 
 def _together(
@@ -128,9 +139,9 @@ def _single(kind: str) -> TermRule:
             return None if array is None else (None, array)
         # The quotient by a power of two is the product by another one.
         powers = np.abs(np.frexp(array)[0]) == 0.5
-        return _in_range(array, None) if powers.all() else None
+        return _in_range(array, None) if powers.all() or feeds_product(v["y"]) else None
 
-    return _gather(call(kind, "x", "a"), find)
+    return _gather(call(kind, "x", "a", result="y"), find)
 
 
 def _swap(kind: str) -> TermRule:
@@ -206,4 +217,5 @@ _RULES = [
     _merge_like("a", "b"),
     _merge_like("a", ""),
     _merge_like("", "a"),
+    _gather(call("Add", "x", "a"), _nothing),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -11,10 +11,16 @@ from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
-from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.constants import constant_of
-from onnx_passes.passes.streamline._integer_ranges import ARITHMETIC, CHOOSING, let_through
+from onnx_passes.passes.streamline._integer_ranges import (
+    ARITHMETIC,
+    CHOOSING,
+    RANKING,
+    IntegerRange,
+    integer_ranges,
+    let_through,
+)
 from onnx_passes.passes.streamline._moves import Mover, move_rows
 from onnx_passes.passes.streamline._rule_constants import (
     along,
@@ -25,14 +31,11 @@ from onnx_passes.passes.streamline._rule_constants import (
     scalar,
 )
 
+_MOST_RANKED = 2**20
+"""Numbers up to which it is looked at whether rounding keeps them apart."""
+
 _OURS = ("Im2Col", "LayoutConverter")
-_TAKES_ALL = frozenset(
-    {
-        *(("", k) for k in ("Flatten", "Reshape", "Slice", "Squeeze", "Transpose")),
-        *(("", "Unsqueeze"), (CUSTOM, "Im2Col")),
-    }
-)
-"""Operators behind which any elementwise operator may stand."""
+_TAKES_SINGLE = frozenset({("", "Flatten"), ("", "Reshape"), (CUSTOM, "Im2Col")})
 
 
 @passes.verify.equality
@@ -42,16 +45,17 @@ class SinkPastMovement(Transformation):
     """Move factors and terms behind operators that only move elements.
 
     Before: ``Reshape(Mul(x, s), shape)``, ``Transpose(Add(x, a))``, ``MaxPool(Mul(x, s))``,
-            ``Concat(Mul(x, s), Mul(y, t))``; ``Slice(Relu(x), ...)`` if asked for
+            ``Concat(Mul(x, s), Mul(y, t))``
     After:  ``Mul(Reshape(x, shape), s)``, ``Add(Transpose(x), a)``, ``Mul(MaxPool(x), s)``,
-            ``Mul(Concat(x, y), [s, t])``; ``Relu(Slice(x, ...))``
+            ``Mul(Concat(x, y), [s, t])``
 
     Constants are single numbers; behind Transpose, changes of shape, Slice, Split, pooling
     and Relu also arrays, which are transposed, reshaped and cut alike. Operators are those
     whose elements are all elements of the first operand, Split and Concat, Resize to the
     nearest element, and Pad; past a Pad with zeros go factors only. Past MaxPool,
     GlobalMaxPool, ReduceMax, ReduceMin and Relu go positive factors, past all but Relu terms
-    as well.
+    as well. Past TopK, ArgMax and ArgMin of integers go single numbers, if what they make of
+    each integer is greater than what they make of the one before.
 
     Sound because each element of the result is one of the operand, on which the same operation
     rounds the same way. Rounding keeps the order of numbers, so that the largest stays the
@@ -64,9 +68,8 @@ class SinkPastMovement(Transformation):
 
     Attributes:
         past_transposes: Also move behind a Transpose of what is computed. Where Transposes
-            move as well (``sink-transposes``), they should, and not the arithmetic.
-        elementwise: Also move every other elementwise operator whose other operands are
-            single constants, behind changes of shape, Slice, Im2Col, and Transpose if asked.
+            move as well (``sink-transposes``), they should, and not the arithmetic, except
+            single numbers in front of Reshape, Flatten or Im2Col.
     """
 
     needs = ("shape-inference",)
@@ -75,31 +78,35 @@ class SinkPastMovement(Transformation):
     tested_after = ("raise-opset", "extract-weight-scales", "infer-thresholds")
 
     past_transposes: bool = False
-    elementwise: bool = False
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Move each factor and term as far as it goes."""
         mover, count = Mover(model), 0
+        ranks = any(node.op_type in RANKING for node in model.graph)
+        ranges = integer_ranges(model.graph) if ranks else {}
         for graph in list(graphs_within(model.graph)):
             for node in list(graph):
                 if node.graph is graph and self._is_wanted(node):
-                    count += _move(node, mover) or (
-                        self.elementwise and _move_elementwise(node, mover)
-                    )
+                    count += _move(node, mover, ranges)
         return ir.passes.PassResult(model, modified=count > 0)
 
     def _is_wanted(self, node: ir.Node) -> bool:
         if node.op_type != "Transpose" or self.past_transposes:
             return True
         operation = _operation(node.inputs[0])
-        return operation is not None and constant_of(operation.inputs[0]) is not None
+        if operation is None or constant_of(operation.inputs[0]) is not None:
+            return operation is not None
+        # Behind these no Transpose goes, and single numbers always do.
+        readers = {(reader.domain, reader.op_type) for reader in node.outputs[0].consumers()}
+        return is_single(operation.inputs[1]) and bool(readers) and readers <= _TAKES_SINGLE
 
 
-def _move(node: ir.Node, mover: Mover) -> bool:
-    moved = _moved_operands(node)
+def _move(node: ir.Node, mover: Mover, ranges: Mapping[ir.Value, IntegerRange]) -> bool:
+    moved, kind = _moved_operands(node), node.op_type
     found = [_operation(node.inputs[index]) for index in moved]
-    read = node.outputs if node.op_type == "Split" else node.outputs[:1]
-    if not found or any(o.uses() or o.is_graph_output() for o in node.outputs[len(read) :]):
+    kept = node.outputs if kind in ("Split", *RANKING) else node.outputs[:1]
+    read = [] if kind in ("ArgMax", "ArgMin") else node.outputs[:1] if kind == "TopK" else kept
+    if not found or any(o.uses() or o.is_graph_output() for o in node.outputs[len(kept) :]):
         return False
     first = found[0]
     if first is None or first.op_type not in let_through(node):
@@ -110,8 +117,13 @@ def _move(node: ir.Node, mover: Mover) -> bool:
         array = _joined(node, found)
     if array is None:
         return False
-    positive = node.op_type in CHOOSING
-    if first.op_type == "Mul" and not ((array > 0).all() if positive else array.all()):
+    if kind in RANKING:
+        numbers = _grid(node.inputs[0], ranges)
+        if numbers is None or not (np.diff(numbers) > 0).all():
+            return False
+    elif first.op_type != "Add" and not (
+        (array > 0).all() if kind in CHOOSING else array.all()
+    ):
         return False
     behind = [first.inputs[1]] * len(read)
     if node.op_type == "Concat" and array.size > 1 and node.graph is not None:
@@ -125,32 +137,29 @@ def _move(node: ir.Node, mover: Mover) -> bool:
     for index, operation in zip(moved, found, strict=True):
         assert operation is not None, "looked at above"
         inputs[index] = operation.inputs[0]
-    inner = mover.node(node, inputs, *(out.shape for out in read))
-    pairs = zip(inner.outputs, behind, strict=True)
+    inner = mover.node(node, inputs, *(out.shape for out in kept))
+    pairs = zip(inner.outputs, behind, strict=False)
     outer = (mover.node(first, [out, constant], out.shape) for out, constant in pairs)
     mover.swap(node, inner, *outer)
     return True
 
 
-def _move_elementwise(node: ir.Node, mover: Mover) -> bool:
-    """Put the elementwise operator in front of a node behind it."""
-    first = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
-    if (node.domain, node.op_type) not in _TAKES_ALL or first is None:
-        return False
-    operator = operator_of(first)
-    if operator is None or not operator.elementwise or len(first.outputs) != 1:
-        return False
-    computed = [i for i, v in enumerate(first.inputs) if v and constant_of(v) is None]
-    others = [constant_of(v) for i, v in enumerate(first.inputs) if v and i not in computed]
-    if len(computed) != 1 or any(t is None or t.size != 1 or t.shape.rank() for t in others):
-        return False
-    data = first.inputs[computed[0]]
-    inner = mover.node(node, [data, *node.inputs[1:]], node.outputs[0].shape)
-    inner.outputs[0].type = None if data is None else data.type
-    inputs = list(first.inputs)
-    inputs[computed[0]] = inner.outputs[0]
-    mover.swap(node, inner, mover.node(first, inputs, node.outputs[0].shape))
-    return True
+def _grid(value: ir.Value | None, ranges: Mapping[ir.Value, IntegerRange]) -> Array | None:
+    """Return the numbers that integers, scaled and shifted, may be; None if not known."""
+    found = None if value is None else ranges.get(value)
+    if found is not None:
+        count = (found.high - found.low) / found.step + 1
+        if count > _MOST_RANKED:
+            return None
+        return np.linspace(found.low, found.high, int(count), dtype=np.float32)
+    operation = _operation(value)
+    number = None if operation is None else scalar(operation.inputs[1])
+    numbers = None if operation is None else _grid(operation.inputs[0], ranges)
+    if operation is None or number is None or numbers is None:
+        return None
+    ufunc = {"Add": np.add, "Mul": np.multiply, "Div": np.divide}[operation.op_type]
+    made: Array = ufunc(numbers, np.float32(number))
+    return made
 
 
 def _moved_operands(node: ir.Node) -> list[int]:

@@ -37,6 +37,19 @@ def test_channels_last_at_both_ends():
     assert_leaves_alone(ConvertLayout(inputs={"x": "nhwc"}, outputs={"y": "nhwc"}), model)
 
 
+@pytest.mark.parametrize(
+    ("layout", "sizes"),
+    [("ncw", "3,4"), ("nwc", "4,3"), ("ncdhw", "3,4,5,6"), ("ndhwc", "4,5,6,3")],
+)
+def test_layouts_of_other_ranks(layout, sizes):
+    first, *others = sizes.split(",")
+    other = [others[-1], first, *others[:-1]] if layout.endswith("c") else [*others, first]
+    y = ",".join("ABCDE"[: len(layout)])
+    text = f"(float[N,{','.join(other)}] x) => (float[{y}] y) {{ y = Relu(x) }}"
+    model = converted(text, inputs={"x": layout})
+    assert shape(model.graph.inputs[0]) == ["N", *sizes.split(",")]
+
+
 def test_a_transpose_that_undoes_it_goes_and_constants_between_are_turned():
     model = converted(
         """(float[N,3,5,4] x) => (float[N,5,4,3] y)

@@ -1,7 +1,9 @@
 import pytest
 
+from onnx_passes.passes.lowering.lower_average_pool import LowerAveragePool
 from onnx_passes.passes.lowering.lower_max_pool import LowerMaxPool
 
+AVERAGE = LowerAveragePool(to="im2col")
 PASS = LowerMaxPool(assume_no_nan=True)
 PADDED = "<kernel_shape = [3, 2], pads = [1, 0, 1, 1]>"
 
@@ -87,6 +89,22 @@ def test_leaves_alone_what_shows_its_indices(leaves_alone):
 
 def test_leaves_floats_alone_unless_none_is_nan(leaves_alone):
     leaves_alone(LowerMaxPool(), model(PADDED))
+
+
+@pytest.mark.parametrize("pass_", [LowerMaxPool(to="im2col", assume_no_nan=True), AVERAGE])
+def test_to_im2col(pass_, lowers):
+    attributes = "<kernel_shape = [3, 2], pads = [1, 0, 1, 1], strides = [2, 1]>"
+    text = model(attributes, "N,3,7,8")
+    if pass_ is AVERAGE:
+        text = text.replace("MaxPool", "AveragePool")
+    kinds = lowers(pass_, text)
+    assert "Im2Col" in kinds
+    assert "Gather" not in kinds
+
+
+def test_pipelines_for_the_seed_system_want_im2col_and_have_no_nan(lowers):
+    pass_ = LowerMaxPool({"layouts": {}})
+    assert "Im2Col" in lowers(pass_, model(PADDED))
 
 
 def test_integers_are_never_nan(lowers):

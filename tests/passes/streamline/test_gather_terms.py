@@ -3,7 +3,9 @@ import pytest
 from onnx_passes.passes.streamline.gather_terms import GatherTerms
 
 HEAD = """(float[2,N] x) => (float[2,N] y)
-<float a = {3}, float b = {0.5}, float[2,1] c = {2, -1}> """
+<float a = {3}, float b = {0.5}, float[2,1] c = {2, -1},
+float[2,2] m = {1, 2, 3, 4}, float none = {0},
+int64[4] p = {0, 0, 0, 0}> """
 
 
 @pytest.mark.parametrize(
@@ -16,7 +18,9 @@ HEAD = """(float[2,N] x) => (float[2,N] y)
         ("t = Add(x, c) y = Div(t, a)", ["Mul", "Add"]),
         ("y = Sub(x, c)", ["Add"]),
         ("y = Div(x, b)", ["Mul"]),
+        ("t = Div(x, a) u = Identity(t) y = MatMul(m, u)", ["Mul", "Identity", "MatMul"]),
         ("y = Mul(c, x)", ["Mul"]),
+        ("t = Add(x, none) y = Exp(t)", ["Exp"]),
         ("y = Neg(x)", ["Mul"]),
         ("t = Exp(x) u = Sub(x, t) y = Neg(u)", ["Exp", "Sub"]),
         ("t = Mul(x, a) u = Mul(x, b) y = Add(t, u)", ["Mul"]),
@@ -33,6 +37,8 @@ def test_fires(body, kinds, rewrites):
     "body",
     [
         "y = Div(x, a)",
+        "t = Add(x, a) u = Mul(t, c) y = Pad(u, p)",  # the factor passes zeros
+        "t = Div(x, a) u = MatMul(m, t) y = Add(u, t)",
         "t = Mul(x, a) y = Add(t, b)",
         "t = Mul(x, c) y = Add(x, t)",  # one factor would be 0
         "t = Div(x, a) z = Round(t) y = Mul(z, b)",

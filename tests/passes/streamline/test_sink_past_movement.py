@@ -37,6 +37,8 @@ def typed(body):
         ("m = Add(i, r) y = MaxPool<kernel_shape = [2, 2]>(m)", ["MaxPool", "Add"]),
         ("m = Mul(i, r) y = MaxPool<kernel_shape = [2, 2]>(m)", ["MaxPool", "Mul"]),
         ("m = Mul(x, c) y = Relu(m)", ["Relu", "Mul"]),
+        ("m = Div(x, c) y = Relu(m)", ["Relu", "Div"]),
+        ("m = Div(x, n) y = Flatten(m)", ["Flatten", "Div"]),
         ("m = Mul(w, v) y = Transpose(m)", ["Transpose", "Mul"]),
         ("m = Mul(h, o) y = Transpose(m)", ["Transpose", "Mul"]),
         ("m = Mul(x, o) t = Flatten(m) y = Exp(t)", ["Flatten", "Mul", "Exp"]),
@@ -63,6 +65,7 @@ def test_fires(body, kinds):
         "m = Mul(x, c) k = Add(u, s) y = Concat<axis = 1>(m, k)",
         "m = Mul(x, c) k = Mul(u, c) y = Concat<axis = 2>(m, k)",
         "m = Mul(x, n) y = Relu(m)",
+        "m = Div(x, n) y = Relu(m)",
         "m = Add(x, s) y = Relu(m)",
         "m = Mul(i, n) y = MaxPool<kernel_shape = [2, 2]>(m)",
         "m = Mul(x, s) k = Mul(u, z) y = Concat<axis = 1>(m, k)",
@@ -71,25 +74,6 @@ def test_fires(body, kinds):
 )
 def test_leaves_alone(body):
     testing.assert_leaves_alone(SinkPastMovement(), typed(body))
-
-
-@pytest.mark.parametrize(
-    ("body", "kinds"),
-    [
-        ("m = Max(s, x) t = Relu(m) y = Unsqueeze(t, e)", ["Max", "Unsqueeze", "Relu"]),
-        ("m = Greater(s, x) t = Unsqueeze(m, e) y = Not(t)", ["Unsqueeze", "Greater", "Not"]),
-        ("m = Exp(w) y = Transpose(m)", None),
-        ("m = Sub(x, u) y = Unsqueeze(m, e)", None),
-    ],
-)
-def test_other_elementwise_operators_where_asked(body, kinds):
-    model = typed(body)
-    before = testing.Snapshot(model)
-    assert SinkPastMovement(elementwise=True)(model).modified == (kinds is not None)
-    if kinds is not None:
-        testing.assert_verified(SinkPastMovement(), before, model)
-        assert [n.op_type for n in model.graph] == kinds
-    assert not SinkPastMovement()(typed(body)).modified
 
 
 def test_past_transposes_where_asked():
@@ -160,3 +144,65 @@ def test_fires_past_split_resize_and_pad(body, kinds):
 )
 def test_stays_before_resize_and_pad(body):
     assert moved(body) is None
+
+
+WINDOWS = """(float[N,4,3] x) => (float[N,3,2] y) <float s = {0.3}, float[1,3] c = {1, 2, 3},
+int64[3,2] j = {0, 1, 4, 5, 8, 9}> { m = Mul(x, s) t = Transpose<perm = [0, 2, 1]>(m) """
+
+
+@pytest.mark.parametrize(
+    ("reader", "kinds"),
+    [
+        ("o.Im2Col(t, j)", ["Transpose", "Im2Col", "Mul"]),
+        ("Relu(t)", None),  # behind which the Transpose goes itself
+    ],
+)
+def test_single_numbers_pass_a_transpose_that_stays(reader, kinds, text):
+    model = testing.parse(text(WINDOWS + f"y = {reader} }}"))
+    infer_shapes(model)
+    assert SinkPastMovement()(model).modified == (kinds is not None)
+    if kinds is not None:
+        assert [n.op_type for n in model.graph if n.op_type != "Constant"] == kinds
+
+
+SCORES = """(float[N,4] x) => (float[N,2] v, int64[N,2] y) <float[3] t = {0, 1, 2},
+float w = {1}, float s = {0.3}, float b = {0.7}, float n = {-0.3}, float[4] c = {1, 2, 3, 4},
+float big = {1e9}, int64[1] k = {2}> { q = o.MultiThreshold(x, t, w) """
+
+
+def ranked(text, body):
+    model = testing.parse(text(SCORES + body + " }"))
+    infer_shapes(model)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("m = Mul(q, s) a = Add(m, b) v, y = TopK(a, k)", ["TopK", "Mul", "Add"]),
+        ("a = Div(q, s) v, y = TopK(a, k)", ["TopK", "Div"]),
+        ("a = Add(q, b) y = ArgMax<axis = 1>(a) v = Exp(x)", ["ArgMax", "Exp"]),
+        ("a = Mul(q, s) y = ArgMin<axis = 1>(a) v = Exp(x)", ["ArgMin", "Exp"]),
+    ],
+)
+def test_single_numbers_pass_the_ranking_of_integers(body, kinds, text):
+    model = ranked(text, body)
+    before = testing.Snapshot(model)
+    while SinkPastMovement()(model).modified:
+        pass
+    testing.assert_verified(SinkPastMovement(), before, model)
+    assert [n.op_type for n in model.graph if n.op_type != "Constant"][1:] == kinds
+    assert [value.name for value in model.graph.outputs] == ["v", "y"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = Mul(x, s) v, y = TopK(a, k)",  # rounding makes floats equal
+        "a = Mul(q, n) v, y = TopK(a, k)",
+        "a = Mul(q, c) v, y = TopK(a, k)",
+        "a = Add(q, big) v, y = TopK(a, k)",  # which is too big for them to differ
+    ],
+)
+def test_stays_before_other_rankings(body, text):
+    testing.assert_leaves_alone(SinkPastMovement(), ranked(text, body))

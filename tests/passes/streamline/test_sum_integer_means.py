@@ -2,6 +2,7 @@ import pytest
 
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
+from onnx_passes.passes.streamline._integer_ranges import integer_ranges
 from onnx_passes.passes.streamline.annotate_integers import KEY, AnnotateIntegers
 from onnx_passes.passes.streamline.sum_integer_means import SumIntegerMeans
 
@@ -44,14 +45,46 @@ def test_fires(mean, low, told, text):
 
 
 @pytest.mark.parametrize(
+    ("mean", "kinds"),
+    [
+        ("ReduceMean(b, one)", ["ReduceSum"]),
+        ("AveragePool<kernel_shape = [3, 2], strides = [1, 2]>(b)", ["Conv"]),
+        ("AveragePool<kernel_shape = [2, 2], dilations = [2, 2]>(b)", ["Conv"]),
+    ],
+)
+def test_sums_of_other_elements(mean, kinds, text):
+    model = model_of(text, mean, -2)
+    before = testing.Snapshot(model)
+    assert SumIntegerMeans()(model).modified
+    testing.assert_verified(SumIntegerMeans(), before, model)
+    made = [node.op_type for node in model.graph if node.op_type != "Constant"]
+    assert made == ["MultiThreshold", "Add", *kinds, "Div"]
+    assert model.graph.outputs[0].producer().inputs[0] in integer_ranges(model.graph)
+
+
+PLANE = """(float[N,2,5] x) => (float[N,3] y) <float[3] t = {0, 1, 2}, float w = {1},
+float[2,3] m = {1, 2, 3, 4, 5, 6}, int64[1] e = {-1}> {
+a = o.MultiThreshold(x, t, w) b = GlobalAveragePool(a) c = Squeeze(b, e) y = MatMul(c, m) }"""
+
+
+def test_a_global_mean_in_front_of_a_product(text):
+    model = testing.parse(text(PLANE))
+    infer_shapes(model)
+    before = testing.Snapshot(model)
+    assert SumIntegerMeans()(model).modified
+    testing.assert_verified(SumIntegerMeans(), before, model)
+    assert [n.op_type for n in model.graph][-4:] == ["ReduceSum", "Div", "Squeeze", "MatMul"]
+
+
+@pytest.mark.parametrize(
     "mean",
     [
-        "AveragePool<kernel_shape = [3, 2]>(b)",
+        "AveragePool<kernel_shape = [3, 2], ceil_mode = 1>(b)",
         "AveragePool<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(b)",
         "AveragePool<kernel_shape = [3, 3]>(x)",
         "GlobalAveragePool(b)",
-        "ReduceMean(b, one)",
-        "ReduceMean<keepdims = 0>(b, r)",
+        "ReduceMean(x, one)",
+        "ReduceMean(b)",  # over a batch of any size
     ],
 )
 def test_leaves_alone(mean, text):
