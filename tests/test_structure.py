@@ -61,7 +61,7 @@ ROOMS = {
     "tuning": Size(3584, 9, 0),
     "verify": Size(19680, 62, 3),
     "benchmarks": Size(14636, 112, 0),
-    "tests": Size(60148, 619, 0),
+    "tests": Size(60168, 619, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

@@ -149,3 +149,27 @@ keep_all = rule(
 def test_an_integer_that_meets_another_behind_arithmetic():
     verdict, told = run(RESIDUE, keep_all)
     assert verdict == "failed" or "differs on drawn values" in told
+
+
+STEPS = """(float[T,4] x) => (float[U,4] y)
+<int64[1] last = {-1}, int64[1] first = {-9223372036854775807}, int64[1] axis = {0},
+ int64[1] two = {-2}, int64[1] one = {-1}> {
+    half = Slice(x, last, first, axis, two) back = Slice(half, last, first, axis, one)
+    y = Sigmoid(back) }"""
+merge = rule(
+    "RareSteps",
+    lambda self, op, x, last, first, axis, two, one: op.Slice(
+        op.Slice(x, last, first, axis, two), last, first, axis, one
+    ),
+    lambda self, op, x, axis, **_: op.Slice(
+        x,
+        op.Constant(value_ints=[0]),
+        op.Constant(value_ints=[2**62]),
+        axis,
+        op.Constant(value_ints=[2]),
+    ),
+)
+
+
+def test_sizes_that_are_even():
+    assert run(STEPS, merge)[0] == "failed"

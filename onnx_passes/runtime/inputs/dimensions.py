@@ -184,7 +184,8 @@ _CHANNELS = (1, 3, 4)
 # Windows of 7 and 8, patches of 14 and 16, and frames of sound.
 _SCALES = (7, 8, 16, 256, 4096)
 _BATCH = (2, 3, 4, 6)
-_OTHER = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
+# Without common factors, and one of them even.
+_OTHER = (5, 8, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 # Of a formula that gives no size, and of the elements of a sequence: these may differ in rank,
 # so that it seldom declares one.
 _ELEMENTS = 5
