@@ -198,6 +198,7 @@ def certify(
     """
     from onnx_passes.passes.registry import collect
     from onnx_passes.verify.rules.certification import certify_apart
+    from onnx_passes.verify.rules.rule_paths import cap
     from onnx_passes.verify.rules.rewrite_rule import Job, resolve, rules_of
 
     subjects: list[tuple[str, str, object]] = []
@@ -210,9 +211,15 @@ def certify(
         ]
     found: list[PlainDict] = []
     for label, subject, target in subjects:
-        for index in range(len(rules_of(target))):
-            job = Job(subject, index, level, seconds, seed, models=models)
-            found.append({"pass": label, **certify_apart(job)})
+        rows = [
+            {
+                "pass": label,
+                **certify_apart(Job(subject, index, level, seconds, seed, models=models)),
+            }
+            for index in range(len(rules_of(target)))
+        ]
+        cap(rows)
+        found += rows
     return found
 
 

@@ -223,6 +223,7 @@ def command(
         importable_by_children,
         passes_of,
     )
+    from onnx_passes.verify.rules.rule_paths import cap
 
     importable_by_children(config)
     scope = import_from(config)
@@ -251,6 +252,7 @@ def command(
     with closing(_run_jobs(work, jobs)) as results:
         for target in targets:
             found = [next(results) for _ in target.indices(level)]
+            cap(found)
             rows.append(show_verdicts(target, found))
             if store is not None and write and target.cls is not None and found:
                 _write(target, found, bounds[target], store)

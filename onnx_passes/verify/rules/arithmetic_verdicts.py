@@ -400,6 +400,7 @@ class Effort:
     the machine. `samples` are run on the engine before the proof; `points` are of the finite
     field. A rule is proved on `templates` models of any kind, then on models of other ranks up
     to `most`, and on all other types. `limit` counts drawn models, without enumerated ones.
+    Others are run, unless the rule `was_tested`.
     """
 
     milliseconds: int = 1000
@@ -409,6 +410,7 @@ class Effort:
     most: int = 14
     limit: int = 24
     ieee: bool = True
+    was_tested: bool = False
     seed: int = 0
 
 

@@ -32,7 +32,7 @@ from onnx_passes.verify.rules.regression import (
 )
 from onnx_passes.verify.rules.rewrite_rule import GIB, Job, assumes_finite, pattern_of, resolve
 from onnx_passes.verify.rules.rule_fuzzing import Tested, fuzz_rule
-from onnx_passes.verify.rules.rule_paths import RulePaths
+from onnx_passes.verify.rules.rule_paths import RulePaths, cap
 
 if TYPE_CHECKING:
     from onnx_passes.verify.rules.proof import Proof
@@ -55,18 +55,23 @@ LEAST_MODELS = 20
 """Models of the property test on which a rule that is called proved must fire."""
 
 
-def verdict_of(
-    subject: object,
-    rule: RewriteRule,
-    job: Job,
-    so_far: Callable[[PlainDict], object] = lambda verdict: None,
-) -> PlainDict:
+def verdict_of(subject: object, rule: RewriteRule, job: Job) -> PlainDict:
     """Test and prove one rule as ``job`` asks, and say what follows.
-
-    `so_far` gets the verdict of the property test, before the proof begins.
 
     The verdict is "proved", "tested", "refuted", "never fired" or "undecided". Beside it are
     its reason, the contracts derived and declared, whether they disagree, and the evidence.
+    """
+    found = _judged(subject, rule, job, lambda verdict: None)
+    cap([found])
+    return found
+
+
+def _judged(
+    subject: object, rule: RewriteRule, job: Job, so_far: Callable[[PlainDict], object]
+) -> PlainDict:
+    """Return the verdict on a rule and what ran of its code, before `cap` looks at that.
+
+    `so_far` gets the verdict of the property test, before the proof begins.
     """
     cls = subject if isinstance(subject, type) else type(subject)
     allowed = frozenset(getattr(cls, "interface_changes", ()))
@@ -99,9 +104,6 @@ def verdict_of(
 
     def concluded(proof: Proof | None, unproved: str) -> PlainDict:
         verdict, reason = _verdict(rule, tested, proof, unproved)
-        never_ran = paths.never_ran() if verdict in ("proved", "tested") else ""
-        if never_ran:
-            verdict, reason = "tested", never_ran
         contract = _contract(tested, proof, verdict)
         loose = None if tested is None else tested.loose
         disagrees = (
@@ -116,8 +118,9 @@ def verdict_of(
             "verdict": verdict,
             "reason": reason,
             "claim": _claim(proof, paths.taken()) if verdict == "proved" else "",
-            "never_ran": never_ran,
+            "never_ran": "",
             "paths": paths.taken(),
+            **paths.told(),
             "contract": None if contract is None else str(contract),
             "declared": None if declared is None else str(declared),
             "assumes": "no input is NaN or infinite" if finite else "",
@@ -166,9 +169,10 @@ def _proof(
     from onnx_passes.verify.rules import Effort, prove_rule
 
     # The property test has tried to break the rule already.
-    limit = LIMIT_BEHIND_TEST if job.level == "all" else Effort().limit
+    behind = job.level == "all"
+    limit = LIMIT_BEHIND_TEST if behind else Effort().limit
     try:
-        effort = Effort(seed=job.seed, limit=limit, ieee=ieee)
+        effort = Effort(seed=job.seed, limit=limit, ieee=ieee, was_tested=behind)
         return prove_rule(rule, effort=effort, confirm=confirm, paths=paths), ""
     except UsageError as error:
         return None, f"not proved: {error.message}"
@@ -371,7 +375,7 @@ def _work(job: Job, say: Callable[[PlainDict], object]) -> PlainDict:
             models=job.models,
             folder=job.folder,
         )
-    return verdict_of(subject, rules_of(subject)[job.index], job, say)
+    return _judged(subject, rules_of(subject)[job.index], job, say)
 
 
 def _main() -> None:

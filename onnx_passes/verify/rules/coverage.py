@@ -113,6 +113,7 @@ def operator_in(node: PatternPart) -> tuple[str, str] | None:
     return domain, op_type
 
 
+@functools.lru_cache(1024)
 def fits(pattern: PatternPart, opset: int) -> bool:
     """Whether an opset has the operators, inputs and attributes that a pattern names."""
     return not list_missing_operators(pattern, opset)

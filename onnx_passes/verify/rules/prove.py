@@ -101,9 +101,11 @@ def _proved(
         applied = single if paths is None else paths.rule
         for template in made:
             told = describe(template, names)
-            proof = _on_template(
-                applied, template, effort, confirm, screen=not found.wants(told, effort)
-            )
+            wanted = found.wants(told, effort)
+            if effort.was_tested and not wanted:
+                found.idle += 1
+                continue
+            proof = _on_template(applied, template, effort, confirm, screen=not wanted)
             if paths is not None:
                 sound = proof is None or proof.outcome in (Outcome.PROVED, Outcome.TESTED)
                 paths.keep(judged=sound)
@@ -111,7 +113,9 @@ def _proved(
             if proof is not None and proof.outcome == Outcome.REFUTED:
                 break
         else:
-            if given is None and (proof := _near(single, effort, confirm)) is not None:
+            if given is not None or effort.was_tested:
+                continue
+            if (proof := _near(single, effort, confirm)) is not None:
                 found.decisive.append((None, proof))
     return found.merged(time.perf_counter() - start)
 
@@ -122,7 +126,7 @@ class _Proofs:
 
     In `decisive`, a model with a constant beside the number of the pattern has no template.
     `coarse` are of half precision that no proof covers. `idle` counts templates that did not
-    fire, or were only run. `kinds` and `types` are those that were proved.
+    fire, or were not proved. `kinds` and `types` are those that were proved.
     """
 
     decisive: list[tuple[Template | None, Proof]] = field(default_factory=list)
@@ -158,7 +162,7 @@ class _Proofs:
         """Return the verdict on the rule: what is not proved is excluded, or weakens it."""
         notes = []
         if self.idle:
-            notes.append(f"{self.idle} more templates did not fire, or showed no difference")
+            notes.append(f"{self.idle} more templates did not fire, or were not proved")
         if self.coarse and self.decisive:
             # Constants of 11 bits, folded and rounded again, are too far from the formula.
             notes.append(

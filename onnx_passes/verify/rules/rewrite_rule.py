@@ -19,6 +19,7 @@ from onnxscript.rewriter import RewriteRule, RewriteRuleClassBase, RewriteRuleSe
 
 from onnx_passes.errors import UsageError
 from onnx_passes.passes.context import Rewrites
+from onnx_passes.passes.patterns import PatternInfo
 from onnx_passes.passes.rewriting import rewrite
 
 GRACE = 120.0
@@ -178,7 +179,11 @@ def apply_rule(rule: RewriteRule, model: ir.Model) -> ir.Model | None:
     if rule.as_function:
         # The driver makes no functions; onnxscript's own sweep does.
         return copy if RewriteRuleSet([rule]).apply_to_model(copy) else None
-    return copy if rewrite(copy, [rule], Rewrites(limit=1)) else None
+    return copy if rewrite(copy, [measured(rule)], Rewrites(limit=1)) else None
+
+
+measured = functools.lru_cache(256)(PatternInfo.of)
+"""Returns what the driver needs of a rule, which is applied to hundreds of models."""
 
 
 _USUAL = (0.0, 1.0, 2.0, -1.0, 0.5, 3.0, 6.0)

@@ -26,7 +26,7 @@ from onnx_passes.verify.rules.coverage import Covered
 from onnx_passes.verify.rules.operand_choice import MatchTraces
 from onnx_passes.verify.rules.proof import Counterexample, Fault
 from onnx_passes.verify.rules.replay import Error, Feeds, Replayer, errors_of, exceeds, samples
-from onnx_passes.verify.rules.rewrite_rule import apply_rule, pattern_of
+from onnx_passes.verify.rules.rewrite_rule import apply_rule, measured, pattern_of
 from onnx_passes.verify.rules.rule_paths import RulePaths
 from onnx_passes.verify.rules.template_models import Candidate, candidates
 from onnx_passes.verify.rules.variants import AMPLIFIED, cut_array, resized
@@ -173,7 +173,7 @@ class Examiner:
             trial.fired = int(after is not None)
             return after
         copy = model.clone()
-        trial.fired = len(rewrite(copy, [rule], Rewrites()))
+        trial.fired = len(rewrite(copy, [measured(rule)], Rewrites()))
         return copy if trial.fired else None
 
 

@@ -2,6 +2,10 @@
 
 ``check``, ``rewrite`` and what they call of their own files are followed instruction by
 instruction. Lines that end in a refusal need not run: there, nothing is rewritten.
+
+Rules of a pass share code. That another rule took a path says nothing of this one, whose
+matches may take it too and be rewritten wrongly. Only where each rule decides a condition in
+one way, and another rule in the other way, the pattern decides it: then one side need not run.
 """
 
 from __future__ import annotations
@@ -15,13 +19,15 @@ import functools
 import inspect
 import linecache
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from onnxscript.rewriter import MatchResult, RewriteRule
 
+from onnx_passes.plain import PlainDict
 from onnx_passes.verify.rules.rewrite_rule import replacement_of
 
 Step: TypeAlias = tuple[int, int, int]
@@ -38,6 +44,47 @@ _FIXED = (bool, int, float, str, tuple, frozenset, type, type(None), type(len))
 """Types of globals and of variables around a function that no match changes."""
 _BESIDE_JUMPS = ("COPY", "TO_BOOL", "UNARY_NOT", "NOT_TAKEN", "POP_TOP")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+class Miss(NamedTuple):
+    """Lines that never ran, or with a `text` a condition that never was so.
+
+    `test` is the place of the condition that decides it, if there is one.
+    """
+
+    first: int
+    last: int
+    text: str
+    test: str
+
+
+def cap(results: Iterable[PlainDict]) -> None:
+    """Cap the verdicts on the rules of a pass where paths to a rewrite never ran."""
+    results = [result for result in results if "missed" in result]
+    told = [result.pop("outcomes") for result in results]
+    one = [{place for place, found in each.items() if len(found) == 1} for each in told]
+    settled = {
+        place
+        for each in told
+        for place in each
+        if all(place in mine or place not in its for mine, its in zip(one, told, strict=True))
+        if len({its[place] for its in told if place in its}) > 1
+    }
+    for result in results:
+        missed = [Miss(*miss) for miss in result.pop("missed")]
+        said = _written([miss for miss in missed if miss.test not in settled])
+        if said and result["verdict"] in ("proved", "tested"):
+            result.update(verdict="tested", reason=said, never_ran=said, claim="")
+
+
+def _written(missed: Sequence[Miss]) -> str:
+    """Say what never ran, lines first."""
+    lines = (n for m in missed if not m.text for n in range(m.first, m.last + 1))
+    runs = [run.replace("-", " to ") for run in _ranges(lines).split()]
+    texts = [f"line{'s' * (' ' in run)} {run} never ran" for run in runs]
+    texts += [f"line {m.first}: {m.text}" for m in missed if m.text]
+    more = f", and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return f"{', '.join(texts[:_SHOWN])}{more}"
 
 
 class RulePaths:
@@ -69,13 +116,15 @@ class RulePaths:
         self._ran.update(self._pending if judged else ())
         self._pending.clear()
 
-    def never_ran(self) -> str:
-        """Return which code that leads to a rewrite never ran; empty if all of it did."""
-        if not self._ran:
-            return ""
+    def told(self) -> PlainDict:
+        """Return what never ran of code that leads to a rewrite, and outcomes of conditions.
+
+        These are by place, each outcome a letter: T or F.
+        """
+        missed: dict[Miss, None] = {}
+        outcomes: dict[str, str] = {}
         ran = set().union(*self._ran)
-        found: dict[str, None] = {}
-        for file in sorted(self._files):
+        for file in sorted(self._files if ran else ()):
             codes = {k: c for k, c in self._codes.items() if c.co_filename == file}
             try:
                 tree = ast.parse("".join(linecache.getlines(file)))
@@ -86,10 +135,9 @@ class RulePaths:
             for code in codes.values():
                 for node in _functions_of(tree, code):
                     report.function(node, code, self._fixed[id(code)] - changed)
-            found.update(dict.fromkeys(report.texts()))
-        texts = [*found]
-        more = f", and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-        return f"{', '.join(texts[:_SHOWN])}{more}"
+            missed |= report.missed
+            outcomes |= {p: "".join(sorted(o)) for p, o in report.outcomes.items() if o}
+        return {"missed": [*map(list, missed)], "outcomes": outcomes}
 
     def taken(self) -> str:
         """Return the lines of each path that ran: those of few paths alone."""
@@ -221,8 +269,8 @@ class _Report:
         }
         self._ran = {self._spans[k, b] for k, _, b in steps if (k, b) in self._spans}
         self._arcs = [((k, a), (k, b)) for k, a, b in steps]
-        self._lines: set[int] = set()
-        self._conditions: dict[str, None] = {}
+        self.missed: dict[Miss, None] = {}
+        self.outcomes: dict[str, set[str]] = {}
         # Python 3.11 gives jumps the place of another part: they belong to what ran before.
         self._joints = {
             (key, i.offset)
@@ -232,17 +280,13 @@ class _Report:
         }
         self._fixed: set[str] = set()
         self._key = 0
-
-    def texts(self) -> list[str]:
-        """Return what never ran, lines first."""
-        words = [run.replace("-", " to ") for run in _ranges(self._lines).split()]
-        lines = [f"line{'s' * (' ' in run)} {run} never ran" for run in words]
-        return [*lines, *self._conditions]
+        self._file = ""
 
     def function(self, node: Any, code: CodeType, fixed: set[str]) -> None:
         """Report what never ran of a function that was called; `fixed` names do not change."""
         self._fixed = fixed
         self._key = id(code)
+        self._file = Path(code.co_filename).name
         if isinstance(node, ast.Lambda):
             self._expression(node.body, returned=True)
             return
@@ -258,18 +302,39 @@ class _Report:
         span = _span(node)
         return any(_inside(s, span) for s in self._ran)
 
-    def _block(self, body: Sequence[ast.stmt], then: bool, *, loop: bool) -> None:
-        """Report statements in front of a rewrite; ``then`` says if one may come behind."""
+    def _place(self, node: ast.expr) -> str:
+        return f"{self._file}:{'.'.join(map(str, _span(node)))}"
+
+    def _decider(self, statement: ast.If) -> str:
+        """Return the place of the condition that keeps what follows from being reached."""
+        match statement.orelse:
+            case [ast.If() as other] if self._saw(other.test):
+                return self._decider(other)
+        ends = isinstance(statement.body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
+        return self._place(statement.test) if ends else ""
+
+    def _block(
+        self, body: Sequence[ast.stmt], then: bool, *, loop: bool, test: str = ""
+    ) -> None:
+        """Report statements in front of a rewrite; ``then`` says if one may come behind.
+
+        `test` is the place of the condition that leads here.
+        """
         for place, statement in enumerate(body):
             if not _leads(body[place:], then, loop):
                 return
             if _silent(statement):
                 continue
             if not self._saw(statement):
-                if place and self._is_decided(body[place - 1]):
-                    return
+                before = body[place - 1] if place else None
+                if isinstance(before, ast.If):
+                    if self._is_settled(before.test):
+                        return
+                    test = self._decider(before)
+                elif before is not None:
+                    test = ""
                 last = body[-1].end_lineno or body[-1].lineno
-                self._lines.update(range(statement.lineno, last + 1))
+                self.missed[Miss(statement.lineno, last, "", test)] = None
                 return
             self._statement(statement, _leads(body[place + 1 :], then, loop), loop=loop)
 
@@ -277,7 +342,7 @@ class _Report:
         match statement:
             case ast.If() | ast.While():
                 inside = loop if isinstance(statement, ast.If) else rest
-                if self._is_decided(statement):
+                if isinstance(statement, ast.If) and self._is_settled(statement.test):
                     for side in (statement.body, statement.orelse):
                         if side and self._saw(side[0]):
                             self._block(side, rest, loop=inside)
@@ -288,8 +353,9 @@ class _Report:
                 region = (*_span(body[0])[:2], *_span(body[-1])[2:])
                 yes = yes and any(_inside(s, region) for s in self._ran)
                 self._condition(statement.test, region, yes=yes, no=no)
-                self._block(body, rest, loop=inside)
-                self._block(statement.orelse, rest, loop=inside)
+                test = self._place(statement.test)
+                self._block(body, rest, loop=inside, test=test)
+                self._block(statement.orelse, rest, loop=inside, test=test)
             case ast.For() | ast.AsyncFor():
                 self._expression(statement.iter)
                 self._block(statement.body, rest, loop=rest)
@@ -347,6 +413,7 @@ class _Report:
         `body` is what follows if it holds; None if it is returned.
         """
         whole = _span(test)
+        self._outcomes(test, whole, body)
 
         def decide(node: ast.expr, on_true: bool | None, on_false: bool | None) -> None:
             match node:
@@ -371,20 +438,27 @@ class _Report:
 
         decide(test, True, False)
 
-    def _outcomes(self, node: ast.expr, whole: Span, body: Span | None) -> set[bool]:
-        """Return which outcomes of a condition one part of it decided."""
+    def _outcomes(self, node: ast.expr, whole: Span, body: Span | None) -> set[bool | None]:
+        """Return which outcomes of a condition one part of it decided; None: another part did.
+
+        They are noted by the place of the part.
+        """
         part = _span(node)
         inside = {at for at, s in self._spans.items() if _inside(s, part)} - self._joints
         while more := {b for a, b in self._arcs if a in inside and b in self._joints} - inside:
             inside |= more
         ends = {b for a, b in self._arcs if a in inside and b not in inside}
         if body is None:
-            return {True for key, at in ends if key == self._key and at == _TRUE}
-        spans = [self._spans[end] for end in ends if end in self._spans]
-        return {_inside(s, body) for s in spans if _inside(s, body) or not _inside(s, whole)}
-
-    def _is_decided(self, statement: ast.stmt) -> bool:
-        return isinstance(statement, ast.If) and self._is_settled(statement.test)
+            found = {at == _TRUE if at < 0 else None for key, at in ends if key == self._key}
+        else:
+            spans = [self._spans[end] for end in ends if end in self._spans]
+            found = {
+                True if _inside(s, body) else None if _inside(s, whole) else False
+                for s in spans
+            }
+        noted = self.outcomes.setdefault(self._place(node), set())
+        noted.update({True: "T", False: "F", None: "N"}[each] for each in found)
+        return found
 
     def _is_settled(self, node: ast.expr) -> bool:
         """Whether a condition is the same for all models: nothing of a match is in it."""
@@ -404,7 +478,8 @@ class _Report:
     def _miss(self, node: ast.expr, word: str) -> None:
         text = ast.unparse(node)
         text = text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."
-        self._conditions[f"line {node.lineno}: {text} was never {word}"] = None
+        miss = Miss(node.lineno, node.lineno, f"{text} was never {word}", self._place(node))
+        self.missed[miss] = None
 
 
 def _changed(tree: ast.AST) -> set[str]:
