@@ -167,8 +167,7 @@ class Seconds(click.ParamType[float]):
     type=click.IntRange(1),
     help="Models that the property test of a rule draws, besides those it enumerates. "
     "For a pass that names the kinds of models it is tested on: those that it changes, 200 "
-    f"by default. Default of others: {_MODELS}. With --write at least as many as for the "
-    "certificate that is replaced.",
+    f"by default. Default of others: {_MODELS}.",
 )
 @click.option(
     "--all-faults",
@@ -238,10 +237,7 @@ def command(
     if stale and store is not None:
         targets = [target for target in targets if _is_stale(target, store)]
     given = {"seed": seed, "seconds": time, "level": level}
-    bounds = {
-        target: {**given, "models": models or _models(target, store if write else None)}
-        for target in targets
-    }
+    bounds = {target: {**given, "models": models or _models(target)} for target in targets}
     faults = _MOST_FAULTS if all_faults else 1
     work = [
         _job(target, index, {**bounds[target], "faults": faults}, reproducers)
@@ -306,16 +302,13 @@ def _is_stale(target: Target, store: _Store) -> bool:
         return True
 
 
-def _models(target: Target, store: _Store | None) -> int:
-    """Return how many models are drawn: at least those of the certificate in ``store``."""
-    from onnx_passes.verify.rules.certificates import models_of
+def _models(target: Target) -> int:
+    """Return how many models are drawn."""
+    from onnx_passes.verify.models.fuzz_pass import models_wanted
 
-    asked = _MODELS
-    if target.cls is not None and target.rules is None:
-        from onnx_passes.verify.models.fuzz_pass import models_wanted
-
-        asked = models_wanted(target.cls)
-    return max(asked, 0 if store is None else models_of(store.lines.get(target.name, ())))
+    if target.cls is None or target.rules is not None:
+        return _MODELS
+    return models_wanted(target.cls)
 
 
 def _run_jobs(work: Sequence[Job], jobs: int) -> Generator[PlainDict]:

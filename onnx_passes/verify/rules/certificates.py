@@ -27,8 +27,10 @@ from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.verify.rules.definitions import Definitions, Module, package_folder
 from onnx_passes.verify.rules.proof import CUTS
 
-VERIFIER = 1
+VERIFIER = 2
 """Raised when the verdict on a rule may change; a test holds it to a frozen set of rules."""
+ON_MODELS = 1
+"""The same for passes that are tested on random models."""
 
 FILE = "rules.jsonl"
 RENEW = "onnx-passes certify {name} --write"
@@ -58,13 +60,13 @@ class Keys:
     def _own(self) -> Definitions:
         return self._definitions(_PACKAGE, None)
 
-    def of(self, cls: type[object], operators: Iterable[str]) -> str:
+    def of(self, cls: type[object], operators: Iterable[str], verifier: int = VERIFIER) -> str:
         """Return the key of a rule.
 
         Operators outside the main domain have it in front. UsageError if the class has no
         source file, or a helper is not Python.
         """
-        return f"{self._of_code(cls)}.{self._of_operators(operators)}.{VERIFIER}"
+        return f"{self._of_code(cls)}.{self._of_operators(operators)}.{verifier}"
 
     def _of_code(self, cls: type[object]) -> str:
         module, name = cls.__module__, cls.__qualname__.partition(".")[0]
@@ -149,7 +151,7 @@ def _line(
     found = {
         "pass": name,
         "rule": result["rule"],
-        "key": keys.of(cls, operators),
+        "key": keys.of(cls, operators, ON_MODELS if "changed" in tested else VERIFIER),
         "verdict": result["verdict"],
         "claim": _claim(proof) if proved else "",
         "contract": result.get("contract"),
@@ -272,16 +274,12 @@ def check_certificate(
             )
         if line.get("never_ran"):
             reasons[f"the rule {line['rule']} is tested only: {line['never_ran']}"] = None
-        today = keys.of(cls, line.get("operators", ())).split(".")
+        number = ON_MODELS if "changed" in line else VERIFIER
+        today = keys.of(cls, line.get("operators", ()), number).split(".")
         for what, old, new in zip(_PARTS, str(line["key"]).split("."), today, strict=True):
             if old != new:
                 reasons[f"the {what.format(name=name)} has changed since"] = None
     return tuple(reasons)
-
-
-def models_of(lines: Sequence[PlainMapping]) -> int:
-    """Return how many models were asked for in a certificate; 0 where there is none."""
-    return max((int(line.get("asked", 0)) for line in lines), default=0)
 
 
 def level(lines: Sequence[PlainMapping]) -> str:

@@ -19,7 +19,7 @@ import functools
 import inspect
 import linecache
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple, TypeAlias
@@ -43,6 +43,7 @@ _WIDTH = 40
 _FIXED = (bool, int, float, str, tuple, frozenset, type, type(None), type(len))
 """Types of globals and of variables around a function that no match changes."""
 _BESIDE_JUMPS = ("COPY", "TO_BOOL", "UNARY_NOT", "NOT_TAKEN", "POP_TOP")
+_ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -310,7 +311,9 @@ class _Report:
         match statement.orelse:
             case [ast.If() as other] if self._saw(other.test):
                 return self._decider(other)
-        ends = isinstance(statement.body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
+        ends = isinstance(
+            statement.body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break
+        )
         return self._place(statement.test) if ends else ""
 
     def _block(

@@ -237,3 +237,68 @@ def test_how_a_kernel_orders_nan_is_counted_and_no_difference():
 @pytest.mark.parametrize(("seconds", "limit"), [(1, 19), (20, 38), (600, 720)])
 def test_a_rule_ends_before_twice_its_time(seconds, limit):
     assert Job("m:o", seconds=seconds).limit == limit
+
+
+def follow_together(rewrite, *texts):
+    """Return what never ran of rules for Relu, Neg and Abs that share a rewrite."""
+    followed = []
+    for (operator, build), models in zip(SHARING.items(), texts, strict=False):
+        paths = RulePaths(RewriteRule(build, rewrite, name=operator))
+        for sizes in models:
+            text = f"{{ a = {operator}(x) y = {operator}(a) }}"
+            apply_rule(paths.rule, parse(f"(float[{sizes}] x) => (float[{sizes}] y) {text}"))
+            paths.keep()
+        followed.append(paths)
+    return never_ran(*followed)
+
+
+SHARING = {
+    "Relu": lambda op, x: op.Relu(op.Relu(x, _outputs=["inner"])),
+    "Neg": lambda op, x: op.Neg(op.Neg(x, _outputs=["inner"])),
+}
+
+
+def test_what_each_rule_decides_in_one_way_the_pattern_decides():
+    def rewrite(op, x, inner):
+        if inner.producer().op_type == "Neg":
+            return op.Identity(x)
+        return op.Relu(x)
+
+    assert follow_together(rewrite, SIZES, SIZES) == ["", ""]
+    assert "never ran" in follow_together(rewrite, SIZES)[0], "of one rule nothing is known"
+
+
+def test_a_path_of_another_rule_is_none_of_this_one():
+    def rewrite(op, x, inner):
+        if len(x.shape) == 2:
+            return op.Abs(op.Neg(x))
+        return op.Identity(inner)
+
+    of_relu, of_neg = follow_together(rewrite, SIZES[:1], SIZES)
+    assert "never ran" in of_relu, "a matrix is not refused, and would be wrong"
+    assert of_neg == ""
+
+
+def test_what_follows_a_branch_that_may_go_on_is_not_of_its_condition():
+    def rewrite(op, x, inner):
+        if inner.producer().op_type == "Relu":  # noqa: SIM102 (what is tested)
+            if x.shape != (7,):
+                return op.Relu(x)
+        return op.Identity(x)
+
+    of_relu, of_neg = follow_together(rewrite, SIZES, SIZES)
+    assert "never ran" in of_relu, "a vector of 7 is not refused, and would be wrong"
+    assert of_neg == ""
+
+
+def test_a_branch_behind_another_that_the_pattern_decides_is_of_its_own_condition():
+    def rewrite(op, x, inner):
+        if inner.producer().op_type == "Neg":
+            return op.Identity(x)
+        elif x.shape != (7,):
+            return op.Relu(x)
+        return op.Abs(x)
+
+    of_relu, of_neg = follow_together(rewrite, SIZES, SIZES)
+    assert "never ran" in of_relu
+    assert of_neg == ""
