@@ -60,13 +60,16 @@ class Keys:
     def _own(self) -> Definitions:
         return self._definitions(_PACKAGE, None)
 
-    def of(self, cls: type[object], operators: Iterable[str], verifier: int = VERIFIER) -> str:
-        """Return the key of a rule.
+    def of(
+        self, cls: type[object], operators: Iterable[str], *, on_models: bool = False
+    ) -> str:
+        """Return the key of a rule, or of a pass that is tested on random models.
 
         Operators outside the main domain have it in front. UsageError if the class has no
         source file, or a helper is not Python.
         """
-        return f"{self._of_code(cls)}.{self._of_operators(operators)}.{verifier}"
+        number = ON_MODELS if on_models else VERIFIER
+        return f"{self._of_code(cls)}.{self._of_operators(operators)}.{number}"
 
     def _of_code(self, cls: type[object]) -> str:
         module, name = cls.__module__, cls.__qualname__.partition(".")[0]
@@ -151,7 +154,7 @@ def _line(
     found = {
         "pass": name,
         "rule": result["rule"],
-        "key": keys.of(cls, operators, ON_MODELS if "changed" in tested else VERIFIER),
+        "key": keys.of(cls, operators, on_models="changed" in tested),
         "verdict": result["verdict"],
         "claim": _claim(proof) if proved else "",
         "contract": result.get("contract"),
@@ -274,9 +277,10 @@ def check_certificate(
             )
         if line.get("never_ran"):
             reasons[f"the rule {line['rule']} is tested only: {line['never_ran']}"] = None
-        number = ON_MODELS if "changed" in line else VERIFIER
-        today = keys.of(cls, line.get("operators", ()), number).split(".")
-        for what, old, new in zip(_PARTS, str(line["key"]).split("."), today, strict=True):
+        key = keys.of(cls, line.get("operators", ()), on_models="changed" in line)
+        for what, old, new in zip(
+            _PARTS, str(line["key"]).split("."), key.split("."), strict=True
+        ):
             if old != new:
                 reasons[f"the {what.format(name=name)} has changed since"] = None
     return tuple(reasons)

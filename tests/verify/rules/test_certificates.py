@@ -151,6 +151,14 @@ def test_another_verifier_makes_it_stale(monkeypatch):
     assert check(known) == ("the rule verifier has changed since",)
 
 
+def test_another_verifier_of_rules_says_nothing_of_passes_on_random_models(monkeypatch):
+    known = lines(WHOLE)
+    monkeypatch.setattr(certificates, "VERIFIER", certificates.VERIFIER + 1)
+    assert check(known) == ()
+    monkeypatch.setattr(certificates, "ON_MODELS", certificates.ON_MODELS + 1)
+    assert check(known) == ("the rule verifier has changed since",)
+
+
 @pytest.mark.parametrize(("changed", "stale"), [("Add", True), ("Mul", False)])
 def test_the_description_of_an_operator_that_its_models_had_counts(
     monkeypatch, changed, stale
@@ -212,9 +220,6 @@ def test_a_refutation_is_never_accepted(change):
 def test_a_class_without_a_file_is_refused():
     with pytest.raises(UsageError, match="no source file"):
         lines(PROVED, cls=int)
-
-
-def test_as_many_models_are_asked_for_again():
 
 
 @pytest.fixture
