@@ -81,5 +81,4 @@ def holds(wide: ir.DataType, narrow: ir.DataType) -> bool:
 def _target(value: ir.Value) -> ir.DataType:
     node = value.producer()
     assert node is not None, "the pattern has matched a node"
-    to = node.attributes.get_int("to")
-    return ir.DataType.UNDEFINED if to is None else ir.DataType(to)
+    return ir.DataType(node.attributes["to"].as_int())

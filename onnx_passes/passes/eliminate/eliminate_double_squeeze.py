@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -17,6 +18,7 @@ from onnx_passes.passes.base import (
     Var,
 )
 from onnx_passes.passes.common.shapes import dims_of, ints_of
+from onnx_passes.passes.hints import Hint, Hints, data, ints
 
 
 @passes.verify.equality
@@ -37,6 +39,9 @@ class EliminateDoubleSqueeze(Transformation, RewriteRuleSetPass):
     """
 
     needs = ("shape-inference",)
+    hints: ClassVar[Hints] = {
+        "*": Hint({"x": data("1 1 a", "1 a 1"), "a": ints("0", "-1"), "b": ints("0", "-1", "1")})
+    }
 
     def rules(self) -> Iterator[Rule]:
         def mergeable(

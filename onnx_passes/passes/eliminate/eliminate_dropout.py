@@ -19,15 +19,13 @@ class EliminateDropout(IdlePass):
     Sound because Dropout passes its input on unless it trains.
 
     Leaves alone: a Dropout in training mode, or whose mode is computed; one whose mask is
-    read; opset 6 and before without ``is_test``, where training is the default.
+    read; opset 6 and before, where training is the default.
     """
 
     operators = ("Dropout",)
 
     def is_idle(self, node: ir.Node, x: ir.Value) -> bool:
         """Whether it does not train."""
-        if "is_test" in node.attributes:
-            return node.attributes.get_int("is_test") == 1
         assert node.graph is not None, "a matched node is in a graph"
         if len(node.inputs) < 3 or node.inputs[2] is None:
             return not self._trains_by_default

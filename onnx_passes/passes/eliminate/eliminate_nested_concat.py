@@ -13,6 +13,7 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.common.matches import node_of
 from onnx_passes.passes.common.shapes import dims_of
 
 
@@ -37,22 +38,20 @@ class EliminateNestedConcat(Transformation, RewriteRulePass):
         return op.Concat(x, _allow_other_inputs=True, _outputs=["y"])
 
     def check(self, context: MatchContext, x: Value, y: Value) -> bool:
-        return any(_is_nested(value, context.root) for value in context.root.inputs)
+        root = context.root
+        return any(_is_nested(value, root) for value in filter(None, root.inputs))
 
     def rewrite(self, op: Op, x: Value, y: Value) -> Value:
-        outer = y.producer()
-        assert outer is not None, "the pattern has matched a node"
+        outer = node_of(y)
         parts: list[ir.Value | None] = []
-        for value in outer.inputs:
-            inner = value.producer() if value is not None else None
-            nested = inner is not None and _is_nested(value, outer)
-            parts.extend(inner.inputs if nested and inner is not None else [value])
+        for value in filter(None, outer.inputs):
+            parts += node_of(value).inputs if _is_nested(value, outer) else [value]
         return op.Concat(*parts, axis=outer.attributes.get_int("axis"))
 
 
-def _is_nested(value: ir.Value | None, outer: ir.Node) -> bool:
-    inner = value.producer() if value is not None else None
-    if value is None or inner is None or (inner.domain, inner.op_type) != ("", "Concat"):
+def _is_nested(value: ir.Value, outer: ir.Node) -> bool:
+    inner = value.producer()
+    if inner is None or (inner.domain, inner.op_type) != ("", "Concat"):
         return False
     if len(value.uses()) != 1 or value.is_graph_output() or inner.graph is not outer.graph:
         return False
@@ -67,4 +66,4 @@ def _axis(node: ir.Node) -> int | None:
         return None
     axis = attribute.as_int()
     dims = next((d for d in map(dims_of, (*node.inputs, *node.outputs)) if d), None)
-    return axis + len(dims) if axis < 0 and dims else axis
+    return axis % len(dims) if dims else axis

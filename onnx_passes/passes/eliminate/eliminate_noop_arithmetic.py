@@ -87,10 +87,7 @@ def _is_neutral(element: Element, context: object, x: Value, c: Value) -> MatchR
         return result.fail("a number of this type has no neutral element here", x)
     wanted = ConcreteSemantics().literal(element.value, tensor.dtype)
     array = tensor.numpy()
-    same = array == wanted
-    if tensor.dtype.is_floating_point() and element.value == 0:
-        same = same & (np.signbit(array) == np.signbit(wanted))
-    if not np.all(same):
+    if array.tobytes() != np.full_like(array, wanted).tobytes():  # zeros have a sign
         return result.fail(f"the constant is not {wanted} in each element", c)
     return result
 

@@ -7,7 +7,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.passes.common.rules import IdlePass
 from onnx_passes.passes.common.shapes import dims_of, ints_of, is_shape_of
-from onnx_passes.passes.hints import Hint, Hints, data, ints
+from onnx_passes.passes.hints import Hint, Hints, Spec, data, ints
 
 
 @passes.verify.equality
@@ -27,6 +27,12 @@ class EliminateNoopExpand(IdlePass):
 
     operators = ("Expand", "Tile")
     hints: ClassVar[Hints] = {
+        "Expand": Hint(
+            {
+                "x": data("a b", "a b c"),
+                "Expand.1": (Spec(node="Shape", of=("x",)), *ints("1", "b", "c")),
+            }
+        ),
         "Tile": Hint(
             {},
             cases=tuple(

@@ -30,7 +30,6 @@ class EliminateNoopGather(IdlePass):
         axis = node.attributes.get_int("axis", 0)
         if dims is None or indices is None or len(indices.shape) != 1:
             return False
-        size = dims[axis] if -len(dims) <= axis < len(dims) else None
-        if not isinstance(size, int):
-            return False
-        return [int(i) + size * (i < 0) for i in indices.numpy()] == list(range(size))
+        size = indices.size
+        places = [int(i) + size * (i < 0) for i in indices.numpy()]
+        return places == list(range(size)) and list(dims)[axis:][:1] == [size]

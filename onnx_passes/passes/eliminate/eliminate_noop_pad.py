@@ -25,6 +25,6 @@ class EliminateNoopPad(IdlePass):
 
     def is_idle(self, node: ir.Node, x: ir.Value) -> bool:
         """Whether all amounts are zero."""
-        given = node.attributes.get_ints("pads") or node.attributes.get_ints("paddings")
-        amounts = list(given or ()) if len(node.inputs) == 1 else ints_of(node.inputs[1])
+        given = node.attributes.get_ints("pads")
+        amounts = ints_of(node.inputs[1]) if given is None else list(given)
         return amounts is not None and set(amounts) == {0}

@@ -1,10 +1,13 @@
 """Remove a Reshape to the shape that a tensor has."""
 
+from typing import ClassVar
+
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes.common.rules import IdlePass
 from onnx_passes.passes.common.shapes import dims_of, ints_of, is_shape_of
+from onnx_passes.passes.hints import Hint, Hints, Spec, data, ints
 
 
 @passes.verify.equality
@@ -24,6 +27,14 @@ class EliminateNoopReshape(IdlePass):
     """
 
     operators = ("Reshape", "Flatten")
+    hints: ClassVar[Hints] = {
+        "Reshape": Hint(
+            {
+                "x": data("a b", "a b 3"),
+                "Reshape.1": (Spec(node="Shape", of=("x",)), *ints("0 -1", "a b", "0 0 3")),
+            }
+        )
+    }
 
     def is_idle(self, node: ir.Node, x: ir.Value) -> bool:
         """Whether the target describes the shape that is there."""

@@ -1,10 +1,13 @@
 """Remove a Slice that takes everything."""
 
+from typing import ClassVar
+
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes.common.rules import IdlePass
 from onnx_passes.passes.common.shapes import INT_MAX, dims_of, ints_of
+from onnx_passes.passes.hints import Hint, Hints
 
 
 @passes.verify.equality
@@ -23,15 +26,18 @@ class EliminateNoopSlice(IdlePass):
     """
 
     operators = ("Slice",)
+    hints: ClassVar[Hints] = {
+        "*": Hint({}, {"Slice.starts": ([0],), "Slice.ends": ([INT_MAX],)})
+    }
 
     def is_idle(self, node: ir.Node, x: ir.Value) -> bool:
         """Whether every bound lies outside."""
         starts, ends, axes, steps = _bounds(node)
-        dims = dims_of(x)
+        dims = list(dims_of(x) or ())
         if starts is None or ends is None or axes is None or set(steps or [0]) != {1}:
             return False
         for start, end, axis in zip(starts, ends, axes, strict=True):
-            size = None if dims is None or axis >= len(dims) else dims[axis]
+            (size,) = dims[axis:][:1] or (None,)
             least = size if isinstance(size, int) else INT_MAX
             if end < least or not (start == 0 or start <= -least):
                 return False
@@ -41,9 +47,10 @@ class EliminateNoopSlice(IdlePass):
 def _bounds(node: ir.Node) -> tuple[list[int] | None, ...]:
     """Return starts, ends, axes and steps; None for what is not known."""
     if len(node.inputs) == 1:  # before opset 10
-        given = [node.attributes.get_ints(name) for name in ("starts", "ends", "axes")]
-        old = [None if found is None else list(found) for found in given]
-        return old[0], old[1], old[2] or _first_axes(old[0]), [1]
+        starts, ends, axes = (
+            list(node.attributes.get_ints(name) or ()) for name in ("starts", "ends", "axes")
+        )
+        return starts, ends, axes or _first_axes(starts), [1]
     inputs = [*node.inputs, None, None]
     starts, ends = ints_of(inputs[1]), ints_of(inputs[2])
     axes = _first_axes(starts) if inputs[3] is None else ints_of(inputs[3])

@@ -67,10 +67,9 @@ def _bounds(x: Value, t: Value, y: Value) -> ClipBounds | None:
     if gives_attributes(node_of(t), node_of(y)) is None:
         return None
     known = next((v.dtype for v in (x, t, y) if v.dtype is not None), None)
+    told = [clip_bounds_of(node_of(v), known) for v in (t, y)]
+    known = next((bounds.dtype for bounds in told if bounds is not None), known)
     inner, outer = clip_bounds_of(node_of(t), known), clip_bounds_of(node_of(y), known)
-    if inner is None or outer is None:
-        dtype = next((b.dtype for b in (inner, outer) if b is not None), None)
-        inner, outer = clip_bounds_of(node_of(t), dtype), clip_bounds_of(node_of(y), dtype)
     if inner is None or outer is None or inner.dtype != outer.dtype:
         return None
     return inner.then(outer)

@@ -71,9 +71,9 @@ def cap(results: Iterable[PlainDict]) -> None:
         if all(place in mine or place not in its for mine, its in zip(one, told, strict=True))
         if len({its[place] for its in told if place in its}) > 1
     }
-    for result in results:
+    for result, mine in zip(results, one, strict=True):
         missed = [Miss(*miss) for miss in result.pop("missed")]
-        said = _written([miss for miss in missed if miss.test not in settled])
+        said = _written([miss for miss in missed if miss.test not in settled & mine])
         if said and result["verdict"] in ("proved", "tested"):
             result.update(verdict="tested", reason=said, never_ran=said, claim="")
 
