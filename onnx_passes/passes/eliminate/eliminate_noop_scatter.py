@@ -125,7 +125,7 @@ def _overwrites(context: MatchContext, x: Value, i: Value, u: Value) -> bool:
 
 def _is_all_in_order(indices: Array, sizes: list[int]) -> bool:
     """Whether tuples of indices count through the first axes."""
-    depth = indices.shape[-1] if indices.ndim else 0
+    depth = (indices.shape or (0,))[-1]
     if not 0 < depth <= len(sizes) or list(indices.shape[:-1]) != sizes[:depth]:
         return False
     places = np.moveaxis(np.indices(sizes[:depth]), 0, -1)

@@ -30,8 +30,8 @@ class EliminateSqueezeUnsqueeze(Transformation, RewriteRuleSetPass):
             return _same(a, b, rank_of(x))
 
         def opens(context: object, x: Value, a: Value, b: Value) -> bool:
-            rank, taken = rank_of(x), ints_of(a)
-            return _same(a, b, None if rank is None or taken is None else rank + len(taken))
+            rank, taken = rank_of(x), ints_of(a) or ()
+            return _same(a, b, None if rank is None else rank + len(taken))
 
         yield Rule(lambda op, x, a, b: op.Unsqueeze(op.Squeeze(x, a), b), _first, closes)
         yield Rule(lambda op, x, a, b: op.Squeeze(op.Unsqueeze(x, a), b), _first, opens)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import onnx_ir as ir
 
@@ -11,6 +13,7 @@ from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.common.shapes import dims_of
 from onnx_passes.passes.constants import constant_of
+from onnx_passes.passes.hints import Hint, Hints, Spec, data, filled
 
 
 @passes.verify.equality
@@ -28,6 +31,16 @@ class Unbroadcast(RulePass):
     """
 
     needs = ("shape-inference",)
+    hints: ClassVar[Hints] = {
+        "*": Hint(
+            {},
+            cases=(
+                Hint({"x": data("a b"), "c": filled("1 b", 0.5, 2.0)}),
+                Hint({"x": data("1 b", "a b"), "c": filled("1 b", -1.0)}),
+                Hint({"x": data("a 2"), "c": (Spec("a 2", doubled=True),)}),
+            ),
+        )
+    }
 
     def table(self) -> list[TermRule]:
         return _RULES

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import onnx_ir as ir
 
@@ -9,6 +11,7 @@ from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.common.shapes import dims_of
+from onnx_passes.passes.hints import Hint, Hints, data, ints
 
 
 @passes.verify.equality
@@ -29,6 +32,15 @@ class UnifyReshapes(RulePass):
     """
 
     needs = ("shape-inference",)
+    hints: ClassVar[Hints] = {
+        "*": Hint(
+            {
+                "x": data("a 1", "a 1 b"),
+                "Squeeze.1": ints("1"),
+                "Unsqueeze.1": ints("0", "1", "-1", "0 2"),
+            }
+        )
+    }
 
     def table(self) -> list[TermRule]:
         return _RULES

@@ -277,7 +277,7 @@ class _Report:
             (key, i.offset)
             for key, code in codes.items()
             for i in dis.get_instructions(code)
-            if ("JUMP" in i.opname and "_IF_" in i.opname) or i.opname in _BESIDE_JUMPS
+            if "JUMP" in i.opname or i.opname in _BESIDE_JUMPS
         }
         self._fixed: set[str] = set()
         self._key = 0

@@ -682,8 +682,9 @@ def _planned(
     few = few_types(rule, TYPES) if hint is None else hint.types
     usual = few or _USUAL_PROPERTY
     numbers = probed(literals(rule))
-    for plan in plans_of(rule, TYPES, 1 if hint is None else hint.since):
+    for number, plan in enumerate(plans_of(rule, TYPES, 1 if hint is None else hint.since)):
         before = hits.count
+        surroundings = (number % len(VARIANTS),) if plan.ranks else ()
         for draw in range(plan.draws):
             draws = RecordedGenerator(rng)
             kinds = TYPES if plan.full and not few else usual
@@ -691,7 +692,7 @@ def _planned(
             if draw % 2 and hits:
                 (name, *_), draws = hits.pick()
                 dtype = plan.dtype or ir.DataType[name.upper()]
-            yield _group(rule, EdgeChooser(draws, dtype, numbers), plan, ())
+            yield _group(rule, EdgeChooser(draws, dtype, numbers), plan, surroundings)
             if hits.count - before >= plan.enough:
                 break
 

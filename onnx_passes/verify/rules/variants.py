@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
@@ -153,12 +154,14 @@ def followed(model: ir.Model) -> Variant:
     return _inferred(copy), tuple(model.graph.inputs)
 
 
-def _dynamic(model: ir.Model) -> Variant:
-    """Give every dimension of the inputs a name instead of a size."""
+def _dynamic(model: ir.Model, *, first: bool = False) -> Variant:
+    """Give every dimension of the inputs, or the first one, a name instead of a size."""
     copy = model.clone()
     for value in copy.graph.inputs:
-        names = [f"{value.name}_{axis}" for axis in range(len(value.shape or ()))]
-        value.shape = ir.Shape(names)
+        sizes = list(value.shape or ())
+        names = [f"{value.name}_{axis}" for axis in range(len(sizes))]
+        # Equal sizes are one dimension, as a batch is.
+        value.shape = ir.Shape([*map("n{}".format, sizes[:1]), *sizes[1:]] if first else names)
     _forget(copy)
     return _inferred(copy), tuple(model.graph.inputs)
 
@@ -304,6 +307,7 @@ def _inferred(model: ir.Model) -> ir.Model:
 
 VARIANTS: tuple[tuple[str, Callable[[ir.Model], Variant | None]], ...] = (
     ("dynamic dimensions", _dynamic),
+    ("a dynamic first dimension", functools.partial(_dynamic, first=True)),
     ("inner values are outputs", _tapped),
     ("initializers are inputs", _overridable),
     ("two matches share inputs", _twice),

@@ -88,6 +88,20 @@ def test_a_refusal_need_not_run():
     assert follow(relu, check) == ""
 
 
+def test_a_condition_at_the_end_of_a_loop_goes_on_with_the_next_turn():
+    def check(context, x):
+        for size in x.shape:
+            if size < 0 or not (size == 4 or size == 16 or size <= 3):
+                return False
+        found = x.shape
+        for size in x.shape:
+            if size > 3 and size != 4:
+                found = (size,)
+        return bool(found)
+
+    assert follow(relu, check) == ""
+
+
 def test_what_is_not_of_the_match_is_the_same_for_all_models():
     def made(exact):
         def rewrite(op, x):
