@@ -40,7 +40,9 @@ class EliminateDoubleSqueeze(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
     hints: ClassVar[Hints] = {
-        "*": Hint({"x": data("1 1 a", "1 a 1"), "a": ints("0", "-1"), "b": ints("0", "-1", "1")})
+        "*": Hint(
+            {"x": data("1 1 a", "1 a 1"), "a": ints("0", "-1"), "b": ints("0", "-1", "1")}
+        )
     }
 
     def rules(self) -> Iterator[Rule]:

@@ -39,7 +39,17 @@ class EliminateNoopClip(IdlePass):
     """
 
     operators = ("Clip", "Max", "Min")
-    hints: ClassVar[Hints] = {"Max": _bounded("Max", -np.inf), "Min": _bounded("Min", np.inf)}
+    hints: ClassVar[Hints] = {
+        "Clip": Hint(
+            {
+                "x": data("a b", "a"),
+                "Clip.1": filled("", -np.inf),
+                "Clip.2": filled("", np.inf),
+            }
+        ),
+        "Max": _bounded("Max", -np.inf),
+        "Min": _bounded("Min", np.inf),
+    }
 
     def is_idle(self, node: ir.Node, x: ir.Value) -> bool:
         """Whether every bound is the end of the type, or the tensor itself."""

@@ -39,7 +39,7 @@ class EliminateNoopExpand(IdlePass):
                 Hint({"x": data(dims), "Tile.1": ints(ones, ones, twos)})
                 for dims, ones, twos in (("a b", "1 1", "1 2"), ("a b c", "1 1 1", "2 1 1"))
             ),
-        )
+        ),
     }
 
     def is_idle(self, node: ir.Node, x: ir.Value) -> bool:

@@ -85,7 +85,7 @@ class RecordedGenerator:
         return None
 
 
-Kind: TypeAlias = "tuple[str, int, str]"
+Kind: TypeAlias = "tuple[ir.DataType, int, str]"
 """Element type and opset of a model, and the operators it is made of."""
 
 
@@ -102,7 +102,7 @@ class MatchTraces:
         return bool(self._traces)
 
     @staticmethod
-    def kind(dtype: str, model: ir.Model) -> Kind:
+    def kind(dtype: ir.DataType, model: ir.Model) -> Kind:
         """Return the kind of a model."""
         graph = model.graph
         operators = " ".join(sorted(node.op_type for node in graph))
@@ -120,7 +120,7 @@ class MatchTraces:
 
     def pick(self) -> tuple[Kind, RecordedGenerator]:
         """Return a kind of model, and draws that vary one of it: rare kinds as often."""
-        kinds = sorted(self._traces)
+        kinds = sorted(self._traces, key=str)
         kind = kinds[int(self._rng.integers(len(kinds)))]
         traces = self._traces[kind]
         old, edge = traces[int(self._rng.integers(len(traces)))]

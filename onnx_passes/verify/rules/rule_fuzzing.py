@@ -453,7 +453,7 @@ def _judge(
     tested.firings += trial.fired
     tested.runs += trial.runs
     tested.nan_orders += trial.nan_orders
-    tested.dtypes[candidate.dtype] += 1
+    tested.dtypes[candidate.dtype.name.lower()] += 1
     tested.kinds[candidate.kind] += 1
     tested.opsets[candidate.model.graph.opset_imports[""]] += 1
     for kind, error in trial.errors.items():

@@ -459,26 +459,15 @@ def instances(
     numbers = literals(rule)
     seen: set[str] = set()
     hits, hint = MatchTraces(rng), hint_of(rule.name)
-    few = few_types(rule, _TYPES) if hint is None else hint.types
-    usual = few or _USUAL
-    since = 1 if hint is None else hint.since
-    plans = plans_of(rule, _TYPES, since) if planned else []
-    # Nothing is proved of empty tensors: the property test runs them.
-    for plan in (p for p in plans if not p.near and (p.edge is None or 0 not in p.edge)):
-        before = hits.count
-        for draw in range(plan.draws):
-            dtype, draws = plan.dtype or usual[draw % len(usual)], RecordedGenerator(rng)
-            if draw % 2 and hits:
-                (name, *_), draws = hits.pick()
-                dtype = plan.dtype or ir.DataType[name]
-            chooser = Chooser(draws, dtype, numbers)
-            model = _template(rule, chooser, plan, seen, near=False)
-            if model is not None:
-                edge = plan.edge if plan.ints else draws.edge
-                hits.add(hits.kind(dtype.name, model), tuple(draws.trace), edge)
-                yield model
-                if hits.count - before >= plan.enough:
-                    break
+    for _, plan, dtype, draws in planned_draws(rule, rng, hits, _TYPES) if planned else ():
+        # Nothing is proved of empty tensors: the property test runs them.
+        if plan.near or (plan.edge is not None and 0 in plan.edge):
+            continue
+        model = _template(rule, Chooser(draws, dtype, numbers), plan, seen, near=False)
+        if model is not None:
+            edge = plan.edge if plan.ints else draws.edge
+            hits.add(hits.kind(dtype, model), tuple(draws.trace), edge)
+            yield model
     found = 0
     for attempt in range(attempts):
         if found >= limit:
@@ -487,14 +476,13 @@ def instances(
         dtype, draws = _TYPES[attempt % len(_TYPES)], RecordedGenerator(rng)
         # Fresh ones first: variations of one template would crowd out the other types.
         if attempt % 2 and hits and attempt > attempts // 4:
-            (name, *_), draws = hits.pick()
-            dtype = ir.DataType[name]
+            (dtype, *_), draws = hits.pick()
         elif hint is not None and hint.types and attempt % 3:
             dtype = hint.types[attempt % len(hint.types)]
         model = _template(rule, Chooser(draws, dtype, numbers), Plan(), seen, near=near)
         if model is not None:
             found += 1
-            hits.add(hits.kind(dtype.name, model), tuple(draws.trace), draws.edge)
+            hits.add(hits.kind(dtype, model), tuple(draws.trace), draws.edge)
             yield model
 
 
@@ -575,9 +563,6 @@ TYPES = (
 )
 """Element types in the order in which they are tried."""
 
-_USUAL_PROPERTY = (_T.FLOAT, _T.INT64, _T.BOOL, _T.FLOAT)
-"""Element types that a plan of ranks is tried with."""
-
 _SAME_TYPE = 0.85
 """How often a model that is varied keeps its element type."""
 
@@ -606,7 +591,7 @@ class Candidate:
     kind: str
     model: ir.Model
     ports: tuple[ir.Value, ...]
-    dtype: str
+    dtype: ir.DataType
     near: bool = False
     trace: tuple[Draw, ...] = ()
     edge: Shape | None = None
@@ -651,15 +636,17 @@ def candidates(
     """
     rng = np.random.default_rng(seed)
     hits = MatchTraces(rng) if hits is None else hits
-    yield from _planned(rule, rng, hits)
     hint = hint_of(rule.name)
     numbers, opens = probed(literals(rule)), choices_of_inputs(rule)
+    for number, plan, dtype, draws in planned_draws(rule, rng, hits, TYPES):
+        surroundings = (number % len(VARIANTS),) if plan.ranks else ()
+        yield _group(rule, EdgeChooser(draws, dtype, numbers), plan, surroundings)
     types = few_types(rule, TYPES) if hint is None else hint.types
     for attempt in range(attempts):
         dtype, draws = TYPES[attempt // 2 % len(TYPES)], RecordedGenerator(rng)
         if attempt % 2 and hits:
-            (name, *_), draws = hits.pick()
-            dtype = ir.DataType[name.upper()] if rng.random() < _SAME_TYPE else dtype
+            (drawn, *_), draws = hits.pick()
+            dtype = drawn if rng.random() < _SAME_TYPE else dtype
         elif types and rng.random() < _SAME_TYPE / (1 + bool(hits)):
             dtype = types[int(rng.integers(len(types)))]
         chooser = EdgeChooser(draws, dtype, numbers)
@@ -674,25 +661,24 @@ def candidates(
         yield [replace(c, planned=False) for c in _group(rule, chooser, plan, order)]
 
 
-def _planned(
-    rule: RewriteRule, rng: np.random.Generator, hits: MatchTraces
-) -> Iterator[list[Candidate]]:
-    """Yield candidates for each plan, until the rule fires on one."""
+def planned_draws(
+    rule: RewriteRule,
+    rng: np.random.Generator,
+    hits: MatchTraces,
+    types: Sequence[ir.DataType],
+) -> Iterator[tuple[int, Plan, ir.DataType, RecordedGenerator]]:
+    """Yield each plan with its number, an element type and draws, until the rule fires."""
     hint = hint_of(rule.name)
-    few = few_types(rule, TYPES) if hint is None else hint.types
-    usual = few or _USUAL_PROPERTY
-    numbers = probed(literals(rule))
-    for number, plan in enumerate(plans_of(rule, TYPES, 1 if hint is None else hint.since)):
+    few = few_types(rule, types) if hint is None else hint.types
+    for number, plan in enumerate(plans_of(rule, types, 1 if hint is None else hint.since)):
         before = hits.count
-        surroundings = (number % len(VARIANTS),) if plan.ranks else ()
+        kinds = types if plan.full and not few else few or _USUAL
         for draw in range(plan.draws):
-            draws = RecordedGenerator(rng)
-            kinds = TYPES if plan.full and not few else usual
-            dtype = plan.dtype or kinds[draw // 2 % len(kinds)]
+            dtype, draws = plan.dtype or kinds[draw // 2 % len(kinds)], RecordedGenerator(rng)
             if draw % 2 and hits:
-                (name, *_), draws = hits.pick()
-                dtype = plan.dtype or ir.DataType[name.upper()]
-            yield _group(rule, EdgeChooser(draws, dtype, numbers), plan, surroundings)
+                (drawn, *_), draws = hits.pick()
+                dtype = plan.dtype or drawn
+            yield number, plan, dtype, draws
             if hits.count - before >= plan.enough:
                 break
 
@@ -718,7 +704,7 @@ def _group(
             made = variant(base)
             if made is not None:
                 group.append((kind, *made))
-    trace, kind = tuple(chooser.rng.trace), chooser.dtype.name.lower()
+    trace, kind = tuple(chooser.rng.trace), chooser.dtype
     planned, told = plan != Plan(), describe(model, operand_names(rule))
     edge = plan.edge if plan.ints else chooser.rng.edge
     return [
