@@ -109,8 +109,10 @@ def _pays(context: MatchContext, x: Value, w: Value, b: Value, t: Value, y: Valu
 def _is_linear(product: ir.Node, summand: Value | None) -> bool:
     """Whether a MatMul has a constant matrix, and a constant row of its width is added."""
     x, w = product.inputs
-    sizes = None if constant_of(w) is None else sizes_of(w)
-    if x is None or x.dtype is not ir.DataType.FLOAT or sizes is None or len(sizes) != 2:
+    sizes = sizes_of(w)
+    if constant_of(w) is None or x is None or sizes is None or len(sizes) != 2:
+        return False
+    if x.dtype is not ir.DataType.FLOAT:
         return False
     return (
         0 not in sizes and constant_of(summand) is not None and sizes_of(summand) == sizes[1:]

@@ -87,7 +87,7 @@ class FuseAttentionCache(Transformation, RewriteRulePass):
         self, op: Op, q: Value, k: Value, v: Value, **found: Value
     ) -> tuple[Value, Value, Value]:
         node = node_of(found["y"])
-        mask = node.inputs[3] if len(node.inputs) > 3 else None
+        (mask,) = node.inputs[3:4] or (None,)
         y, key, value = op.Attention(
             *(q, k, v, mask, found["past_k"], found["past_v"]), **node.attributes, _outputs=3
         )

@@ -105,8 +105,6 @@ def _same_grid(
 
 def _place(value: ir.Value) -> tuple[object, ...]:
     attributes = node_of(value).attributes
-    if any(attribute.is_ref() for attribute in attributes.values()):
-        return (value,)
     return attributes.get_int("axis", 1), attributes.get_int("block_size", 0)
 
 

@@ -472,7 +472,8 @@ def _bounds(c: Chooser, *_: object) -> float:
 
 def _pads(c: Chooser, op_type: str, rank: int) -> list[int]:
     if op_type == "Pad":
-        spatial = [0 if axis < rank - 2 else 1 for axis in range(rank)]
+        amount = int(c.pick((0, 1, 1)))
+        spatial = [0 if axis < rank - 2 else amount for axis in range(rank)]
         return [*spatial, *spatial]
     return [int(c.pick((0, 1)))] * max(2 * (rank - 2), 0)
 

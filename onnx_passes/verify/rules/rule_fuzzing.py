@@ -402,7 +402,7 @@ def fuzz_rule(
     tested = Tested(seed=seed, finite=finite)
     examiner = Examiner(rule, allowed, declared, paths)
     hits = MatchTraces(np.random.default_rng(seed))
-    for group in candidates(rule, attempts=ATTEMPTS, seed=seed, hits=hits):
+    for group in candidates(rule, attempts=ATTEMPTS, seed=seed, hits=hits, finite=finite):
         tested.attempts += 1
         fired = _firing(examiner, group)
         if fired:

@@ -625,6 +625,7 @@ def candidates(
     attempts: int,
     seed: int,
     hits: MatchTraces | None = None,
+    finite: bool = False,
 ) -> Iterator[list[Candidate]]:
     """Yield groups of candidates: the pattern alone, then in each of the surroundings.
 
@@ -632,12 +633,13 @@ def candidates(
     group of two, one that fires is enough: breadth comes before surroundings.
 
     Every second model varies one of `hits`, which the caller updates with what was drawn where
-    the rule fired.
+    the rule fired. With `finite`, no constant is infinite but those of hints.
     """
     rng = np.random.default_rng(seed)
     hits = MatchTraces(rng) if hits is None else hits
     hint = hint_of(rule.name)
-    numbers, opens = probed(literals(rule)), choices_of_inputs(rule)
+    known = (n for n in literals(rule) if np.isfinite(n) or not finite)
+    numbers, opens = probed([*known]), choices_of_inputs(rule)
     for number, plan, dtype, draws in planned_draws(rule, rng, hits, TYPES):
         surroundings = (number % len(VARIANTS),) if plan.ranks else ()
         yield _group(rule, EdgeChooser(draws, dtype, numbers), plan, surroundings)
