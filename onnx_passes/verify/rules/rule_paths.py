@@ -314,7 +314,15 @@ class _Report:
         ends = isinstance(
             statement.body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break
         )
-        return self._place(statement.test) if ends else ""
+        return self._deciding(statement.test) if ends else ""
+
+    def _deciding(self, test: ast.expr) -> str:
+        """Return the place of the part of a condition that decides it each time."""
+        if isinstance(test, ast.BoolOp):
+            for part in test.values:
+                if "N" not in self.outcomes.get(self._place(part), "N"):
+                    return self._deciding(part)
+        return self._place(test)
 
     def _block(
         self, body: Sequence[ast.stmt], then: bool, *, loop: bool, test: str = ""
@@ -356,7 +364,7 @@ class _Report:
                 region = (*_span(body[0])[:2], *_span(body[-1])[2:])
                 yes = yes and any(_inside(s, region) for s in self._ran)
                 self._condition(statement.test, region, yes=yes, no=no)
-                test = self._place(statement.test)
+                test = self._deciding(statement.test)
                 self._block(body, rest, loop=inside, test=test)
                 self._block(statement.orelse, rest, loop=inside, test=test)
             case ast.For() | ast.AsyncFor():
@@ -418,15 +426,20 @@ class _Report:
         whole = _span(test)
         self._outcomes(test, whole, body)
 
-        def decide(node: ast.expr, on_true: bool | None, on_false: bool | None) -> None:
+        def decide(
+            node: ast.expr, on_true: bool | None, on_false: bool | None, before: str = ""
+        ) -> None:
             match node:
                 case ast.UnaryOp(op=ast.Not()):
-                    decide(node.operand, on_false, on_true)
+                    decide(node.operand, on_false, on_true, before)
                 case ast.BoolOp():
                     both = isinstance(node.op, ast.And)
+                    goes_on = (None, on_false) if both else (on_true, None)
                     for operand in node.values[:-1]:
-                        decide(operand, None if both else on_true, on_false if both else None)
-                    decide(node.values[-1], on_true, on_false)
+                        decide(operand, *goes_on, before)
+                        if self._outcomes(operand, whole, body):
+                            before = self._place(operand)
+                    decide(node.values[-1], on_true, on_false, before)
                 case _ if self._is_settled(node) or _is_literal(node):
                     pass
                 case _:
@@ -436,7 +449,7 @@ class _Report:
                     if not self._saw(node):
                         words = dict.fromkeys(words, "asked")
                     for outcome in sorted(live - seen):
-                        self._miss(node, words[outcome])
+                        self._miss(node, words[outcome], before if not seen else "")
                     self._expression(node)
 
         decide(test, True, False)
@@ -478,11 +491,11 @@ class _Report:
             for n, name in names.items()
         )
 
-    def _miss(self, node: ast.expr, word: str) -> None:
+    def _miss(self, node: ast.expr, word: str, test: str = "") -> None:
         text = ast.unparse(node)
         text = text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."
-        miss = Miss(node.lineno, node.lineno, f"{text} was never {word}", self._place(node))
-        self.missed[miss] = None
+        said = f"{text} was never {word}"
+        self.missed[Miss(node.lineno, node.lineno, said, test or self._place(node))] = None
 
 
 def _changed(tree: ast.AST) -> set[str]:

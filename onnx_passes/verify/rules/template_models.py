@@ -456,7 +456,8 @@ def instances(
     With `planned`, models that enumerate ranks, types and opsets come first and do not count.
     """
     rng = np.random.default_rng(seed)
-    numbers = literals(rule)
+    # Of the reals, in which is proved, none is infinite.
+    numbers = [number for number in literals(rule) if np.isfinite(number)]
     seen: set[str] = set()
     hits, hint = MatchTraces(rng), hint_of(rule.name)
     for _, plan, dtype, draws in planned_draws(rule, rng, hits, _TYPES) if planned else ():
@@ -490,7 +491,6 @@ def _template(
     rule: RewriteRule, chooser: Chooser, plan: Plan, seen: set[str], *, near: bool
 ) -> ir.Model | None:
     """Return a model on which the rule fires, unlike those seen; None if the choices fail."""
-    # No constant is infinite: the reals, in which is proved, have no such number.
     chooser.slack, chooser.sizes, chooser.finite = near, SIZES, True
     chooser.edge = plan.edge or chooser.rng.edge
     try:

@@ -316,3 +316,20 @@ def test_a_branch_behind_another_that_the_pattern_decides_is_of_its_own_conditio
     of_relu, of_neg = follow_together(rewrite, SIZES, SIZES)
     assert "never ran" in of_relu
     assert of_neg == ""
+
+
+def test_what_is_never_asked_is_of_the_condition_in_front():
+    def rewrite(op, x, inner):
+        if inner.producer().op_type == "Neg" or x.shape == (3,):
+            return op.Identity(x) if inner.producer().op_type == "Neg" else op.Relu(x)
+        return op.Relu(x)
+
+    of_relu, of_neg = follow_together(rewrite, SIZES, SIZES)
+    assert (of_relu, of_neg) == ("", "")
+
+    def behind(op, x, inner):
+        if x.shape != (7,) or inner.producer().op_type == "Neg":
+            return op.Relu(x) if inner.producer().op_type == "Relu" else op.Identity(x)
+        return op.Abs(x)
+
+    assert all("never" in said for said in follow_together(behind, SIZES, SIZES))
