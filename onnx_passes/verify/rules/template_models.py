@@ -456,8 +456,8 @@ def instances(
     With `planned`, models that enumerate ranks, types and opsets come first and do not count.
     """
     rng = np.random.default_rng(seed)
-    # Of the reals, in which is proved, none is infinite.
-    numbers = [number for number in literals(rule) if np.isfinite(number)]
+    # The reals, in which is proved, have no overflow.
+    numbers = _moderate(literals(rule))
     seen: set[str] = set()
     hits, hint = MatchTraces(rng), hint_of(rule.name)
     for _, plan, dtype, draws in planned_draws(rule, rng, hits, _TYPES) if planned else ():
@@ -613,6 +613,11 @@ class EdgeChooser(Chooser):
         return super().shape()
 
 
+def _moderate(numbers: list[float]) -> list[float]:
+    """Return the numbers whose products are finite in float32, and all integers."""
+    return [n for n in numbers if isinstance(n, int) or abs(n) < 1e18]
+
+
 def probed(numbers: list[float]) -> list[float]:
     """Return the numbers a guard compares with, most often, and those just beside them."""
     beside = [m for n in numbers for m in (n * 0.9, n * 1.1, n - 1.0, n + 1.0)]
@@ -633,13 +638,14 @@ def candidates(
     group of two, one that fires is enough: breadth comes before surroundings.
 
     Every second model varies one of `hits`, which the caller updates with what was drawn where
-    the rule fired. With `finite`, no constant is infinite but those of hints.
+    the rule fired. With `finite`, no constant is infinite or huge but those of hints.
     """
     rng = np.random.default_rng(seed)
     hits = MatchTraces(rng) if hits is None else hits
     hint = hint_of(rule.name)
-    known = (n for n in literals(rule) if np.isfinite(n) or not finite)
-    numbers, opens = probed([*known]), choices_of_inputs(rule)
+    known = literals(rule)
+    numbers = probed(_moderate(known) if finite else known)
+    opens = choices_of_inputs(rule)
     for number, plan, dtype, draws in planned_draws(rule, rng, hits, TYPES):
         surroundings = (number % len(VARIANTS),) if plan.ranks else ()
         yield _group(rule, EdgeChooser(draws, dtype, numbers), plan, surroundings)
