@@ -280,6 +280,7 @@ class _Report:
             if "JUMP" in i.opname or i.opname in _BESIDE_JUMPS
         }
         self._fixed: set[str] = set()
+        self._tested: set[str] = set()
         self._key = 0
         self._file = ""
 
@@ -292,6 +293,11 @@ class _Report:
             self._expression(node.body, returned=True)
             return
         nodes = [*_own_nodes(node)]
+        tests = [n.test for n in nodes if isinstance(n, ast.If | ast.IfExp | ast.While)]
+        tests += [n for n in nodes if isinstance(n, ast.BoolOp)]
+        self._tested = {
+            n.id for test in tests for n in ast.walk(test) if isinstance(n, ast.Name)
+        }
         yields = any(isinstance(n, ast.Yield | ast.YieldFrom) for n in nodes)
         returns = [n for n in nodes if isinstance(n, ast.Return)]
         valued = not yields and any(n.value is not None for n in returns)
@@ -384,19 +390,23 @@ class _Report:
                     self._block(case.body, rest, loop=loop)
             case ast.Return(value=ast.expr() as value):
                 self._expression(value, returned=True)
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.IfExp() as value):
+                # What asks for the name decides what follows from None.
+                self._expression(value, tested=name in self._tested)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Assert():
                 pass
             case _:
                 self._expression(statement)
 
-    def _expression(self, node: Any, *, returned: bool = False) -> None:
-        """Report parts of an expression that never ran."""
+    def _expression(self, node: Any, *, returned: bool = False, tested: bool = False) -> None:
+        """Report parts of an expression that never ran; None is one of those if `tested`."""
         match node:
             case ast.Lambda() | ast.JoinedStr():
                 return
             case ast.IfExp():
                 branches = (node.body, node.orelse)
-                yes, no = ((not returned or _accepting(n)) for n in branches)
+                refuses = returned or tested
+                yes, no = (not refuses or _accepting(branch) for branch in branches)
                 self._condition(node.test, _span(node.body), yes=yes, no=no)
                 for branch in branches:
                     self._expression(branch, returned=returned)

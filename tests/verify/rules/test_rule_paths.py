@@ -21,21 +21,26 @@ def relu(op, x):
     return op.Relu(x)
 
 
-def follow(rewrite, check=None, sizes=SIZES, pattern=twice):
-    """Return what never ran, with lines counted from the one that defines the function."""
+def followed(rewrite, check=None, sizes=SIZES, pattern=twice):
+    """Return the paths of a rule on some models."""
     paths = RulePaths(RewriteRule(pattern, rewrite, check, name="followed"))
     for size in sizes:
         model = parse(f"(float[{size}] x) => (float[{size}] y) {{ a = Relu(x) y = Relu(a) }}")
         apply_rule(paths.rule, model)
         paths.keep()
+    return paths
+
+
+def follow(rewrite, check=None):
+    """Return what never ran, with lines counted from the one that defines the function."""
     first = (check or rewrite).__code__.co_firstlineno
-    said = never_ran(paths)[0]
+    said = never_ran(followed(rewrite, check))[0]
     return said.replace(f"line {first + 1}", "line 1").replace(f"line {first + 2}", "line 2")
 
 
-def never_ran(*followed):
+def never_ran(*rules):
     """Return what never ran of each rule of a pass."""
-    results = [{**paths.told(), "verdict": "proved", "reason": ""} for paths in followed]
+    results = [{**paths.told(), "verdict": "proved", "reason": ""} for paths in rules]
     cap(results)
     return [result["reason"] for result in results]
 
@@ -86,6 +91,26 @@ def test_a_refusal_need_not_run():
         return result
 
     assert follow(relu, check) == ""
+
+
+def test_none_that_a_condition_asks_for_is_that_condition_s():
+    def refusing(context, x):
+        rank = None if x.shape is None else len(x.shape)
+        return rank is not None and rank < 9
+
+    def deciding(context, x):
+        rank = None if x.shape is None else len(x.shape)
+        if rank is None:
+            return True
+        return rank < 9
+
+    def passing(op, x):
+        most = None if x.shape == (7,) else op.Constant(value_float=np.inf)
+        return op.Clip(x, op.Constant(value_float=0.0), most)
+
+    assert follow(relu, refusing) == ""
+    assert "never ran" in never_ran(followed(relu, deciding))[0]
+    assert "x.shape == (7,) was never true" in never_ran(followed(passing))[0]
 
 
 def test_a_condition_at_the_end_of_a_loop_goes_on_with_the_next_turn():
@@ -255,15 +280,15 @@ def test_a_rule_ends_before_twice_its_time(seconds, limit):
 
 def follow_together(rewrite, *texts):
     """Return what never ran of rules for Relu, Neg and Abs that share a rewrite."""
-    followed = []
+    rules = []
     for (operator, build), models in zip(SHARING.items(), texts, strict=False):
         paths = RulePaths(RewriteRule(build, rewrite, name=operator))
         for sizes in models:
             text = f"{{ a = {operator}(x) y = {operator}(a) }}"
             apply_rule(paths.rule, parse(f"(float[{sizes}] x) => (float[{sizes}] y) {text}"))
             paths.keep()
-        followed.append(paths)
-    return never_ran(*followed)
+        rules.append(paths)
+    return never_ran(*rules)
 
 
 SHARING = {
