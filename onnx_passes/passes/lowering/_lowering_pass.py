@@ -254,7 +254,7 @@ class LoweringPass(Transformation, RewriteRulePass):
 def _opset_of(context: MatchContext) -> int | None:
     """Return the opset that a match is of, if there is no doubt."""
     container, model = context.graph_or_function, context.model
-    if isinstance(container, ir.Function) or container is model.graph:
+    if container is model.graph:
         version: int | None = container.opset_imports.get("")
         return version
     # The body of a control-flow operator does not say which function it belongs to.
