@@ -24,8 +24,8 @@ def test_leaves_functions_alone(leaves_functions_alone):
     leaves_functions_alone(LowerGroupNormalization(), call, 21)
 
 
-def test_doubles_are_normalised_in_the_type_that_is_asked_for(lowers):
-    # By default that is single precision: ONNX Runtime's results showed it behind 1/x.
-    assert "Cast" in lowers(LowerGroupNormalization(), model("2,6,4", dtype="double"))
+def test_doubles_are_normalised_in_double_precision_alone(lowers, leaves_alone):
+    # Of [-1, -1.19] in a row, ONNX Runtime finds another variance in single precision.
+    leaves_alone(LowerGroupNormalization(), model("2,6,4", dtype="double"))
     wide = model("2,6,4", dtype="double").replace("0.01", "0.01, stash_type = 11")
     assert "Cast" not in lowers(LowerGroupNormalization(), wide)
