@@ -92,13 +92,18 @@ class RulePaths:
     """Follows one rule; `rule` is a copy of it whose functions are followed."""
 
     def __init__(self, rule: RewriteRule, cls: type | None = None) -> None:
-        """Follow ``rule``, whose code has not run yet, and the file of its class."""
+        """Follow ``rule``, whose code has not run yet, and the file of its class.
+
+        Of the file of a base class, methods are followed that the rule inherits.
+        """
         replacement = replacement_of(rule)
         functions = [rule._condition_function, getattr(replacement, "_function", None)]
-        codes = [getattr(inspect.unwrap(f), "__code__", None) for f in functions if f]
-        self._files = {code.co_filename for code in codes if code is not None}
-        owners = [type(o) for f in functions if (o := getattr(f, "__self__", None))]
-        classes = filter(None, [cls, *owners])
+        owners = {f: type(o) for f in functions if (o := getattr(f, "__self__", None))}
+        codes = {f: getattr(inspect.unwrap(f), "__code__", None) for f in functions if f}
+        self._roots = {code for code in codes.values() if code is not None}
+        own = (code for f, code in codes.items() if code is not None and f not in owners)
+        self._files = {code.co_filename for code in own}
+        classes = filter(None, [cls, *owners.values()])
         files = (getattr(sys.modules.get(c.__module__), "__file__", None) for c in classes)
         self._files.update(filter(None, files))
         self._codes: dict[int, CodeType] = {}
@@ -125,7 +130,7 @@ class RulePaths:
         missed: dict[Miss, None] = {}
         outcomes: dict[str, str] = {}
         ran = set().union(*self._ran)
-        for file in sorted(self._files if ran else ()):
+        for file in sorted({code.co_filename for code in self._codes.values()} if ran else ()):
             codes = {k: c for k, c in self._codes.items() if c.co_filename == file}
             try:
                 tree = ast.parse("".join(linecache.getlines(file)))
@@ -179,7 +184,9 @@ class RulePaths:
 
     def _enter(self, frame: FrameType, event: str, _: object) -> Any:
         code = frame.f_code
-        if event != "call" or code.co_filename not in self._files:
+        if event != "call":
+            return None
+        if code.co_filename not in self._files and code not in self._roots:
             return None
         key, add = id(code), self._call.add
         if self._codes.setdefault(key, code) is code and key not in self._fixed:

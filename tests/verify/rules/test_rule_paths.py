@@ -6,7 +6,7 @@ from onnxscript.rewriter import MatchResult, RewriteRule
 from onnx_passes.testing import parse
 from onnx_passes.verify.rules import Outcome, prove_rule
 from onnx_passes.verify.rules.certification import verdict_of
-from onnx_passes.verify.rules.rewrite_rule import Job, apply_rule, integers
+from onnx_passes.verify.rules.rewrite_rule import Job, apply_rule, integers, rules_of
 from onnx_passes.verify.rules.rule_fuzzing import fuzz_rule
 from onnx_passes.verify.rules.rule_paths import RulePaths, cap
 
@@ -358,3 +358,16 @@ def test_what_is_never_asked_is_of_the_condition_in_front():
         return op.Abs(x)
 
     assert all("never" in said for said in follow_together(behind, SIZES, SIZES))
+
+
+def test_methods_that_a_rule_inherits_are_followed_without_their_file():
+    from onnx_passes.passes.lowering.lower_sigmoid import LowerSigmoid
+
+    (rule,) = rules_of(LowerSigmoid)
+    paths = RulePaths(rule, LowerSigmoid)
+    model = parse("(float[2,3] x) => (float[2,3] y) { y = Sigmoid(x) }")
+    assert apply_rule(paths.rule, model) is not None
+    paths.keep()
+    followed = {code.co_name for code in paths._codes.values()}
+    assert {"check", "rewrite", "lowered"} <= followed
+    assert not followed & {"node", "number", "_opset_of"}
