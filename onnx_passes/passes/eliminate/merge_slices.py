@@ -1,6 +1,7 @@
 """Merge two Slice in a row."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -9,6 +10,7 @@ from onnx_passes import passes
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
 from onnx_passes.passes.common.matches import node_of
 from onnx_passes.passes.common.shapes import counted, ints_of, rank_of
+from onnx_passes.passes.hints import Hint, Hints, data, ints
 
 
 @passes.verify.equality
@@ -29,6 +31,17 @@ class MergeSlices(Transformation, RewriteRulePass):
     """
 
     needs = ("shape-inference",)
+    hints: ClassVar[Hints] = {
+        "*": Hint(
+            {
+                "x": data("a b"),
+                "Slice.1": ints("0", "1", "-2"),
+                "Slice.2": ints("2", "3", "9"),
+                "Slice.3": ints("0", "1", "-1"),
+                "Slice.4": ints("1", "1", "2"),
+            }
+        )
+    }
 
     def pattern(self, op: Op, x: Var) -> Var:
         t = op.Slice(x, _allow_other_inputs=True, _outputs=["t"])

@@ -58,7 +58,7 @@ def _both(x: Value, t: Value, y: Value) -> list[int] | None:
     if rank is None or keeps != _keeps(second):
         return None
     inner = counted(axes_of(first), rank)
-    outer = counted(axes_of(second), rank - (0 if keeps or inner is None else len(inner)))
+    outer = counted(axes_of(second), rank - (0 if keeps else len(inner or ())))
     if not inner or not outer:
         return None
     axes = [*inner, *(outer if keeps else beyond(inner, outer))]

@@ -527,7 +527,9 @@ _ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Plain]] = {
     "spatial": lambda c, _, rank: 1,
     "momentum": lambda c, _, rank: 0.5,
     "blocksize": lambda c, _, rank: 2,
-    "equation": lambda c, _, rank: c.pick(("bij,bjk->bik", "bij,bjk->ki", "bij,cjk->ibc")),
+    "equation": lambda c, _, rank: c.pick(
+        ("bij,bjk->bik", "bij,bjk->ki", "bij,cjk->ibc", "ij,jk")
+    ),
     "is_test": lambda c, _, rank: 1,
 }
 
