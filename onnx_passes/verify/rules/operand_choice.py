@@ -8,7 +8,7 @@ near misses occur.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
@@ -23,8 +23,7 @@ from onnx_passes.ops.input_hints import Operand, Shape
 from onnx_passes.ops.operator_class import find
 from onnx_passes.passes.hints import Hint, Hints, Spec
 from onnx_passes.passes.registry import is_known, lookup
-from onnx_passes.plain import Plain, PlainDict, PlainMapping
-from onnx_passes.verify.rules.coverage import attribute_names
+from onnx_passes.plain import Plain, PlainMapping
 from onnx_passes.verify.rules.rewrite_rule import PatternPart
 
 _AHEAD = 8
@@ -139,6 +138,10 @@ RANKED: tuple[Shape, ...] = ((), (3,), (2, 3), (2, 3, 4), (2, 3, 2, 4))
 
 _LEVELS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.INT16)
 
+_EDGES: tuple[Shape, ...] = (
+    *((1,), (0,), (0, 3), (2, 1, 3), (1, 1), (), (2, 0, 3), (2, 0, 3), (4, 5)),
+)
+
 SIZES = (1, 2, 2, 3, 3, 4, 5)
 """What the sizes that a hint names are drawn from; one in a hundred is 0."""
 
@@ -147,9 +150,15 @@ class Chooser:
     """Random choices for one template, of one element type."""
 
     def __init__(
-        self, rng: RecordedGenerator, dtype: ir.DataType, numbers: Sequence[float]
+        self,
+        rng: RecordedGenerator,
+        dtype: ir.DataType,
+        numbers: Sequence[float],
+        edges: float = 0.0,
     ) -> None:
         """Choose by ``rng``; ``numbers`` are what attributes and constants may be.
+
+        A share ``edges`` of the shapes is what authors forget: rank 0, size 1, nothing.
 
         ``near`` says afterwards whether a constant is only almost the number asked for, which
         happens only with ``slack``, and wherever it can with ``keen``. ``rank`` is that of the
@@ -157,7 +166,7 @@ class Chooser:
         was last reshaped to, and ``ints`` what known integers may be. ``parts`` is the number
         of integers that the next operand has. ``fixed`` are attributes that its pattern gives.
         """
-        self.rng, self.dtype, self.numbers = rng, dtype, numbers
+        self.rng, self.dtype, self.numbers, self.edges = rng, dtype, numbers, edges
         self._shapes = SHAPES
         self.square: int | None = None
         self.near = False
@@ -287,7 +296,9 @@ class Chooser:
     def shape(self) -> Shape:
         """Return a shape of data, of the rank that is wanted if there is one."""
         if self.rank is None:
-            return tuple(self.pick(self._shapes))
+            free = not self.edge and self.square is None and len(self._shapes) > 1
+            forgotten = free and self.edges and self.rng.random() < self.edges
+            return tuple(self.pick(_EDGES if forgotten else self._shapes))
         fitting = [s for s in (*self._shapes, *RANKED) if len(s) == self.rank]
         return tuple(self.pick(fitting))
 
@@ -532,57 +543,3 @@ _ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Plain]] = {
     ),
     "is_test": lambda c, _, rank: 1,
 }
-
-
-class AttributeChooser:
-    """Chooses attributes; variables of one name have one value in the whole model."""
-
-    def __init__(self, chooser: Chooser, guide: Guide, opset: int) -> None:
-        """Begin a model."""
-        self._choose, self._guide, self._opset = chooser, guide, opset
-        self._chosen: dict[Hashable, Plain] = {}
-        self._further_odds = float(chooser.pick((0.05, 0.3, 0.6)))
-
-    def values(
-        self, pattern: PatternPart, domain: str, op_type: str, known: list[Shape | None]
-    ) -> PlainDict:
-        """Return the attributes of a node by name; `known` are shapes of its operands."""
-        given: PlainDict = {}
-        for name, attribute in pattern.attributes.items():
-            fixed = getattr(attribute, "_value", None)
-            if fixed is not None:
-                given[name] = fixed
-                continue
-            if attribute.can_match_none and self._choose.rng.random() < 0.4:
-                continue
-            key = attribute.name or (id(pattern), name)
-            if key not in self._chosen:
-                self._chosen[key] = self._attribute(op_type, name, known)
-            if self._chosen[key] is not None:
-                given[name] = self._chosen[key]
-        if pattern.allow_other_attributes:
-            given.update(self._unmentioned(domain, op_type, known, given))
-        return given
-
-    def _attribute(self, op_type: str, name: str, known: list[Shape | None]) -> Plain:
-        for hinted in self._guide.attribute(op_type, name):
-            return hinted
-        return attribute_value(self._choose, op_type, name, known)
-
-    def _unmentioned(
-        self, domain: str, op_type: str, known: list[Shape | None], given: PlainDict
-    ) -> PlainDict:
-        extra: PlainDict = {}
-        described = find(domain, op_type, self._opset)
-        alone = described is not None and described.one_attribute
-        for name, required in attribute_names(domain, op_type, self._opset).items():
-            if alone and (given or extra):
-                break
-            wanted = required or self._guide.offers(op_type, name)
-            wanted = wanted or (described is not None and name in described.wants)
-            if name in given or not (wanted or self._choose.rng.random() < self._further_odds):
-                continue
-            value = self._attribute(op_type, name, known)
-            if value is not None:
-                extra[name] = value
-        return extra

@@ -44,7 +44,7 @@ _FIXED = (bool, int, float, str, tuple, frozenset, type, type(None), type(len))
 """Types of globals and of variables around a function that no match changes."""
 _BESIDE_JUMPS = ("COPY", "TO_BOOL", "UNARY_NOT", "NOT_TAKEN", "POP_TOP")
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_FUNCTIONS = (ast.FunctionDef, ast.Lambda)
 
 
 class Miss(NamedTuple):
@@ -380,27 +380,19 @@ class _Report:
                 test = self._deciding(statement.test)
                 self._block(body, rest, loop=inside, test=test)
                 self._block(statement.orelse, rest, loop=inside, test=test)
-            case ast.For() | ast.AsyncFor():
+            case ast.For():
                 self._expression(statement.iter)
                 self._block(statement.body, rest, loop=rest)
                 self._block(statement.orelse, rest, loop=loop)
-            case ast.With() | ast.AsyncWith():
-                self._block(statement.body, rest, loop=loop)
-            case ast.Try():
-                self._block(statement.body, rest, loop=loop)
-                for handler in statement.handlers:
-                    self._block(handler.body, rest, loop=loop)
-                self._block(statement.orelse, rest, loop=loop)
-                self._block(statement.finalbody, rest, loop=loop)
-            case ast.Match():
-                for case in statement.cases:
-                    self._block(case.body, rest, loop=loop)
+            case ast.With() | ast.Try() | ast.Match():
+                for block in _blocks(statement):
+                    self._block(block, rest, loop=loop)
             case ast.Return(value=ast.expr() as value):
                 self._expression(value, returned=True)
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.IfExp() as value):
                 # What asks for the name decides what follows from None.
                 self._expression(value, tested=name in self._tested)
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Assert():
+            case ast.FunctionDef() | ast.ClassDef() | ast.Assert():
                 pass
             case _:
                 self._expression(statement)
@@ -451,9 +443,9 @@ class _Report:
                     decide(node.operand, on_false, on_true, before)
                 case ast.BoolOp():
                     both = isinstance(node.op, ast.And)
-                    goes_on = (None, on_false) if both else (on_true, None)
                     for operand in node.values[:-1]:
-                        decide(operand, *goes_on, before)
+                        true, false = (None, on_false) if both else (on_true, None)
+                        decide(operand, true, false, before)
                         if self._outcomes(operand, whole, body):
                             before = self._place(operand)
                     decide(node.values[-1], on_true, on_false, before)
@@ -583,17 +575,17 @@ def _leads(body: Sequence[Any], then: bool, loop: bool) -> bool:
                 return _leads(statement.body, after, loop) or _leads(
                     statement.orelse, after, loop
                 )
-            case ast.For() | ast.AsyncFor() | ast.While():
+            case ast.For() | ast.While():
                 after = rest()
                 return after or _leads(statement.body, after, after)
-            case ast.With() | ast.AsyncWith():
-                return _leads(statement.body, rest(), loop)
-            case ast.Try():
+            case ast.With() | ast.Try() | ast.Match():
                 after = rest()
-                handlers = (h.body for h in statement.handlers)
-                parts = ([*statement.body, *statement.orelse], *handlers)
-                return any(_leads(part, after, loop) for part in parts)
-            case ast.Match():
-                after = rest()
-                return after or any(_leads(c.body, after, loop) for c in statement.cases)
+                return after or any(_leads(b, after, loop) for b in _blocks(statement))
     return then
+
+
+def _blocks(statement: Any) -> Iterator[list[ast.stmt]]:
+    """Yield the blocks of a With, Try or Match."""
+    yield from (getattr(statement, k, []) for k in ("body", "orelse", "finalbody"))
+    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield part.body

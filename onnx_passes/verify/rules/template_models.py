@@ -22,12 +22,14 @@ from onnx_passes.ops.input_hints import Operand, Shape
 from onnx_passes.ops.operator_class import find, operator_of
 from onnx_passes.ops.semantics import Misfit, Opaque, Unsupported, scalars
 from onnx_passes.passes.hints import Spec
+from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.verify.rules.coverage import (
     MAIN,
     OPSETS,
     Plan,
     Template,
     admits,
+    attribute_names,
     choices_of_inputs,
     describe,
     few_types,
@@ -39,12 +41,12 @@ from onnx_passes.verify.rules.coverage import (
     schema_of,
 )
 from onnx_passes.verify.rules.operand_choice import (
-    AttributeChooser,
     Chooser,
     Draw,
     Guide,
     MatchTraces,
     RecordedGenerator,
+    attribute_value,
     hint_of,
 )
 from onnx_passes.verify.rules.replay import Replayer, infer_by_running, samples
@@ -205,7 +207,8 @@ class ModelBuilder:
         worth = [o for o in options if o >= self._guide.since]
         self._opset = self._plan.opset or int(chooser.pick(worth or options))
         self._draft = TemplateDraft(chooser, self._opset, measures=measures)
-        self._attributes = AttributeChooser(chooser, self._guide, self._opset)
+        self._attributes: dict[Hashable, Plain] = {}
+        self._further_odds = float(chooser.pick((0.05, 0.3, 0.6)))
 
     def build(self) -> ir.Model:
         """Return the model, or raise CannotInstantiate or Unsupported."""
@@ -248,7 +251,7 @@ class ModelBuilder:
         domain, op_type = identifier[0], identifier[1]
         domain = "" if domain in MAIN else domain
         operands, known = self._operands(pattern, op_type)
-        attributes = self._attributes.values(pattern, domain, op_type, known)
+        attributes = self._attributes_of(pattern, domain, op_type, known)
         dtypes = [None if v is None else v.dtype for v in operands]
         if domain == "" and not admits(op_type, self._opset, dtypes):
             raise Unsupported(f"{op_type} of these element types")
@@ -260,6 +263,37 @@ class ModelBuilder:
         self._draft.append(node)
         for result, value in zip(pattern.outputs, node.outputs, strict=True):
             self._draft.values[self._key(result)] = value
+
+    def _attributes_of(
+        self, pattern: PatternPart, domain: str, op_type: str, known: list[Shape | None]
+    ) -> PlainDict:
+        """Return the attributes of a node; variables of one name have one value."""
+        given: PlainDict = {}
+        for name, attribute in pattern.attributes.items():
+            fixed = getattr(attribute, "_value", None)
+            if fixed is None and attribute.can_match_none and self._choose.rng.random() < 0.4:
+                continue
+            key = attribute.name or (id(pattern), name)
+            if fixed is None and key not in self._attributes:
+                self._attributes[key] = self._attribute(op_type, name, known)
+            given[name] = self._attributes[key] if fixed is None else fixed
+        described = find(domain, op_type, self._opset)
+        alone = described is not None and described.one_attribute
+        names = attribute_names(domain, op_type, self._opset)
+        for name, required in names.items() if pattern.allow_other_attributes else ():
+            if alone and any(value is not None for value in given.values()):
+                break
+            wanted = required or self._guide.offers(op_type, name)
+            wanted = wanted or (described is not None and name in described.wants)
+            odds = self._further_odds
+            if name not in given and (wanted or self._choose.rng.random() < odds):
+                given[name] = self._attribute(op_type, name, known)
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _attribute(self, op_type: str, name: str, known: list[Shape | None]) -> Plain:
+        for hinted in self._guide.attribute(op_type, name):
+            return hinted
+        return attribute_value(self._choose, op_type, name, known)
 
     def _operands(
         self, pattern: PatternPart, op_type: str
@@ -574,10 +608,6 @@ _AMPLIFIER = [name for name, _ in VARIANTS].index(AMPLIFIED)
 _FULL = 6
 """One model in so many has all inputs that the pattern leaves open."""
 
-_EDGES: tuple[Shape, ...] = (
-    *((1,), (0,), (0, 3), (2, 1, 3), (1, 1), (), (2, 0, 3), (2, 0, 3), (4, 5)),
-)
-
 
 @dataclass(frozen=True)
 class Candidate:
@@ -597,20 +627,6 @@ class Candidate:
     edge: Shape | None = None
     planned: bool = False
     template: Template | None = None
-
-
-class EdgeChooser(Chooser):
-    """Choices that include what authors forget: rank 0, size 1 and empty tensors."""
-
-    edges = 0.25
-    """How many of the shapes are such."""
-
-    def shape(self) -> Shape:
-        """Return a shape of data, some of them edge cases."""
-        known = self.edge or self.rank is not None or self.square is not None
-        if not known and len(self._shapes) > 1 and self.rng.random() < self.edges:
-            return tuple(self.pick(_EDGES))
-        return super().shape()
 
 
 def _moderate(numbers: list[float]) -> list[float]:
@@ -648,7 +664,7 @@ def candidates(
     opens = choices_of_inputs(rule)
     for number, plan, dtype, draws in planned_draws(rule, rng, hits, TYPES):
         surroundings = (number % len(VARIANTS),) if plan.ranks else ()
-        yield _group(rule, EdgeChooser(draws, dtype, numbers), plan, surroundings)
+        yield _group(rule, Chooser(draws, dtype, numbers, edges=0.25), plan, surroundings)
     types = few_types(rule, TYPES) if hint is None else hint.types
     for attempt in range(attempts):
         dtype, draws = TYPES[attempt // 2 % len(TYPES)], RecordedGenerator(rng)
@@ -657,7 +673,7 @@ def candidates(
             dtype = drawn if rng.random() < _SAME_TYPE else dtype
         elif types and rng.random() < _SAME_TYPE / (1 + bool(hits)):
             dtype = types[int(rng.integers(len(types)))]
-        chooser = EdgeChooser(draws, dtype, numbers)
+        chooser = Chooser(draws, dtype, numbers, edges=0.25)
         chooser.edges = 0.6 if attempt % 3 == 0 else 0.25
         # In turn, so that none is missing by chance.
         turn = range(4 * (attempt // _EVERY), 4 * (attempt // _EVERY) + 4)
@@ -712,9 +728,10 @@ def _group(
             made = variant(base)
             if made is not None:
                 group.append((kind, *made))
-    trace, kind = tuple(chooser.rng.trace), chooser.dtype
+    trace, dtype = tuple(chooser.rng.trace), chooser.dtype
     planned, told = plan != Plan(), describe(model, operand_names(rule))
     edge = plan.edge if plan.ints else chooser.rng.edge
     return [
-        Candidate(k, m, p, kind, chooser.near, trace, edge, planned, told) for k, m, p in group
+        Candidate(k, m, p, dtype, chooser.near, trace, edge, planned, told)
+        for k, m, p in group
     ]
