@@ -92,12 +92,13 @@ def _padding(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
 def _pads(x: Value, pad: ir.Node, window: ir.Node) -> list[int] | None:
     """Return the sums of both paddings of the spatial axes, None where they are not one."""
     dims, amounts = dims_of(x), _amounts(pad)
-    if amounts is None or (dims is None and len(pad.inputs) > 3):
+    (named,) = pad.inputs[3:4] or (None,)
+    if amounts is None or (dims is None and named is not None):
         return None
     rank = len(amounts) // 2 if dims is None else len(dims)
     axes = list(range(rank))
-    if len(pad.inputs) > 3 and pad.inputs[3] is not None:
-        given = ints_of(pad.inputs[3])
+    if named is not None:
+        given = ints_of(named)
         if given is None:
             return None
         axes = [axis % rank for axis in given]

@@ -19,7 +19,7 @@ from onnx_passes.passes.base import (
 from onnx_passes.passes.common.matches import FLOATS, node_of, opset_at, read_once
 from onnx_passes.passes.common.shapes import Dim, dims_of
 from onnx_passes.passes.constants import constant_of
-from onnx_passes.passes.hints import Hint, Hints, data, ints
+from onnx_passes.passes.hints import Hint, Hints, Spec, data, ints
 
 SHAPERS = ("Reshape", "Flatten")
 
@@ -52,19 +52,21 @@ class FuseReshapedGemm(Transformation, RewriteRuleSetPass):
             {
                 "x": data("a b d"),
                 "rows.1": ints("a*b d", "-1 d"),
-                "w": data("d e"),
                 "t.2": data("e", "1 e", "1"),
                 "y.1": ints("a b e", "-1 b e", "a b -1"),
             },
             {
                 "Flatten.axis": (2, -1),
                 "Gemm.transA": (None,),
-                "Gemm.transB": (None, 0),
                 "Gemm.alpha": (None, 1.0),
                 "Gemm.beta": (None, 1.0),
                 "Reshape.allowzero": (None,),
             },
             (ir.DataType.FLOAT, ir.DataType.DOUBLE),
+            cases=(
+                Hint({"w": data("d e")}, {"Gemm.transB": (None, 0)}),
+                Hint({"w": (Spec("e d", mixed=(-1.0, 0.5, 2.0)),)}, {"Gemm.transB": (1,)}),
+            ),
         )
     }
 

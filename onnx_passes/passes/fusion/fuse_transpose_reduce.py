@@ -51,8 +51,8 @@ def _keeps_order(context: object, t: Value, y: Value, **_: object) -> bool:
 
 
 def _axes(t: Value, y: Value) -> list[int] | None:
-    node, perm = node_of(y), node_of(t).attributes.get_ints("perm")
-    axes = counted(axes_of(node), len(perm) if perm else None)
+    node, perm = node_of(y), node_of(t).attributes.get_ints("perm") or ()
+    axes = counted(axes_of(node), len(perm) or None)
     if not perm or axes is None or node.attributes.get_int("keepdims", True):
         return None
     left = [source for place, source in enumerate(perm) if place not in axes]

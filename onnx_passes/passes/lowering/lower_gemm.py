@@ -1,9 +1,12 @@
 """Lower Gemm to MatMul."""
 
+from typing import ClassVar
+
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
+from onnx_passes.passes.hints import Hint, Hints
 from onnx_passes.passes.lowering._lowering_pass import FLOATS, LoweringPass, Primitives, Site
 
 
@@ -28,6 +31,8 @@ class LowerGemm(LoweringPass):
     dtypes = frozenset(
         {*FLOATS, ir.DataType.INT32, ir.DataType.INT64, ir.DataType.UINT32, ir.DataType.UINT64}
     )
+
+    hints: ClassVar[Hints] = {"*": Hint({}, {"Gemm.beta": (None, 1.0, 0.0, 0.5)})}
 
     def pattern(self, op: Op, a: Var, b: Var) -> Var:
         return op.Gemm(a, b, _allow_other_inputs=True, _outputs=["y"])
