@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ from onnx_passes.verify.rules.regression import (
     write_refutation,
     write_regression,
 )
+from onnx_passes.verify.rules.replay import PairRunner
 from onnx_passes.verify.rules.rewrite_rule import GIB, Job, assumes_finite, pattern_of, resolve
 from onnx_passes.verify.rules.rule_fuzzing import Tested, fuzz_rule
 from onnx_passes.verify.rules.rule_paths import RulePaths, cap
@@ -336,9 +337,12 @@ def certify_apart(job: Job) -> PlainDict:
         return {**found, **late, "rule": found.get("rule", late["rule"])}
     if child.returncode == 0:
         return found
+    if child.returncode < 0 and not interrupted and not job.apart:
+        # The engine, as likely as the rule.
+        return certify_apart(replace(job, apart=True))
     if child.returncode < 0:
         died = f"died of {signal.Signals(-child.returncode).name}"
-        # Engines have a process of their own: what is left is the rule, or the proof.
+        # The engine has a process of its own: what is left is the rule, or the proof.
         if found and not interrupted:
             return {**found, "reason": found["reason"] or f"the proof {died}"}
         verdict = "undecided" if job.level == "prove" else "refuted"
@@ -383,6 +387,7 @@ def _main() -> None:
     import resource
 
     job = Job(**json.loads(sys.stdin.read()))
+    PairRunner.apart = job.apart
     resource.setrlimit(resource.RLIMIT_AS, (job.memory, job.memory))
     # Rules may print: the answer goes where stdout was, all else to stderr.
     answer = os.fdopen(os.dup(1), "w")

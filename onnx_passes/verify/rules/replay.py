@@ -86,9 +86,11 @@ class EngineFailure:
 class PairRunner:
     """Two models with the same inputs, run side by side without the engine's own rewrites.
 
-    The engine has a process of its own: what crashes it is a failure of one model on one
-    sample, and the next one finds another process.
+    If it is `apart`, the engine has a process of its own: what crashes it is a failure of one
+    model on one sample, and the next one finds another process.
     """
+
+    apart = True
 
     def __init__(self, models: tuple[ir.Model, ir.Model]) -> None:
         """Prepare the models; sessions are made when they are first run."""
@@ -106,7 +108,7 @@ class PairRunner:
         session, model = self._sessions[side], self._models[side]
         if session is None:
             try:
-                session = self._open.enter_context(_engine(apart=True).prepare(model))
+                session = self._open.enter_context(_engine(apart=self.apart).prepare(model))
             except EngineError as error:
                 session = EngineFailure.of(error)
             self._sessions[side] = session

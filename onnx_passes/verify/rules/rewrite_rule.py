@@ -38,7 +38,8 @@ class Job:
     `subject` is ``module:object``, without `index` a pass that is not a rewrite rule. `level`
     is "test", "prove" or "all". `memory` is in bytes. `seconds` limits the property test. The
     child is ended at 1.9 times that, or `grace` after it if that is sooner. The test also ends
-    after `faults` faults of different sorts.
+    after `faults` faults of different sorts. The engine runs in the child's own process, which
+    takes half the time, unless it is to be `apart`.
     """
 
     subject: str
@@ -51,6 +52,7 @@ class Job:
     models: int = 200
     grace: float = GRACE
     faults: int = 1
+    apart: bool = False
 
     @property
     def limit(self) -> float:
