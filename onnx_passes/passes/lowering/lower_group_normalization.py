@@ -11,7 +11,7 @@ from onnx_passes.passes.lowering._lowering_pass import LoweringPass, Primitives,
 _FLOAT = ir.DataType.FLOAT
 
 
-@passes.verify.tolerance
+@passes.verify.tolerance(rtol=1e-3)
 @passes.register()
 @passes.register("lower")
 class LowerGroupNormalization(LoweringPass):
@@ -23,7 +23,8 @@ class LowerGroupNormalization(LoweringPass):
             ``g = Reshape(x, [0, num_groups, -1])``, over the last axis of ``g``
 
     Sound because this is how the operator is defined. Half precision is computed in single
-    precision. The contract is a tolerance: engines sum up in another order.
+    precision. The contract is a wide tolerance: ONNX Runtime loses digits of a small variance,
+    where what this makes of it does not.
 
     Leaves alone: opsets before 21, where the operator is deprecated; nodes whose type or rank
     is not known, as in functions; empty ones; doubles with a ``stash_type`` of single
