@@ -21,7 +21,7 @@ from onnx_passes.passes.base import (
     Var,
 )
 from onnx_passes.passes.common.matches import PRECISE, commuted, has_opset, number, spells
-from onnx_passes.passes.common.shapes import axes_of, dims_of, sizes_of, widens
+from onnx_passes.passes.common.shapes import dims_of, ints_of, sizes_of, widens
 from onnx_passes.passes.constants import constant_of
 
 NUMBERS = (1.0, 2.0, 0.5, -0.5)
@@ -171,8 +171,13 @@ def _inverse_root(op: Op, shifted: Var) -> Var:
 
 def _first_axis(node: ir.Node, x: Value) -> int | None:
     """Return the first axis over which a mean is taken, from the end, if it is of the last."""
-    dims, axes = dims_of(x), axes_of(node)
-    if not dims or not axes or not node.attributes.get_int("keepdims", 1):
+    dims = dims_of(x)
+    if not dims or not node.attributes.get_int("keepdims", 1):
+        return None
+    axes = node.attributes.get_ints("axes") or ()
+    if len(node.inputs) > 1:
+        axes = ints_of(node.inputs[1]) or ()
+    if not axes:
         return None
     reduced = {axis % len(dims) for axis in axes}
     return -len(reduced) if reduced == {*range(len(dims))[-len(reduced) :]} else None
