@@ -276,10 +276,12 @@ class Chooser:
         return self.data(self.broadcastable(others[0]) if others else self.shape())
 
     def _of_rule(self, operand: Operand) -> Operand:
-        """Return known integers with one that the rule's code names, now and then."""
-        if not (self.ints and operand.ints) or self.rng.random() > _OF_RULE:
+        """Return known integers with one that the rule's code names, or the last left out."""
+        if not (self.ints and operand.ints) or (chance := self.rng.random()) > 2 * _OF_RULE:
             return operand
         ints = [*operand.ints]
+        if chance > _OF_RULE and len(ints) > 2:
+            return replace(operand, ints=tuple(ints[:-1]), shape=(len(ints) - 1,))
         ints[int(self.rng.integers(len(ints)))] = self.pick(self.ints)
         return replace(operand, ints=tuple(ints))
 
@@ -323,7 +325,7 @@ class Chooser:
 
 
 _OF_RULE = 0.4
-"""How often known integers are such as the code of the rule names."""
+"""How often known integers are such as the code of the rule names, and how often fewer."""
 
 _KEPT = 0.97
 """How often what a hint says of one operand is followed."""

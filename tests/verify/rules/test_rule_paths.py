@@ -228,6 +228,22 @@ def test_an_integer_of_the_guard_is_an_end():
     assert fuzz_rule(rule, seconds=600, models=1000).verdict == "refuted"
 
 
+def test_a_guard_that_counts_indices_is_tried_on_a_longer_axis():
+    def counts(context, x, i):
+        found = None if i.const_value is None else i.const_value.numpy()
+        return (
+            found is not None
+            and found.ndim == 1
+            and found.size >= 7
+            and [*found] == [*range(found.size)]
+        )
+
+    rule = RewriteRule(
+        lambda op, x, i: op.Gather(x, i, axis=0), lambda op, x, i: op.Identity(x), counts
+    )
+    assert fuzz_rule(rule, seconds=600, models=1000).verdict == "refuted"
+
+
 LARGEST = 2**63 - 1
 
 
