@@ -86,7 +86,7 @@ class EngineFailure:
 class PairRunner:
     """Two models with the same inputs, run side by side without the engine's own rewrites.
 
-    If it is `apart`, the engine has a process of its own: what crashes it is a failure of one
+    If it is `apart`, the engine has a process of its own. What crashes it is a failure of one
     model on one sample, and the next one finds another process.
     """
 
