@@ -211,13 +211,9 @@ def certify(
         ]
     found: list[PlainDict] = []
     for label, subject, target in subjects:
-        rows = [
-            {
-                "pass": label,
-                **certify_apart(Job(subject, index, level, seconds, seed, models=models)),
-            }
-            for index in range(len(rules_of(target)))
-        ]
+        indices = range(len(rules_of(target)))
+        jobs = (Job(subject, i, level, seconds, seed, models=models) for i in indices)
+        rows = [{"pass": label, **certify_apart(job)} for job in jobs]
         cap(rows)
         found += rows
     return found

@@ -584,7 +584,7 @@ def _leads(body: Sequence[Any], then: bool, loop: bool) -> bool:
     return then
 
 
-def _blocks(statement: Any) -> Iterator[list[ast.stmt]]:
+def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
     """Yield the blocks of a With, Try or Match."""
     yield from (getattr(statement, k, []) for k in ("body", "orelse", "finalbody"))
     for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
