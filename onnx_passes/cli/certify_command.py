@@ -353,7 +353,7 @@ def _write(
 
 
 def _check(targets: Sequence[Target], store: _Store, *, strict: bool) -> None:
-    from onnx_passes.verify.rules.certificates import RENEW, check_certificate
+    from onnx_passes.verify.rules.certificates import RENEW, check_certificate, unexplored
 
     faults = []
     for target in targets:
@@ -371,6 +371,9 @@ def _check(targets: Sequence[Target], store: _Store, *, strict: bool) -> None:
         if stale:
             said = f"{target.name} is stale: {'; '.join(stale)}"
             echo_line(f"warning: {said}; run: {RENEW.format(name=target.name)}", err=True)
+            faults.extend([said] * strict)
+        for said in unexplored(store.lines[target.name]):
+            echo_line(f"warning: {said}", err=True)
             faults.extend([said] * strict)
     store.keys.keep()
     if faults:

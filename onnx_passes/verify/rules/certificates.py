@@ -246,7 +246,7 @@ def check_certificate(
     """Return why the certificate of a pass is stale, one reason each; none if it is fresh.
 
     A pass that is not a rule and changed no random model is stale too: what random models hold
-    is not its own to say. So is a rule with a path to a rewrite that never ran.
+    is not its own to say.
 
     VerificationError if it is missing or was edited, or if a rule is refuted, keeps less than
     its pass declares, was not judged, or never fired.
@@ -275,8 +275,6 @@ def check_certificate(
                 f"{line.get('reason')}",
                 help="give it time, or a hint, then " + renew,
             )
-        if line.get("never_ran"):
-            reasons[f"the rule {line['rule']} is tested only: {line['never_ran']}"] = None
         key = keys.of(cls, line.get("operators", ()), on_models="changed" in line)
         for what, old, new in zip(
             _PARTS, str(line["key"]).split("."), key.split("."), strict=True
@@ -284,6 +282,11 @@ def check_certificate(
             if old != new:
                 reasons[f"the {what.format(name=name)} has changed since"] = None
     return tuple(reasons)
+
+
+def unexplored(lines: Sequence[PlainMapping]) -> list[str]:
+    """Return which rules have a path to a rewrite that never ran."""
+    return [f"{v['rule']} is tested only: {v['never_ran']}" for v in lines if "never_ran" in v]
 
 
 def level(lines: Sequence[PlainMapping]) -> str:

@@ -20,6 +20,7 @@ from onnx_passes.verify.rules.certificates import (
     level,
     read_certificates,
     summary,
+    unexplored,
     write_certificate,
 )
 from onnx_passes.verify.rules.definitions import Definitions
@@ -203,6 +204,12 @@ def test_a_rule_that_no_model_had_is_refused():
     )
     with pytest.raises(VerificationError, match="r is never fired"):
         check(known)
+
+
+def test_a_path_that_never_ran_is_told_and_makes_nothing_stale():
+    known = lines(PROVED, {**TESTED, "never_ran": "line 3 never ran"})
+    assert check(known) == ()
+    assert unexplored(known) == ["p[1] is tested only: line 3 never ran"]
 
 
 def test_a_pass_that_changed_no_random_model_is_stale():
