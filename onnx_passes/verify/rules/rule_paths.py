@@ -280,12 +280,13 @@ class _Report:
         self.missed: dict[Miss, None] = {}
         self.outcomes: dict[str, set[str]] = {}
         # Python 3.11 gives jumps the place of another part: they belong to what ran before.
-        self._joints = {
-            (key, i.offset)
+        names = {
+            (key, i.offset): i.opname
             for key, code in codes.items()
             for i in dis.get_instructions(code)
-            if "JUMP" in i.opname or i.opname in _BESIDE_JUMPS
         }
+        self._joints = {at for at, n in names.items() if "JUMP" in n or n in _BESIDE_JUMPS}
+        self._returns = {at for at, n in names.items() if n.startswith("RETURN")}
         self._fixed: set[str] = set()
         self._tested: set[str] = set()
         self._key = 0
@@ -473,8 +474,11 @@ class _Report:
         while more := {b for a, b in self._arcs if a in inside and b in self._joints} - inside:
             inside |= more
         ends = {b for a, b in self._arcs if a in inside and b not in inside}
+        found: set[bool | None]
         if body is None:
-            found = {at == _TRUE if at < 0 else None for key, at in ends if key == self._key}
+            # What it returns follows the instruction that does.
+            after = {at for key, at in ends - self._returns if key == self._key}
+            found = {at == _TRUE if at < 0 else None for at in after}
         else:
             spans = [self._spans[end] for end in ends if end in self._spans]
             found = {

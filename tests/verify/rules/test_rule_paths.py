@@ -376,6 +376,23 @@ def test_what_is_never_asked_is_of_the_condition_in_front():
     assert all("never" in said for said in follow_together(behind, SIZES, SIZES))
 
 
+def test_what_is_returned_is_decided_by_the_pattern_too():
+    def check(context, x, inner):
+        return x.dtype is not None and (inner.producer().op_type == "Neg" or x.shape != (7,))
+
+    def same(op, x, inner):
+        return getattr(op, inner.producer().op_type)(op.Identity(inner))
+
+    rules = []
+    for operator, build in SHARING.items():
+        paths = RulePaths(RewriteRule(build, same, check, name=operator))
+        text = f"{{ a = {operator}(x) y = {operator}(a) }}"
+        apply_rule(paths.rule, parse(f"(float[3] x) => (float[3] y) {text}"))
+        paths.keep()
+        rules.append(paths)
+    assert never_ran(*rules) == ["", ""]
+
+
 def test_methods_that_a_rule_inherits_are_followed_without_their_file():
     from onnx_passes.passes.lowering.lower_sigmoid import LowerSigmoid
 
