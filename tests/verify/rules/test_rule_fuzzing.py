@@ -19,10 +19,10 @@ def test_a_right_rule_is_tested_in_every_surrounding():
     rule = RewriteRule(
         lambda op, x: op.Neg(op.Neg(x)), lambda op, x: op.Identity(x), remove_nodes=False
     )
-    tested = fuzz_rule(rule, seconds=600, models=50)
+    tested = fuzz_rule(rule, seconds=600, models=100)
     assert tested.verdict == "tested"
     assert tested.contract == Equality()
-    assert tested.models == 50 + tested.planned
+    assert tested.models == 100 + tested.planned
     assert tested.firings > tested.models  # two matches in one model
     names = {name for name, _ in VARIANTS} - {"initializers are inputs"}
     assert names <= set(tested.kinds)
