@@ -664,6 +664,8 @@ def candidates(
     opens = choices_of_inputs(rule)
     for number, plan, dtype, draws in planned_draws(rule, rng, hits, TYPES):
         surroundings = (number % len(VARIANTS),) if plan.ranks else ()
+        # Small differences of each type of floats are made large.
+        surroundings = (_AMPLIFIER,) if plan.dtype else surroundings
         yield _group(rule, Chooser(draws, dtype, numbers, edges=0.25), plan, surroundings)
     types = few_types(rule, TYPES) if hint is None else hint.types
     for attempt in range(attempts):
