@@ -47,10 +47,9 @@ class EliminateNoopSlice(IdlePass):
 def _bounds(node: ir.Node) -> tuple[list[int] | None, ...]:
     """Return starts, ends, axes and steps; None for what is not known."""
     if len(node.inputs) == 1:  # before opset 10
-        starts, ends, axes = (
-            list(node.attributes.get_ints(name) or ()) for name in ("starts", "ends", "axes")
-        )
-        return starts, ends, axes or _first_axes(starts), [1]
+        names = ("starts", "ends", "axes")
+        given = [list(node.attributes.get_ints(name) or ()) for name in names]
+        return given[0], given[1], given[2] or _first_axes(given[0]), [1]
     inputs = [*node.inputs, None, None]
     starts, ends = ints_of(inputs[1]), ints_of(inputs[2])
     axes = _first_axes(starts) if inputs[3] is None else ints_of(inputs[3])
