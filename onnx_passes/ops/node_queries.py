@@ -253,7 +253,7 @@ def around(breakpoints: Iterable[float], like: Array) -> list[Array]:
     with np.errstate(over="ignore", invalid="ignore"):
         sides = np.concatenate([each + apart, each - apart])
         # What lies between two neighbours is on no side that is far from both.
-        near = np.diff(each) < 2 * apart[:-1] if apart.ndim else np.zeros(len(each) - 1, bool)
+        near = np.diff(each) < 2 * apart[:-1] if apart.ndim else slice(0)
         between = (each[:-1] + each[1:])[near] / 2
         sides, each = (n[np.argsort(-np.abs(n), kind="stable")] for n in (sides, each))
         # A number has but three rows: what it ties with is one of them.
@@ -329,6 +329,18 @@ _WITHOUT_FLOATS = frozenset(
 
 MAKES_SIZES = frozenset(("NonZero", "Range", "Shape", "Size"))
 """Operators whose results follow the sizes of what they read."""
+
+CASTS = frozenset(("Cast", "CastLike"))
+"""Operators that give their operand another type."""
+
+GIVES_SIZES = frozenset(("Shape", "Size"))
+"""Operators that read no element of their operand."""
+
+PICKS_ROWS = "Gather"
+"""The operator that picks rows of a table by their numbers."""
+
+SUPPRESSES = "NonMaxSuppression"
+"""The operator that leaves a number of boxes at most."""
 
 ADDS_UP_SIZES = frozenset(("CumSum", "ReduceSum"))
 """Operators whose results follow sizes where they add up masks."""

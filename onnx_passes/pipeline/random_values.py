@@ -698,7 +698,7 @@ def _equal_rows(draw: Mapping[str, Array], names: Collection[str]) -> dict[str, 
 
 def _casts_to_integers(nodes: Sequence[ir.Node]) -> bool:
     """Whether floats are cast to integers: out of their range, that gives any number."""
-    return any(node.op_type in ("Cast", "CastLike") and makes_steps(node) for node in nodes)
+    return any(node.op_type in CASTS and makes_steps(node) for node in nodes)
 
 
 def _integer_rows(
@@ -739,7 +739,7 @@ def _divides_by_constant(node: ir.Node) -> bool:
 def _tables(nodes: Iterable[ir.Node]) -> dict[str, Array]:
     """Return constants from which nodes pick rows, by the name of what picks."""
     picking = [
-        n for n in nodes if n.op_type == "Gather" and not n.attributes.get_int("axis", 0)
+        n for n in nodes if n.op_type == PICKS_ROWS and not n.attributes.get_int("axis", 0)
     ]
     read = ((str(n.inputs[1].name), n.inputs[0]) for n in picking if n.inputs[1] is not None)
     found = ((name, constant_tensor(value)) for name, value in read if value is not None)

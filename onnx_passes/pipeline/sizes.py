@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
+from onnx_passes.ops.node_queries import GIVES_SIZES
 from onnx_passes.pipeline.random_values import RandomComparison
 from onnx_passes.runtime.engine_base import Data, Feeds
 from onnx_passes.runtime.inputs.dimensions import symbols_of_model
@@ -145,7 +146,7 @@ class SizeComparison:
     def _makers(self) -> dict[str, ir.Node]:
         """The nodes that give sizes, by the names of their results."""
         graph = self.comparison.before.graph
-        asked = (n for n in graph if not n.domain and n.op_type in ("Shape", "Size"))
+        asked = (n for n in graph if not n.domain and n.op_type in GIVES_SIZES)
         return {str(node.outputs[0].name): node for node in asked}
 
     @cached_property

@@ -101,9 +101,10 @@ def test_numbers_are_crossed_along_a_ray():
 
     rows = list(along_ray(norm, feeds, {"x": feeds["x"]}, {"s": (5e4, 7e4)}))
     found = [norm(row)["s"].item() for row in rows]
-    np.testing.assert_allclose(found, [5e4, 5e4, 1e5, 7e4, 7e4, 1.4e5], rtol=1e-6)
+    expected = [5e4, 5e4, 1e5, 2.5e4, 7e4, 7e4, 1.4e5, 3.5e4]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert found[0] < 5e4 <= found[1]
-    assert found[3] < 7e4 <= found[4]
+    assert found[4] < 7e4 <= found[5]
     assert all(row["w"] is feeds["w"] for row in rows)
 
 

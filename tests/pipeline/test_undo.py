@@ -92,7 +92,7 @@ def test_a_pass_of_which_nothing_is_left_is_rolled_back_as_a_whole():
     (report,) = done.report.passes
     assert operators(done.model) == ["Add", "Add"]
     assert (report.verdict, report.action) == (Verdict.FAILED, "rolled back")
-    assert report.culprits == [1, 2]
+    assert sorted(report.culprits) == [1, 2]
     assert len(report.rewrites) == 2
 
 
@@ -108,7 +108,7 @@ def test_too_many_wrong_rewrites_undo_the_pass(monkeypatch):
     monkeypatch.setattr(culprit, "MOST_CULPRITS", 2)
     (report,) = run(chain(-1, -2, -3, 4)).report.passes
     assert report.action == "rolled back"
-    assert report.culprits == [1, 2, 3]
+    assert sorted(report.culprits) == [1, 2, 3]
     assert "3 rewrites are wrong" in report.notes[0]
 
 

@@ -26,6 +26,7 @@ from onnx_passes.ops.node_queries import (
     MAKES_SIZES,
     MEETS_SIZES,
     PASSED_ON,
+    SUPPRESSES,
     UNDONE,
 )
 from onnx_passes.runtime.engine_base import Feeds
@@ -172,7 +173,7 @@ def _limits(
         for number in _integers(node.inputs[1]):
             axis = node.attributes.get_int("axis", -1)
             yield from _met(node.inputs[0], axis, number, f"takes {number}", shapes)
-    elif node.op_type == "NonMaxSuppression" and len(node.inputs) > 2:
+    elif node.op_type == SUPPRESSES and len(node.inputs) > 2:
         for number in _integers(node.inputs[2]):
             told = f"takes {number}"
             yield from _met(node.inputs[0], 1, _SUPPRESSED * number, told, shapes)

@@ -30,7 +30,7 @@ from onnx_passes.verify.rules.rewrite_rule import (
 MAIN = frozenset({"", "ai.onnx"})
 """Names of the main domain."""
 
-OPSETS = (18, 18, 18, 21, 13, 11, 9, 23, 20, 14, 24, 26, 17)
+OPSETS = (18, 18, 18, 21, 13, 11, 9, 23, 20, 14, 24, 26)
 """Opsets of models; repeated ones are tried more often.
 
 The old ones have attributes that became inputs, the new ones operators.
