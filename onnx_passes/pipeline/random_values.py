@@ -34,6 +34,8 @@ from onnx_passes.errors import EngineError
 from onnx_passes.ops.call import Operands
 from onnx_passes.ops.domains.intervals import UNBOUNDED, Interval, hull, of_array
 from onnx_passes.ops.node_queries import (
+    CASTS,
+    PICKS_ROWS,
     around,
     beyond,
     breakpoints_of,
