@@ -203,7 +203,6 @@ $ reduce sanitized.onnx -o small.onnx --data x.npy
 --engine onnxruntime --against golden => --against golden do not go
 -c cleanup --load-inputs x.npz => --load-inputs and --data
 -c cleanup -j 2 --scheduler local:2 => two kinds of workers
--c cleanup --scheduler here => is not an address
 -c cleanup --columns z=x => the model has no input 'z'
 $ sanitize sanitized.onnx -o out.onnx
 => nothing to do
