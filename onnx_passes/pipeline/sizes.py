@@ -17,7 +17,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.ops.node_queries import GIVES_SIZES
 from onnx_passes.pipeline.random_values import RandomComparison
 from onnx_passes.runtime.engine_base import Data, Feeds
-from onnx_passes.runtime.inputs.dimensions import symbols_of_model
+from onnx_passes.runtime.inputs.dimensions import Symbols, symbols_of_model
 from onnx_passes.verify.obligations import ObligationPart
 from onnx_passes.verify.region import backward_slice, boundary_of
 
@@ -57,11 +57,14 @@ class SizeComparison:
         if ahead is None or not read:
             return None
         rows: list[dict[str, Array]] = []
-        tried = list(self._larger(part, ahead))
-        for series, size in tried:
+        tried: list[tuple[Series, int]] = []
+        for series, size in self._larger(part, ahead):
             made = {name: self._scaled(name, series, size) for name in read}
-            rows.append({name: array for name, array in made.items() if array is not None})
-        if not rows or any(len(row) < len(read) for row in rows):
+            row = {name: array for name, array in made.items() if array is not None}
+            if len(row) == len(read):
+                rows.append(row)
+                tried.append((series, size))
+        if not rows:
             return None
         found = self.comparison.run(part, ahead, rows)
         if found is None or found.agrees:
@@ -81,7 +84,8 @@ class SizeComparison:
             return None
         graph = self.comparison.before.graph
         ahead = backward_slice(sources, graph, self._makers.__contains__)
-        ahead = [node for node in ahead if node not in self._makers.values()]
+        giving = {*self._makers.values()}
+        ahead = [node for node in ahead if node not in giving]
         made = {str(v.name) for node in ahead for v in node.outputs} | self._makers.keys()
         return ahead if made.issuperset({*sources, *boundary_of(ahead)}) else None
 
@@ -113,34 +117,46 @@ class SizeComparison:
         return np.array(made, recorded[0].dtype).reshape(recorded[0].shape)
 
     def _size(self, one: Series, series: Series, size: int) -> int | None:
-        """Return a size where another one is given: equal, a sum or a product with it."""
+        """Return a size where another one is given; None if it follows from none.
+
+        It may be the other one times a number, or with another size or a number added.
+        """
         if len({*one}) == 1:
             return one[0]
-        apart = tuple(a - b for a, b in zip(one, series, strict=True))
-        if len({*apart}) == 1:
+        others = {*self._symbols.values()} - {series}
+        apart = _less(one, series)
+        if len({*apart}) == 1 or apart in others:
             return size + apart[0]
-        if apart in self._symbols.values():
-            return size + apart[0]
-        if one in self._symbols.values():
+        if one in others:
             return one[0]
-        times = {a / b if b else None for a, b in zip(one, series, strict=True)}
-        factor = next(iter(times))
-        whole = len(times) == 1 and factor is not None and factor.is_integer()
-        return size * int(factor or 0) if whole else None
+        if (factor := _times(one, series)) is not None:
+            return size * factor
+        alone = (_times(one, x) is not None or len({*_less(one, x)}) == 1 for x in others)
+        return one[0] if any(alone) else None
 
-    def _feeds(self, series: Series, size: int) -> Feeds:
-        """Return the first sample, repeated along a dimension up to a size."""
-        first = self.comparison.recorded.samples[0]
-        found: dict[str, Data] = {}
-        for name, dims in symbols_of_model(self.comparison.before).shapes.items():
-            array = first[name]
+    def _feeds(self, series: Series, size: int) -> Feeds | None:
+        """Return the first sample, repeated up to a size; None if an input is no tensor."""
+        first, symbols = self.comparison.recorded.samples[0], self._dimensions
+        if not symbols.shapes.keys() <= first.keys():
+            return None
+        sizes: dict[str, int] = {}
+        for name, dims in symbols.shapes.items():
             for axis, dim in enumerate(dims):
-                known = self._symbols.get(str(dim))
-                wanted = None if known is None else self._size(known, series, size)
-                if wanted is not None:
-                    array = array.take(np.arange(wanted) % max(array.shape[axis], 1), axis)
+                if dim in symbols.kinds:
+                    known = self._symbols.get(str(dim))
+                    now = None if known is None else self._size(known, series, size)
+                    sizes[str(dim)] = first[name].shape[axis] if now is None else now
+        found: dict[str, Data] = {}
+        for name in symbols.shapes:
+            array = first[name]
+            for axis, wanted in enumerate(symbols.resolve(name, sizes)):
+                array = array.take(np.arange(wanted) % max(array.shape[axis], 1), axis)
             found[name] = array
         return found
+
+    @cached_property
+    def _dimensions(self) -> Symbols:
+        return symbols_of_model(self.comparison.before)
 
     @cached_property
     def _makers(self) -> dict[str, ir.Node]:
@@ -154,10 +170,21 @@ class SizeComparison:
         """The dimensions of the inputs that differ from sample to sample."""
         samples = self.comparison.recorded.samples
         found: dict[str, Series] = {}
-        for name, dims in symbols_of_model(self.comparison.before).shapes.items():
+        for name, dims in self._dimensions.shapes.items():
             for axis, dim in enumerate(dims):
-                if isinstance(dim, str) and all(name in sample for sample in samples):
+                # What an expression of names gives follows from these.
+                if dim in self._dimensions.kinds and all(name in one for one in samples):
                     series = tuple(sample[name].shape[axis] for sample in samples)
                     if len({*series}) > 1:
-                        found[dim] = series
+                        found[str(dim)] = series
         return found
+
+
+def _less(one: Series, other: Series) -> Series:
+    return tuple(a - b for a, b in zip(one, other, strict=True))
+
+
+def _times(one: Series, other: Series) -> int | None:
+    """Return how many times another size one is on each sample; None if that differs."""
+    factor = max(one) // max(other)
+    return factor if one == tuple(factor * size for size in other) else None

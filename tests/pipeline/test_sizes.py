@@ -77,3 +77,51 @@ def test_nothing_is_said_where_no_size_that_was_tried_shows_a_difference():
 def test_a_right_rewrite_passes_at_all_sizes():
     report = run(model(12.5), "sizes-by-where")
     assert (report.passes[0].verdict, report.preconditions) == ("passed", [])
+
+
+TWICE = """<ir_version: 10, opset_import: ["": 21]>
+g (float[N,8] x, float[M,8] z) => (float[N,8] y, float[K,8] w)
+<int64 zero = {0}, float none = {0.0}> {
+    both = Concat<axis = 0>(x, x)
+    long = Shape(both)
+    short = Shape(x)
+    l = Gather(long, zero)
+    s = Gather(short, zero)
+    sum = Add(s, s)
+    same = Equal(l, sum)
+    one = Cast<to = 1>(same)
+    y = Add(x, one)
+    w = Neg(z)
+}"""
+
+
+@passes.verify.equality
+@passes.register()
+class SizesAreTwice(Transformation, RewriteRulePass):
+    """Decide that a size is at most twice another one, which it equals."""
+
+    def pattern(self, op, long, short):
+        return op.Equal(long, op.Add(short, short))
+
+    def rewrite(self, op, long, short):
+        return op.LessOrEqual(long, op.Add(short, short))
+
+
+@passes.verify.equality
+@passes.register()
+class SizesAreNotTwice(SizesAreTwice):
+    """Decide that it is less where it is large."""
+
+    def rewrite(self, op, long, short):
+        return op.Less(long, op.Add(short, op.Constant(value_int=100)))
+
+
+@pytest.mark.parametrize("dim", ["M", "N", "2*N"])
+@pytest.mark.parametrize(
+    ("step", "verdict"), [("sizes-are-twice", "passed"), ("sizes-are-not-twice", "failed")]
+)
+def test_sizes_that_follow_from_others_follow_when_these_grow(dim, step, verdict):
+    model = ir.from_onnx_text(TWICE)
+    model.graph.inputs[1].shape = ir.Shape([dim, 8])
+    report = run(model, step)
+    assert (report.passes[0].verdict, report.preconditions) == (verdict, [])
