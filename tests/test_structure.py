@@ -52,7 +52,7 @@ ROOMS = {
     "ops": Size(9037, 38, 6),
     "optional": Size(22, 1, 0),
     "passes": Size(22406, 260, 0),
-    "pipeline": Size(10105, 27, 4),
+    "pipeline": Size(10089, 27, 4),
     "plain": Size(7, 1, 0),
     "report": Size(3218, 15, 1),
     "runtime": Size(7139, 29, 1),
@@ -61,7 +61,7 @@ ROOMS = {
     "tuning": Size(3584, 9, 0),
     "verify": Size(19756, 62, 3),
     "benchmarks": Size(14636, 112, 0),
-    "tests": Size(60311, 619, 0),
+    "tests": Size(60345, 619, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

@@ -394,7 +394,7 @@ INDEXING = {"Gather": 1, "GatherElements": 1, "OneHot": 0, "ScatterElements": 1}
 
 def makes_steps(node: ir.Node) -> bool:
     """Whether results jump where an operand moves by rounding."""
-    if node.op_type in ("Cast", "CastLike"):
+    if node.op_type in CASTS:
         to = named_type(node.attributes.get("to")) or node.outputs[0].dtype
         return to is None or not to.is_floating_point()
     return node.op_type in ROUNDING_TO_STEPS | DECIDING
@@ -402,7 +402,7 @@ def makes_steps(node: ir.Node) -> bool:
 
 def gives_no_floats(node: ir.Node) -> bool:
     """Whether a node makes sizes, indices or decisions of floats, or casts them to others."""
-    cast = node.op_type in ("Cast", "CastLike") and makes_steps(node)
+    cast = node.op_type in CASTS and makes_steps(node)
     return cast or node.op_type in _WITHOUT_FLOATS
 
 

@@ -447,14 +447,7 @@ class Judgement:
     def promise(self) -> Promise:
         """What values inside a model must keep."""
         contract, overrides = self.limits
-        settings = self.state.comparing.settings
-        return Promise(
-            contract,
-            overrides=overrides,
-            inside=True,
-            negative_zero=True,
-            derived=settings.derives_limits,
-        )
+        return Promise(contract, overrides=overrides, inside=True, negative_zero=True)
 
     def wrong_parts(
         self, changed: Changed, left_in: ir.Model | None = None

@@ -13,9 +13,8 @@ from functools import cached_property
 import onnx_ir as ir
 
 from onnx_passes.configs.resolve import PassStep
-from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.model.walk import bytes_before_folding, node_count, weight_bytes
+from onnx_passes.model.walk import node_count, weight_bytes
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application, PassContext, Rewrites
 from onnx_passes.pipeline.culprit import (
@@ -33,8 +32,7 @@ from onnx_passes.pipeline.pass_execution import LEAST_RUNS, Attempt, Attempts
 from onnx_passes.pipeline.reproducer import Failure, leave_reproducer
 from onnx_passes.pipeline.run_state import RunState, rewrite_summary
 from onnx_passes.pipeline.state import Checked, Kept
-from onnx_passes.plain import PlainDict
-from onnx_passes.report.run_report import Blame, PassReport, RunReport
+from onnx_passes.report.run_report import Blame, PassReport
 from onnx_passes.verify.evidence import ENGINE, EXECUTED, LEVEL, Check, OutputCheck, Verdict
 from onnx_passes.verify.judge import NOISE_FACTOR, exceeds_noise, geometric_mean, resolution
 from onnx_passes.verify.shrink import Case, first_above, first_true
@@ -237,27 +235,6 @@ class FailedCheck:
         return [] if judged is None else judged.wrong_parts(changed)
 
 
-@dataclass(frozen=True)
-class Drifted:
-    """A result that is too far from the original."""
-
-    original: Snapshot
-    result: ir.Model
-    kept: Sequence[Kept]
-    checks: Sequence[Check]
-    gate: Gate
-    config: PipelineConfig
-    plain: PlainDict
-    report: RunReport
-    name: str
-    title: str
-
-    @cached_property
-    def file_bytes(self) -> int:
-        """What the file of the original takes, about, less what was folded into it."""
-        return bytes_before_folding(self.original.model)
-
-
 @dataclass
 class DriftTrace:
     """What a drift was traced to; ``folder`` holds the reproducer."""
@@ -280,38 +257,21 @@ def trace(
     ``kept`` are the passes that made it; empty for all that were kept. ``title`` is empty for
     their names.
     """
-    if state.gate is None:
-        return DriftTrace()
+    traced, gate = DriftTrace(), state.gate
+    if gate is None:
+        return traced
     kept = kept or state.kept
-    drifted = Drifted(
-        state.gate.original,
-        state.model,
-        kept,
-        checks,
-        state.gate,
-        state.config,
-        state.plain,
-        state.report,
-        name,
-        title or ", ".join(dict.fromkeys(k.step.text for k in kept)),
-    )
-    return trace_drift(drifted, error)
-
-
-def trace_drift(drifted: Drifted, error: str) -> DriftTrace:
-    """Find out what took a result too far from the original, and leave a reproducer."""
-    traced = DriftTrace()
-    judgement = Judgement.of(drifted.gate.state, drifted.gate.levels.compilers, drifted.checks)
+    judgement = Judgement.of(gate.state, gate.levels.compilers, checks)
     level = judgement is not None and judgement.check.kind == LEVEL
     if judgement is None or not (level or judgement.samples):
         return traced
     pairs: list[Case] = []
     of_engine = judgement.check.kind == ENGINE
     try:
-        tracer = _Tracer(drifted, judgement, traced)
+        tracer = _Tracer(state, gate, kept, judgement, traced)
         if level:
             tracer.find_lost_support()
-        elif drifted.gate.only_amplifies(judgement.check):
+        elif gate.only_amplifies(judgement.check):
             traced.notes.append(AMPLIFIED)
         elif not of_engine:
             pairs += tracer.run()
@@ -320,52 +280,53 @@ def trace_drift(drifted: Drifted, error: str) -> DriftTrace:
         told = failure.message if isinstance(failure, OnnxPassesError) else str(failure)
         what = "lost support" if level else "drift"
         traced.notes.append(f"the {what} was not traced to a pass: {told}")
-    pairs.append(Case(drifted.original.model, drifted.result, {}, "the whole models"))
-    if drifted.config.reproducers:
+    pairs.append(Case(gate.original.model, state.model, {}, "the whole models"))
+    if state.config.reproducers:
         contract = "within the drift tolerance of the original"
-        steps = [kept.step.text for kept in drifted.kept]
-        one = Failure(
+        steps = [one.step.text for one in kept]
+        failed = Failure(
             judgement,
-            drifted.name,
-            drifted.title,
+            name,
+            title or ", ".join(dict.fromkeys(steps)),
             error,
             contract,
             pairs,
             steps,
             traced.blame,
         )
-        traced.folder, notes = leave_reproducer(one, drifted.config, drifted.report)
+        traced.folder, notes = leave_reproducer(failed, state.config, state.report)
         traced.notes += notes
     return traced
 
 
 @dataclass
 class _Tracer:
-    drifted: Drifted
+    state: RunState
+    gate: Gate
+    kept: Sequence[Kept]
     judgement: Judgement
     traced: DriftTrace
 
     def run(self) -> list[Case]:
         """Find the pass, then what is wrong in it; return the models around that."""
-        drifted = self.drifted
         states = self._states()
-        final = self._error(drifted.result)
-        noise = resolution(self.judgement.bench.original, drifted.gate.baseline.unstable)
+        final = self._error(self.state.model)
+        noise = resolution(self.judgement.bench.original, self.gate.baseline.unstable)
         threshold = geometric_mean(noise, final)
         place, good, bad = first_above(
             len(states) - 1, lambda n: self._error(states[n].model), final, threshold
         )
         if place and exceeds_noise(good, bad, noise):
             before, after = states[place - 1 : place + 1]
-            return self._within(drifted.kept[place - 1], before, after.model, threshold)
+            return self._within(self.kept[place - 1], before, after.model, threshold)
         self.traced.notes.append(
             "no single pass is to blame: the error grows little by little, and at no pass "
             f"by {NOISE_FACTOR:g} times ({good:.3g} -> {bad:.3g}, the noise is {noise:.3g})"
         )
-        whole = drifted.original.model, drifted.result
+        whole = self.gate.original.model, self.state.model
         for blame in self.judgement.blame((), *whole, (None, "the pipeline")):
             assert blame.value is not None
-            for kept in drifted.kept:  # the last pass that put a node there
+            for kept in self.kept:  # the last pass that put a node there
                 if any(blame.value.output in p for a in kept.applied for p in a.replaced):
                     blame.step, blame.name = kept.index, kept.step.text
             self.traced.blame.append(blame)
@@ -376,11 +337,11 @@ class _Tracer:
 
         Where it executes, those are named whose values differ there.
         """
-        drifted, states = self.drifted, self._states()
+        states = self._states()
         executed = self.judgement.check.level == EXECUTED
-        for kept, before, after in zip(drifted.kept, states, states[1:], strict=False):
+        for kept, before, after in zip(self.kept, states, states[1:], strict=False):
             changed = before.model, after.model, kept.applied
-            parts = self.judgement.wrong_parts(changed, drifted.result)
+            parts = self.judgement.wrong_parts(changed, self.state.model)
             found = [Culprit(one, p.how, p.value) for p in parts for one in p.rewrites]
             place = kept.index, kept.step.text
             self.traced.blame += self.judgement.blame(found, before.model, after.model, place)
@@ -388,7 +349,7 @@ class _Tracer:
             self.traced.notes.append(
                 "no rewrite is wrong by itself on that engine: each region keeps its promise"
             )
-        if executed or self.traced.blame or not drifted.kept:
+        if executed or self.traced.blame or not self.kept:
             return
         compiler = self.judgement.compiler
         wanted = compiler.original.level.rank
@@ -396,16 +357,16 @@ class _Tracer:
         def lost(count: int) -> bool:
             return compiler.finding(states[count].model).level.rank < wanted
 
-        kept = drifted.kept[first_true(len(drifted.kept), lost) - 1]
+        kept = self.kept[first_true(len(self.kept), lost) - 1]
         how = "the first after which the model is not compiled"
         self.traced.blame.append(Blame(kept.index, kept.step.text, how))
 
     def _states(self) -> list[Snapshot]:
         """Repeat the passes; return the original, and the model after each."""
-        states = [self.drifted.original]
-        for kept in self.drifted.kept:
+        states = [self.gate.original]
+        for kept in self.kept:
             states.append(Snapshot(self._attempts(kept, states[-1]).apply().model))
-        if states[-1].change(self.drifted.result) not in (Change.NONE, Change.NAMES):
+        if states[-1].change(self.state.model) not in (Change.NONE, Change.NAMES):
             raise OnnxPassesError("the passes do not repeat what they did")
         return states
 
@@ -421,21 +382,21 @@ class _Tracer:
         limit = kept.first + len(kept.applied) if kept.applied else None
         record = list(kept.applied[:1]) * kept.first  # only their number counts
         rewrites = Rewrites(limit, kept.skip, None, record)
-        baseline = self.drifted.gate.baseline
+        baseline = self.gate.baseline
         given = baseline.samples if baseline.given else ()
         return Attempts(
-            lambda: kept.step.make(self.drifted.plain, {"counter": 0, "history": []}),
+            lambda: kept.step.make(self.state.plain, {"counter": 0, "history": []}),
             before,
             PassContext(
                 rewrites,
-                file_bytes=self.drifted.file_bytes,
+                file_bytes=self.state.file_bytes,
                 samples=given,
                 made_up=() if baseline.given else baseline.usual_samples,
             ),
             kept.first,
             check,
-            self.drifted.config.limits.pass_seconds,
-            max(LEAST_RUNS, len(self.drifted.report.passes)),
+            self.state.config.limits.pass_seconds,
+            max(LEAST_RUNS, len(self.state.report.passes)),
         )
 
     def _within(
@@ -459,4 +420,4 @@ class _Tracer:
         return pairs_around(attempts, failed, search, f"pass {kept.index + 1} {name}", (name,))
 
     def _error(self, model: ir.Model) -> float:
-        return error_of(model, self.judgement.bench, self.drifted.gate.baseline)
+        return error_of(model, self.judgement.bench, self.gate.baseline)

@@ -365,7 +365,7 @@ class RandomComparison:
         if not missing:
             return found
         undefined = _casts_to_integers((*ahead, *part.old, *part.new))
-        rays = self._rows.rays((self.before, ahead), sources, missing)
+        rays = self._rows.rays((self.before, ahead), sources, missing.items(), {})
         draws = [] if undefined else list(rays)
         again = self.run(part, ahead, draws) if draws else None
         if again is None:
@@ -517,7 +517,7 @@ class RandomInputs:
             names = self.integers(part, sources, (*nodes, *part.new))
             draws += (draws[0] | row for row in _integer_rows(feeds, names))
             for side in ((self.before, nodes), (self.after, part.new)):
-                draws += self._meeting(side, sources, names, draws)
+                draws += self._meeting(side, names, draws[0])
             picked = self.rows_that_differ(part, sources).items()
             draws += ({**draws[0], n: _filled(feeds[n], rows)} for n, rows in picked)
         return draws
@@ -543,33 +543,35 @@ class RandomInputs:
                     found.discard(str(value.name))
         return found
 
-    def _meeting(
-        self,
-        side: Side,
-        sources: Mapping[str, str],
-        names: Collection[str],
-        draws: Sequence[Mapping[str, Array]],
-    ) -> Iterator[dict[str, Array]]:
-        """Yield integers from which nodes make those that they compare with others."""
+    def _inside(self, side: Side, row: Mapping[str, Array]) -> dict[str, list[float]]:
+        """Return breakpoints of what nodes compute; none if a row lacks what they read."""
         nodes = side[1]
         made = {str(v.name) for node in nodes for v in node.outputs}
-        inside = {n: found for n, found in breakpoints_of(nodes).items() if n in made}
-        feeds = named_anew(draws[0], self.renamed)
-        if not inside or not names or not feeds.keys() >= {*boundary_of(nodes)}:
+        found = {n: numbers for n, numbers in breakpoints_of(nodes).items() if n in made}
+        return found if row.keys() >= {*boundary_of(nodes)} else {}
+
+    def _meeting(
+        self, side: Side, names: Collection[str], draw: Mapping[str, Array]
+    ) -> Iterator[dict[str, Array]]:
+        """Yield integers from which nodes make those that they compare with others."""
+        feeds = named_anew(draw, self.renamed)
+        inside = self._inside(side, feeds) if names else {}
+        if not inside:
             return
-        for name in sorted(names):
-            like = feeds[name]
-            starts = range(0, min(_MOST_MET, int(np.iinfo(like.dtype).max)), like.size)
-            rows = [np.arange(k, k + like.size).reshape(like.shape) for k in starts]
-            tried = [{**draws[0], name: row.astype(like.dtype)} for row in rows]
-            run = [named_anew(row, self.renamed) for row in tried]
-            for row, found in zip(tried, run_nodes(self.engine, *side, run), strict=True):
-                left = found or {}
-                met = [n for n in inside if _holds_integer(left.get(n), inside[n])]
-                for one in met:
-                    del inside[one]
-                if met:
-                    yield row
+        try:
+            with prepare_nodes(self.engine, *side, [feeds]) as run:
+                usual = run(feeds) or {}
+                left = {n: inside[n] for n in inside if _is_integer(usual.get(n))}
+                for row in _counting(draw, names) if left else ():
+                    found = run(named_anew(row, self.renamed)) or {}
+                    met = [n for n in left if np.isin(np.asarray(found.get(n)), left[n]).any()]
+                    if met:
+                        yield row
+                    left = {n: left[n] for n in left if n not in met}
+                    if not left:
+                        return
+        except EngineError:
+            return
 
     def rows_that_differ(
         self, part: ObligationPart, sources: Mapping[str, str]
@@ -591,31 +593,29 @@ class RandomInputs:
         self, side: Side, sources: Mapping[str, str], draws: Sequence[Mapping[str, Array]]
     ) -> Iterator[dict[str, Array]]:
         """Yield rows close to breakpoints inside a part, few where other rows cross them."""
-        nodes = side[1]
-        made = {str(v.name) for node in nodes for v in node.outputs}
-        inside = {n: found for n, found in breakpoints_of(nodes).items() if n in made}
         feeds = [named_anew(row, self.renamed) for row in draws]
-        if not inside or not feeds[0].keys() >= {*boundary_of(nodes)}:
-            return  # nodes ahead give what is missing
+        inside = self._inside(side, feeds[0])
+        if not inside:
+            return
         rows = run_nodes(self.engine, *side, feeds)
         spans = spans_of([row for row in rows if row is not None])
+        wanted: list[tuple[str, Interval]] = []
         for name, numbers in inside.items():
-            for number in sorted({*numbers}, key=abs)[-_MOST_INSIDE:]:
+            for number in sorted({*numbers}, key=abs)[-_MOST_INSIDE:] if name in spans else ():
                 apart = abs(number) / 8 or _NEAR_ZERO
-                ends = number - apart, number + apart
-                if name in spans:
-                    known = covers(spans[name], ends)
-                    yield from self.rays(side, sources, {name: ends}, few=known)
+                wanted.append((name, (number - apart, number + apart)))
+        yield from self.rays(side, sources, wanted, spans)
 
     def rays(
         self,
         side: Side,
         sources: Mapping[str, str],
-        wanted: Mapping[str, Interval],
-        *,
-        few: bool = False,
+        wanted: Collection[tuple[str, Interval]],
+        known: Mapping[str, Interval],
     ) -> Iterator[dict[str, Array]]:
-        """Yield rows on which nodes may come as far as wanted numbers."""
+        """Yield rows on which nodes may come as far as wanted numbers, few if known."""
+        if not wanted:
+            return
         recorded = self.recorded.samples[0]
         feeds = {name: recorded[source] for name, source in sources.items()}
         moving = {n: s for n, s in sources.items() if s in self.varying and is_float(feeds[n])}
@@ -628,8 +628,10 @@ class RandomInputs:
                 def under_both(row: Mapping[str, Array]) -> Outputs | None:
                     return run(named_anew(row, self.renamed))
 
-                for ray in rays[: 1 if few else None]:
-                    yield from along_ray(under_both, feeds, ray, wanted)
+                for name, ends in wanted:
+                    few = covers(known.get(name), ends)
+                    for ray in rays[: 1 if few else None]:
+                        yield from along_ray(under_both, feeds, ray, {name: ends})
         except EngineError:
             return
 
@@ -724,11 +726,17 @@ _MOST_MET = 1 << 12
 """Integers that are tried, from 0 on."""
 
 
-def _holds_integer(value: Data | None, numbers: Sequence[float]) -> bool:
-    """Whether a value of integers has one of some numbers among its elements."""
-    if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu":
-        return False
-    return bool(np.isin(value, numbers).any())
+def _is_integer(value: Data | None) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "iu"
+
+
+def _counting(draw: Mapping[str, Array], names: Collection[str]) -> Iterator[dict[str, Array]]:
+    """Yield rows in which one of some integers counts on, from 0 and from row to row."""
+    for name in sorted(names):
+        like = draw[name]
+        for start in range(0, min(_MOST_MET, int(np.iinfo(like.dtype).max)), like.size):
+            counted = np.arange(start, start + like.size).reshape(like.shape)
+            yield {**draw, name: counted.astype(like.dtype)}
 
 
 def _divides_by_constant(node: ir.Node) -> bool:

@@ -135,7 +135,7 @@ class SizeComparison:
         return one[0] if any(alone) else None
 
     def _feeds(self, series: Series, size: int) -> Feeds | None:
-        """Return the first sample, repeated up to a size; None if an input is no tensor."""
+        """Return the first sample, repeated up to a size; None if an input is not a tensor."""
         first, symbols = self.comparison.recorded.samples[0], self._dimensions
         if not symbols.shapes.keys() <= first.keys():
             return None
