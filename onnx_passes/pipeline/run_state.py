@@ -12,7 +12,7 @@ from onnx_passes.configs.resolve import PassStep
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.walk import all_graphs, bytes_before_folding, operator_histogram
-from onnx_passes.passes.base import ALL, Analysis, Pass, is_shipped
+from onnx_passes.passes.base import ALL, Analysis, Pass
 from onnx_passes.passes.compose import Operators, begins_nowhere, operators_of
 from onnx_passes.passes.context import Application, PassContext, Rewrites
 from onnx_passes.passes.rewriting import only_rewrites
@@ -176,9 +176,6 @@ class Skipping:
         key = (step.cls, step.text)
         if key in self._left:
             return self._left[key]
-        needed = pass_.needed_operators if is_shipped(type(pass_)) else frozenset()
-        if needed and not needed & self._operators:
-            return []
         return [] if begins_nowhere(pass_, self._operators) else None
 
     def note(self, step: PassStep, model: Snapshot, notes: list[str]) -> None:
