@@ -53,12 +53,12 @@ def signature_of(node: ir.Node, opset: int, half: ir.DataType) -> Signature | st
     }
     if not made:
         return NONE
-    read = tuple(
-        i
+    read = {
+        i: _formal(schema.inputs, i).type_str
         for i, v in enumerate(node.inputs)
-        if v is not None and v.dtype is WIDE and _formal(schema.inputs, i).type_str in made
-    )
-    if not made <= {_formal(schema.inputs, i).type_str for i in read}:
+        if v is not None and v.dtype is WIDE
+    }
+    if not made <= set(read.values()):
         return "whose type does not follow from float32 inputs"
     wanted = f"tensor({half.name.lower()})"
     allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
@@ -69,7 +69,22 @@ def signature_of(node: ir.Node, opset: int, half: ir.DataType) -> Signature | st
         for i, v in enumerate(node.outputs)
         if _formal(schema.outputs, i).type_str in made and v.dtype in (WIDE, None)
     )
-    return Signature(read, outputs)
+    # ONNX Runtime's kernels of CUDA have one type for the data and what scales it.
+    kinds = made | {
+        kind
+        for kind in set(read.values())
+        if wanted in allowed.get(kind, ())
+        and all(_fits(node.inputs[i], half) for i, k in read.items() if k == kind)
+    }
+    return Signature(tuple(i for i, kind in read.items() if kind in kinds), outputs)
+
+
+def _fits(value: ir.Value | None, half: ir.DataType) -> bool:
+    tensor = constant_of(value)
+    if tensor is None:
+        return False
+    array = tensor.numpy()
+    return misfit(array, half) is None and rounded_integers(array, half) is None
 
 
 def _formal(places: Sequence[T], index: int) -> T:

@@ -190,6 +190,20 @@ def test_scales_of_a_resize_stay_in_float32(typed, run):
     assert onnx_types == {"s": "FLOAT"}
 
 
+@pytest.mark.parametrize(("variance", "kind"), [("1", "FLOAT16"), ("1e6", "FLOAT")])
+def test_scales_follow_the_data_where_they_fit(typed, run, variance, kind):
+    """CUDA has no kernel of BatchNormalization for data in float16 and scales in float32."""
+    model = typed(
+        f"""(float[1,1,2,2] x) => (float[1,1,2,2] y)
+        <float[1] s = {{2}}, float[1] b = {{1}}, float[1] m = {{1}}, float[1] v = {{{variance}}}>
+        {{ y = BatchNormalization(x, s, b, m, v) }}"""
+    )
+    ConvertFloat16().call(model)
+    (node,) = (n for n in model.graph if n.op_type == "BatchNormalization")
+    assert [v.dtype.name for v in node.inputs] == ["FLOAT16"] * 3 + [kind] * 2
+    run(model, {"x": np.ones((1, 1, 2, 2), np.float32)})
+
+
 ANGLES = """(KIND[4] p, float[4] x) => (float[4] y) <float[1] c = {0.5}>
 { f = Cast<to = 1>(p) u = Neg(f) a = Mul(u, c) s = Cos(a) y = Mul(s, x) }"""
 
