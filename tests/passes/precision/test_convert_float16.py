@@ -195,7 +195,8 @@ def test_scales_follow_the_data_where_they_fit(typed, run, variance, kind):
     """CUDA has no kernel of BatchNormalization for data in float16 and scales in float32."""
     model = typed(
         f"""(float[1,1,2,2] x) => (float[1,1,2,2] y)
-        <float[1] s = {{2}}, float[1] b = {{1}}, float[1] m = {{1}}, float[1] v = {{{variance}}}>
+        <float[1] s = {{2}}, float[1] b = {{1}},
+        float[1] m = {{1}}, float[1] v = {{{variance}}}>
         {{ y = BatchNormalization(x, s, b, m, v) }}"""
     )
     ConvertFloat16().call(model)
