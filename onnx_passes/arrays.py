@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from typing import Any, Protocol, TypeAlias
 
 import ml_dtypes
@@ -35,3 +36,14 @@ def float_limits(dtype: DType) -> FloatLimits:
     limits: Any = ml_dtypes.finfo
     found: FloatLimits = limits(dtype)
     return found
+
+
+def release_pages(held: object) -> None:
+    """Let go of the memory of a file that is mapped, by itself or as an array; it stays there.
+
+    Pages that were looked at count as memory used.
+    """
+    while isinstance(held, np.ndarray | memoryview):
+        held = held.base if isinstance(held, np.ndarray) else held.obj
+    if isinstance(held, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        held.madvise(mmap.MADV_DONTNEED)

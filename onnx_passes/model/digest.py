@@ -13,7 +13,12 @@ from weakref import WeakKeyDictionary
 
 import onnx_ir as ir
 
-from onnx_passes.model.tensor_bytes import is_immutable, string_data, tensor_buffer
+from onnx_passes.model.tensor_bytes import (
+    is_immutable,
+    release_pages,
+    string_data,
+    tensor_buffer,
+)
 from onnx_passes.model.walk import (
     graphs_within,
     node_attributes,
@@ -50,6 +55,7 @@ def tensor_digest(tensor: ir.TensorProtocol) -> bytes:
             content.update(text)
     else:
         content.update(tensor_buffer(tensor))
+        release_pages(tensor)
     shape = tuple(int(d) if isinstance(d, int) else str(d) for d in tensor.shape)
     result = digest("tensor", int(tensor.dtype), shape, content.digest())
     if is_immutable(tensor):

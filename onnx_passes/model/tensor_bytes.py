@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes import arrays
 from onnx_passes.arrays import Array
 from onnx_passes.errors import ModelError
 
@@ -52,6 +53,12 @@ def tensor_buffer(tensor: ir.TensorProtocol) -> memoryview:
         ) from error
 
 
+def release_pages(tensor: ir.TensorProtocol) -> None:
+    """Let go of the memory of a tensor that is mapped from a file, which may be read again."""
+    if is_a(tensor, ir.ExternalTensor):
+        arrays.release_pages(tensor.raw)
+
+
 def chunks(tensor: ir.TensorProtocol) -> Iterator[bytes | memoryview]:
     """Yield a tensor's content as ``raw_data`` holds it, piece by piece.
 
@@ -65,6 +72,7 @@ def chunks(tensor: ir.TensorProtocol) -> Iterator[bytes | memoryview]:
     data = tensor_buffer(tensor)
     for start in range(0, len(data), _CHUNK):
         yield data[start : start + _CHUNK]
+    release_pages(tensor)
 
 
 def _chunks_of_file(tensor: ir.ExternalTensor) -> Iterator[bytes]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import mmap
 import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, MutableSequence
@@ -30,6 +29,7 @@ from onnx_passes.model.copy import copy_model
 from onnx_passes.model.inference import infer
 from onnx_passes.model.ort_sessions import Types, add_barriers
 from onnx_passes.model.protos import all_bodies
+from onnx_passes.model.tensor_bytes import release_pages
 from onnx_passes.model.walk import (
     all_nodes,
     all_tensors,
@@ -496,9 +496,7 @@ def in_folder(tensor: ir.TensorProtocol, folder: WeightFolder | None) -> bool:
     path = Path(tensor.path).resolve()
     if str(path.parent) != folder.path or not path.is_file():
         return False
-    raw = tensor.raw
-    if isinstance(raw, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        raw.madvise(mmap.MADV_DONTNEED)
+    release_pages(tensor)
     return True
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from onnx_passes.arrays import Array, DType, float_limits
+from onnx_passes.arrays import Array, DType, float_limits, release_pages
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.contracts.scores import Kind, blocks, dtype_name, kind_of, shape_text, widen
 from onnx_passes.plain import Plain
@@ -83,20 +83,23 @@ def compare_elements(name: str, expected: Array, actual: Array, limit: Limit) ->
     kind = kind_of(expected.dtype)
     close = limit.of(expected.dtype)
     tally = _Tally(close, negative_zero=limit.negative_zero)
-    if close is not None and limit.scale_by_max:
-        tally.scale = _largest(expected)
     for start, (e, a) in blocks(expected, actual):
         if kind == "string":
             pairs = zip(e, a, strict=True)
             tally.add_exact(start, np.array([_text(x) != _text(y) for x, y in pairs]))
-        elif _same_bytes(e, a):
             continue
-        elif kind == "bool":
+        if _same_bytes(e, a):
+            continue
+        if close is not None and limit.scale_by_max and tally.scale is None:
+            tally.scale = _largest(expected)
+        if kind == "bool":
             tally.add_exact(start, e != a)
         elif kind == "int":
             tally.add_integers(start, e, a)
         else:
             tally.add_floats(start, e, a)
+    release_pages(expected)
+    release_pages(actual)
     return tally.result(name, kind, expected, actual)
 
 

@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.model.digest import leaf_key
-from onnx_passes.model.tensor_bytes import string_data, tensor_buffer
+from onnx_passes.model.tensor_bytes import release_pages, string_data, tensor_buffer
 from onnx_passes.model.walk import (
     node_attributes,
     node_inputs,
@@ -63,7 +63,10 @@ def same_tensor(old: ir.TensorProtocol, new: ir.TensorProtocol) -> bool:
     if old.dtype is ir.DataType.STRING:
         return list(string_data(old)) == list(string_data(new))
     one, other = (np.frombuffer(tensor_buffer(t), np.uint8) for t in (old, new))
-    return np.array_equal(one, other)
+    same = np.array_equal(one, other)
+    release_pages(old)
+    release_pages(new)
+    return same
 
 
 @dataclass

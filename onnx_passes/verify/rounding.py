@@ -352,12 +352,16 @@ def _weights(model: ir.Model) -> Iterator[tuple[ir.Value, ir.TensorProtocol]]:
                 yield value, tensor
 
 
+_TURNS = 65521
+"""Random turns that are drawn, and repeated. Rows of weights have no prime length."""
+
+
 def _neighbours(array: Array, rng: np.random.Generator, sign: int) -> Array:
     """Return floats of any shape, each moved by one unit in the last place, or not."""
-    turn = rng.integers(-1, 2, array.shape, np.int8) * np.int8(sign)
+    turn = rng.integers(-1, 2, min(array.size, _TURNS), np.int8) * np.int8(sign)
     # One more in the bits of a float is its neighbour away from zero.
     bits = np.ascontiguousarray(array).view(f"i{array.dtype.itemsize}")
-    moved = (bits + turn).view(array.dtype)
+    moved = (bits + np.resize(turn, array.shape)).view(array.dtype)
     return np.asarray(np.where((array != 0) & np.isfinite(moved), moved, array))
 
 

@@ -16,6 +16,7 @@ import onnx_ir as ir
 from onnx_passes import risky_runs
 from onnx_passes.arrays import Array
 from onnx_passes.model.ort_sessions import LOW, add_barriers, open_session
+from onnx_passes.model.tensor_bytes import release_pages
 from onnx_passes.model.walk import (
     all_nodes,
     captured_values,
@@ -293,6 +294,9 @@ class Evaluation:
         for value, result in zip(wanted, produced, strict=True):
             tensor = _tensor_of(result)
             self.results[value] = None if tensor is None else self._scratch.keep(tensor)
+        for value in dict.fromkeys(v for node in nodes for v in node.inputs):
+            if (read := constant_of(value)) is not None:
+                release_pages(read)
 
     def _compute_by_reference(
         self, proto: onnx.ModelProto, feeds: Mapping[str, Array], wanted: Sequence[ir.Value]
