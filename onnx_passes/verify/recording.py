@@ -314,13 +314,19 @@ def is_informative(arrays: Sequence[Array], varies: Callable[[], bool]) -> bool:
 
     A value that follows from shapes and constants alone is what it is for all data, so that
     one comparison is enough, even if it has no element. One that depends on data must have an
-    element that is finite, and two that differ. ``arrays`` are the value on each sample.
+    element that is finite, and two that differ; on the first sample, whose numbers are not
+    large, the other may be an infinity, as in masks. ``arrays`` are the value on each sample.
     ``varies`` says whether it depends on data, and is only called if that matters.
     """
-    return any(_varies(array) for array in arrays) or _differ(arrays) or not varies()
+    return (
+        any(_varies(array) for array in arrays)
+        or _differ(arrays)
+        or any(_varies(array, masks=True) for array in arrays[:1])
+        or not varies()
+    )
 
 
-def _varies(array: Array) -> bool:
+def _varies(array: Array, *, masks: bool = False) -> bool:
     flat = array.reshape(-1)
     if flat.size < 2:
         return False
@@ -332,7 +338,8 @@ def _varies(array: Array) -> bool:
         return True
     wide = widen(flat)
     finite = wide[np.isfinite(wide)]
-    return bool(finite.size > 1 and (finite != finite[0]).any())
+    others = wide[~np.isnan(wide)] if masks else finite
+    return bool(finite.size and (others != finite[0]).any())
 
 
 def _differ(arrays: Sequence[Array]) -> bool:

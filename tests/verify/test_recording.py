@@ -117,8 +117,9 @@ def informative(*arrays, varies=True):
         [np.array([np.inf, -np.inf])],
         [np.array([np.nan, 1.0])],
         [np.zeros(2, bool), np.zeros(2, bool)],
+        [np.zeros(2), np.array([0.0, np.inf])],
     ],
-    ids=["empty", "constant", "nan", "infinite", "one finite", "the same each time"],
+    ids=["empty", "constant", "nan", "infinite", "one finite", "each time", "overflow"],
 )
 def test_a_value_that_depends_on_data_and_shows_none_tells_nothing(arrays):
     assert not informative(*arrays)
@@ -134,8 +135,9 @@ def test_a_value_that_depends_on_data_and_shows_none_tells_nothing(arrays):
         [np.array([True, False])],
         [np.array(["a", "b"])],
         [np.zeros((0,)), np.array([1.0, 2.0])],
+        [np.array([0.0, -np.inf])],
     ],
-    ids=["floats", "with nan", "by sample", "ints", "bools", "strings", "one empty"],
+    ids=["floats", "with nan", "by sample", "ints", "bools", "strings", "one empty", "mask"],
 )
 def test_two_elements_that_differ_tell(arrays):
     assert informative(*arrays)
