@@ -566,6 +566,8 @@ _MOVES = 8
 """Runs of the original with other last places of its weights."""
 _SPREADS = 4.0
 """Limit of an element's drift, as a multiple of what these runs do to it."""
+_GROWS = 2.0
+"""How much farther the last of these runs may move an output than the first."""
 
 
 @dataclass(frozen=True)
@@ -599,7 +601,7 @@ class Noise:
     _moved: dict[int, tuple[Sequence[Outputs], dict[str, WeightSensitivity]]] = field(
         default_factory=dict
     )
-    _spreads: list[tuple[Feeds, dict[str, Array | None]]] = field(default_factory=list)
+    _spreads: list[tuple[Feeds, list[list[Outputs]]]] = field(default_factory=list)
 
     def of(self, bench: EngineBaseline, *, again: bool = True) -> list[OriginalRuns]:
         """Return the runs on an engine, and those of it with other optimizations."""
@@ -697,17 +699,19 @@ class Noise:
                 or not np.array_equal(finite, np.isfinite(wrong))
             ):
                 return None
-            right, error = right[finite], np.abs(wrong[finite] - right[finite])
+            right = np.where(finite, right, 0)
+            error = np.abs(np.where(finite, wrong, 0) - right)
             limit = (output.atol or 0.0) + (output.rtol or 0.0) * np.abs(right)
             if (error <= limit).all():
                 continue
-            spread = self._spread_of(bench, place).get(output.output)
+            size = LARGEST_NOISE_LIMIT * float(np.abs(right).max())
+            least = (error - limit) / _SPREADS
+            spread = self._spread_of(bench, place, output.output, least, size)
             if spread is None:
                 judged = False
                 continue
-            if (error > limit + _SPREADS * spread[finite]).any():
+            if (spread < least).any():
                 return None
-            size = LARGEST_NOISE_LIMIT * float(np.abs(right).max())
             judged &= bool(error.max() <= size and spread.max() <= size)
             most = max(most, float(spread.max()))
         why = (
@@ -717,21 +721,27 @@ class Noise:
         )
         return replace(output, passed=judged, reason=why)
 
-    def _spread_of(self, bench: EngineBaseline, place: int) -> dict[str, Array | None]:
-        """Return how far moved weights and inputs move each element of a sample's outputs.
+    def _spread_of(
+        self, bench: EngineBaseline, place: int, name: str, least: Array, size: float
+    ) -> Array | None:
+        """Return how far moved weights and inputs move each element of a sample's output.
 
-        The first engine that is asked answers for all: it is the model that amplifies.
+        Runs end where each element moves by ``least``, and all by far less than ``size``. The
+        first engine that is asked answers for all: it is the model that amplifies.
         """
-        feeds = self.baseline.samples[place]
-        known = next((spread for one, spread in self._spreads if one is feeds), None)
-        if known is None:
-            model, runs = self.baseline.model, [[bench.original[place]]]
-            for seed in range(_MOVES):
+        feeds, model = self.baseline.samples[place], self.baseline.model
+        runs = next((runs for one, runs in self._spreads if one is feeds), None)
+        if runs is None:
+            self._spreads.append((feeds, runs := [[bench.original[place]]]))
+        while True:
+            spread = _spread(name, runs) if len(runs) > 1 else np.zeros(least.shape)
+            if spread is None or len(runs) > _MOVES:
+                return spread
+            if len(runs) > 1 and (spread >= least).all() and _GROWS * spread.max() <= size:
+                return spread
+            for seed in (len(runs) - 1, len(runs)):  # one way, and the other
                 moved = move_inputs(model, feeds, seed)
                 runs.append(bench.run_anew(move_weights(model, seed), [moved]))
-            known = {name: _spread(name, runs) for name in runs[0][0]}
-            self._spreads.append((feeds, known))
-        return known
 
     def _moved_runs(
         self, bench: EngineBaseline, samples: Sequence[Feeds]
