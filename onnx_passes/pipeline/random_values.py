@@ -894,11 +894,15 @@ def span_of(value: Data) -> Interval | None:
 
 
 def beside(row: Mapping[str, Array], names: Collection[str], side: int) -> dict[str, Array]:
-    """Return a row with floats of some names moved a little, to one side."""
+    """Return a row with floats of some names moved a little, to one side.
+
+    Each moves by more than the one before it, so that what was equal is not.
+    """
+    turns = {name: 1 + side * _LITTLE * k for k, name in enumerate(sorted(names), 1)}
     with np.errstate(all="ignore"):
         return {
-            name: np.asarray(value * (1 + side * _LITTLE), value.dtype)
-            if name in names and is_float(value)
+            name: np.asarray(value * turns[name], value.dtype)
+            if name in turns and is_float(value)
             else value
             for name, value in row.items()
         }

@@ -255,3 +255,15 @@ def test_ties_of_two_values_that_vary_are_drawn(monkeypatch, shape, ahead):
     config = ["reproducers=false", "reference.samples=1"]
     done = run_pipeline(model, default_config(config, ["tie-turned"]))
     assert "drawn in" in str(done.error)
+
+
+def test_a_fault_where_two_results_are_equal_stays_a_precondition(run):
+    """No input was found that makes them equal, and what was near looked as if it agreed."""
+    done = run(
+        """<float[3,3] v = {0.3,1.1,1.7,0.2,2.3,1.1,1.9,1.3,3.1}, float c = {0.7}>
+        { p = MatMul(x, v) a = Tanh(p) b = Add(p, c) y = Greater(a, b) }"""
+    )
+    assert done.error is None
+    assert done.report.preconditions == [
+        "or-equal: y differs on drawn values, which no sample has"
+    ]

@@ -617,6 +617,7 @@ def _edge_values(
         ("all false", off),
         ("large integers", large),
         (LARGE_FLOATS, far),
+        (LARGE_FLOATS, far | flags if far and flags else {}),  # the other branch overflows
         ("indices from the end", indices),
         ("count 0", none | stopped),
         ("count 1", once),
@@ -647,12 +648,17 @@ def _padded(array: Array) -> Array:
 
 
 def _far(array: Array) -> Array:
-    """Return floats 100 times as large; the largest and the least reach that in size."""
+    """Return floats 100 times as large; the largest and the least reach that in size.
+
+    The last of several rows is small.
+    """
     found = array.astype(np.float64) * _FAR
     flat = found.reshape(-1)
-    high, low = flat.argmax(), flat.argmin()
-    flat[high], flat[low] = max(flat[high], _FAR), min(flat[low], -_FAR)
-    if array.ndim > 1 and array.shape[-1] < array.size:
+    rows = array.ndim > 1 and array.shape[-1] < array.size
+    large = flat[: -array.shape[-1]] if rows else flat
+    high, low = large.argmax(), large.argmin()
+    large[high], large[low] = max(large[high], _FAR), min(large[low], -_FAR)
+    if rows:
         flat[-array.shape[-1] :] *= _NEAR
     return found.astype(array.dtype)
 

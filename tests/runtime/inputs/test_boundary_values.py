@@ -364,9 +364,20 @@ def test_indices_count_from_the_end_where_they_may(call):
 def test_small_floats_overflowed_no_exponential_and_had_no_zero(seed):
     """So `Log(1 + Exp(x))` passed for Softplus, and `-x` for `0 - x` behind a reciprocal."""
     found = edges("(float[2] x) => (float[2] y) { y = Softplus(x) }", seed=seed)
-    assert found["large floats"]["x"].max() >= 100
-    assert found["large floats"]["x"].min() <= -100
-    assert 0 in found["multiples of 1/2"]["x"]
+    rows = edges("(float[2,2] x) => (float[2,2] y) { y = Softplus(x) }", seed=seed)
+    for each in (found, rows):
+        assert each["large floats"]["x"].max() >= 100
+        assert each["large floats"]["x"].min() <= -100
+        assert 0 in each["multiples of 1/2"]["x"]
+
+
+def test_floats_are_large_in_either_branch():
+    """So `c * x + (1 - c) * y` passed for Where(c, x, y), where the other one overflows."""
+    model = ir.from_onnx_text(
+        HEAD + "(bool[2,1] c, float[2,2] x) => (float[2,2] y) { y = Where(c, x, x) }"
+    )
+    found = [f["c"] for f in edge_samples(model) if f.kind == "large floats"]
+    np.testing.assert_array_equal(found[0], ~found[1])
 
 
 def test_an_integer_that_is_compared_with_a_constant_was_never_near_it():
