@@ -177,7 +177,9 @@ class RandomComparison:
         asked = [
             part
             for part in parts
-            if all(stands_alone(*side) for side in self._sides(part)) and self._admits(part)
+            if all(stands_alone(*side) for side in self._sides(part))
+            and self._admits(part)
+            and not self._start(part)
         ]
         rows = [
             self._rows.draw(part, self._rows.sources(part), DRAWS_OF_OTHERS) for part in asked
@@ -199,11 +201,10 @@ class RandomComparison:
         tolerant = any(isinstance(p.contract, Tolerance) for p in self.promises)
         if len(nodes) > _MOST or (tolerant and any(map(makes_steps, nodes))):
             return False
-        mine, theirs = reads_of(part, part.old, part.new)
-        others = {self.renamed.get(name, name) for name in theirs} - mine
-        if others & self.varying:
-            return False  # it relies on values that are equal for another reason
-        sources = self._rows.sources(part)
+        ahead = self._start(part)
+        if ahead is None:
+            return False
+        sources = self._rows.sources(part, ahead)
         if not self.recorded.holds(sources.values()):
             return False
         arrays = [self.recorded.samples[0][name] for name in sources.values()]
@@ -218,6 +219,22 @@ class RandomComparison:
             or rows.integers(part, sources, nodes)
             or rows.rows_that_differ(part, sources)
         )
+
+    def _start(self, part: ObligationPart) -> list[ir.Node] | None:
+        """Return nodes ahead behind which the new side reads nothing else than the old one.
+
+        Such values are equal for another reason, as ``d`` is to ``Sub(x, m)``.
+        """
+        mine, theirs = reads_of(part, part.old, part.new)
+        others = ({self.renamed.get(name, name) for name in theirs} - mine) & self.varying
+        ahead: list[ir.Node] = []
+        for _ in range(_STEPS):
+            made = {str(v.name) for node in ahead for v in node.outputs}
+            if others <= {*made, *boundary_of(ahead)}:
+                return ahead
+            if not self._grow(part, ahead):
+                break
+        return None
 
     def sources(self, part: ObligationPart) -> dict[str, str]:
         """Return the names of what a part reads, with those that they are drawn like."""
@@ -247,8 +264,8 @@ class RandomComparison:
         That it agrees behind these nodes counts where they reach the values on which it
         differs, as far as they can.
         """
-        ahead: list[ir.Node] = []
-        inner: list[ir.Node] = []
+        ahead = self._start(part) or []
+        inner = [*ahead]
         found, contradicted = self._compare(part, ahead, rounds), False
         if found is not None and found.agrees and not found.elements:
             return None, False
@@ -504,7 +521,8 @@ class RandomInputs:
             varying = {n for n, source in sources.items() if source in self.varying}
             edges = self._at_breakpoints(sources, (*nodes, *part.new))
             ties = make_ties(draws[0], varying), _equal_rows(draws[0], varying)
-            draws += [draws[0] | row for row in (*edges, *ties) if row]
+            far = _far_from_zero(draws[0], varying)
+            draws += [draws[0] | row for row in (*edges, *ties, far) if row]
             recorded = self.recorded.samples[0]
             feeds = {name: recorded[source] for name, source in sources.items()}
             feeds |= {name: v for name, v in (wanted or {}).items() if name in feeds}
@@ -698,6 +716,14 @@ def _equal_rows(draw: Mapping[str, Array], names: Collection[str]) -> dict[str, 
         for name in names
         if is_float(draw[name]) and draw[name].ndim > 1
     }
+
+
+_FAR, _SPREAD = 250, 8
+
+
+def _far_from_zero(draw: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:
+    """Return floats whose mean is far over their spread: a difference of squares cancels."""
+    return {name: draw[name] / _SPREAD + _FAR for name in names if is_float(draw[name])}
 
 
 def _casts_to_integers(nodes: Sequence[ir.Node]) -> bool:

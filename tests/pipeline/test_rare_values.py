@@ -173,3 +173,26 @@ merge = rule(
 
 def test_sizes_that_are_even():
     assert run(STEPS, merge)[0] == "failed"
+
+
+SPREAD = """(float[N,16] x) => (float[N,16] y) <int64[1] last = {-1}, float e = {1e-6}> {
+    h = Neg(x) m = ReduceMean(h, last) d = Sub(h, m) q = Mul(d, d) v = ReduceMean(q, last)
+    w = Add(v, e) s = Sqrt(w) y = Div(d, s) }"""
+
+
+def moments(self, op, x, m, last):
+    d = op.Sub(x, m)
+    return op.ReduceMean(op.Mul(d, d), last)
+
+
+cancel = rule(
+    "RareSpread",
+    moments,
+    lambda self, op, x, m, last: op.Sub(op.ReduceMean(op.Mul(x, x), last), op.Mul(m, m)),
+    passes.verify.tolerance(),
+)
+
+
+def test_a_mean_that_is_far_over_the_spread():
+    """The new side reads ``h``, which the old one reads through ``d`` alone."""
+    assert run(SPREAD, cancel)[0] == "failed"
