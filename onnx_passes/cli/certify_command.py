@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,24 @@ if TYPE_CHECKING:
     from onnx_passes.passes.registry import Scope
     from onnx_passes.verify.rules.certificates import Keys
     from onnx_passes.verify.rules.rewrite_rule import Job
+
+
+VARIABLE = "ONNX_PASSES_CACHE"
+_OFF = ("", "0", "false", "no", "off")
+
+
+def default_folder() -> Path | None:
+    """Return the folder that the environment or the platform names; None for none."""
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        return None if named.lower() in _OFF else Path(named).absolute()
+    # The XDG specification has relative paths ignored.
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        caches = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return caches / "onnx-passes"
 
 
 BY_METRICS = "promises metrics, which a pipeline measures on its data; no certificate"
@@ -282,7 +301,6 @@ class _Store:
     @classmethod
     def of(cls, folder: Path) -> _Store:
         """Read the certificates of a folder."""
-        from onnx_passes.cli.run_command import default_folder
         from onnx_passes.verify.rules.certificates import Keys, read_certificates
 
         caches = default_folder()

@@ -6,9 +6,9 @@ import json
 import os
 import re
 import sys
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,36 +27,8 @@ if TYPE_CHECKING:
 
     from onnx_passes.configs.schema import PipelineConfig
     from onnx_passes.model.load import LoadedModel
-    from onnx_passes.pipeline.run import PipelineRun, Resume
+    from onnx_passes.pipeline.run import PipelineRun
     from onnx_passes.report.run_report import RunReport
-
-
-VARIABLE = "ONNX_PASSES_CACHE"
-_OFF = ("", "0", "false", "no", "off")
-
-
-def cache_folder(config: PipelineConfig) -> Path | None:
-    """Return the folder that the pipeline file, the environment or the platform names.
-
-    It need not exist. None if states are not saved, or there is no home folder.
-    """
-    if config.cache is not None:
-        return config.folder.absolute() / config.cache if config.cache else None
-    return default_folder()
-
-
-def default_folder() -> Path | None:
-    """Return the folder that the environment or the platform names; None for none."""
-    named = os.environ.get(VARIABLE)
-    if named is not None:
-        return None if named.lower() in _OFF else Path(named).absolute()
-    # The XDG specification has relative paths ignored.
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        caches = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
-    except RuntimeError:
-        return None
-    return caches / "onnx-passes"
 
 
 def _absolute(source: str) -> str:
@@ -65,27 +37,39 @@ def _absolute(source: str) -> str:
     return source if "://" in source or function else os.path.abspath(source)
 
 
-def states_of(
-    settings: PipelineConfig, loaded: LoadedModel, *, wanted: bool, began: float
-) -> Resume | None:
-    """Return what saves the state of a run; None if the user wants none.
+@dataclass
+class Unfinished:
+    """Saves the last accepted model of a run that ends early, beside its output.
 
-    ``wanted`` says whether the run continues from a saved state; UsageError if none is kept.
-    ``began`` is on the clock of ``time.time``.
+    ``hint`` says how to continue; None before that.
     """
-    from onnx_passes.pipeline.run import FOLDER, Resume
 
-    folder = cache_folder(settings)
-    if folder is not None:
-        # A pass may change the working folder.
-        files = [path.absolute() for path in (loaded.path, *loaded.external)]
-        return Resume(folder / FOLDER, files, wanted, began)
-    if wanted:
-        raise UsageError(
-            "--resume has no saved state: the cache of states is switched off",
-            help="give 'cache' in the pipeline file, or ONNX_PASSES_CACHE, a folder",
-        )
-    return None
+    loaded: LoadedModel
+    settings: PipelineConfig
+    goal: Path
+    hint: str | None = None
+
+    def save(self, model: ir.Model, step: int) -> None:
+        """Write a model from which a run may start at a step."""
+        from onnx_passes.api.models import with_functions
+        from onnx_passes.model.save import save_model
+
+        place = self.goal.with_name(f"{self.goal.stem}.before-step-{step}{self.goal.suffix}")
+        save = self.settings.save
+        try:
+            with received.unhurried():
+                save_model(
+                    with_functions(model),
+                    place,
+                    external_data=save.external_data,
+                    size_threshold=save.size_threshold,
+                    source=self.loaded,
+                )
+        except (OSError, OnnxPassesError) as error:
+            self.hint = f"the model before step {step} could not be saved: {error}"
+        else:
+            self.hint = f"--start-at {step} goes on from {place}"
+        received.hint = self.hint
 
 
 STDOUT = Path("-")
@@ -360,9 +344,9 @@ Examples:
     "--junit", "junit_path", type=FILE, help="Write the report for a CI system, as JUnit XML."
 )
 @click.option(
-    "--resume",
-    is_flag=True,
-    help="Continue after the last verified step of a run that was interrupted.",
+    "--start-at",
+    metavar="STEP",
+    help="Leave out the steps before this one, a name or a number: MODEL is what they gave.",
 )
 @click.option("-v", "--verbose", count=True, help="Print more: each rewrite, each check.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
@@ -392,7 +376,7 @@ def command(
     json_path: Path | None,
     html_path: Path | None,
     junit_path: Path | None,
-    resume: bool,
+    start_at: str | None,
     verbose: int,
     quiet: bool,
 ) -> None:
@@ -403,7 +387,7 @@ def command(
     from onnx_passes.passes.patterns import WhyNot, asking
     from onnx_passes.passes.registry import lookup
 
-    began, laps = time.time(), Laps(click.get_current_context().find_object(float))
+    laps = Laps(click.get_current_context().find_object(float))
     reports = {"--json": json_path, "--html": html_path, "--junit": junit_path}
     passes, output = split_words(passes, output)
     check_output(output)
@@ -455,31 +439,21 @@ def command(
     goal = None if output == STDOUT else output
     check_destinations(goal, reports, read)
     received.watch = Watch([goal, *reports.values()])
-    states = states_of(settings, loaded, wanted=resume, began=began)
     question = WhyNot.of(why_not) if why_not else None
     if question is not None:
         name, scope = question.rule.partition("[")[0], import_modules(settings)
         lookup(name, where="--why-not", scope=scope)
-    try:
-        with asking(question):
-            run = execute(
-                loaded,
-                settings,
-                str(model),
-                goal,
-                reports,
-                -1 if quiet else verbose,
-                states,
-                laps,
-            )
-    except BaseException:
-        if states is not None:
-            with received.unhurried():
-                states.save()
-            received.hint = states.hint
-        raise
-    if states is not None and run.error is None:
-        states.remove()
+    with asking(question):
+        run = execute(
+            loaded,
+            settings,
+            str(model),
+            goal,
+            reports,
+            -1 if quiet else verbose,
+            start_at,
+            laps,
+        )
     if question is not None:
         from onnx_passes.cli.pass_descriptions import answers
 
@@ -497,7 +471,7 @@ def execute(
     output: Path | None,
     reports: Mapping[str, Path | None],
     verbosity: int,
-    states: Resume | None = None,
+    start_at: str | None = None,
     laps: Laps | None = None,
 ) -> PipelineRun:
     """Run a pipeline over a model, and write what is asked for.
@@ -512,6 +486,7 @@ def execute(
     laps = laps or Laps()
     # A pass may change the working folder.
     goal = output.absolute() if output is not None else None
+    unfinished = None if goal is None else Unfinished(loaded, settings, goal)
     places = [path.absolute() if path is not None else None for path in reports.values()]
     with ExitStack() as stack:
         stderr = sys.stderr or stack.enter_context(open(os.devnull, "w"))
@@ -525,10 +500,13 @@ def execute(
                 name=name,
                 instruments=[announcer],
                 notes=[*note_of_presets(settings), *budget, *loaded.notes],
-                resume=states,
+                start_at=start_at,
+                unfinished=None if unfinished is None else unfinished.save,
                 laps=laps,
             )
         report = run.report
+        if unfinished is not None and unfinished.hint is not None:
+            report.notes.append(unfinished.hint)
         if any(places):
             report.settle()
         received.check()

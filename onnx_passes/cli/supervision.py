@@ -97,8 +97,9 @@ class Signals:
         written = self.watch.written() if self.watch is not None else []
         if written:
             return f"{word}: {', '.join(map(str, written))} was complete by then"
-        hint = f"; {self.hint}" if self.hint else ""
-        return f"{word}: nothing was written{hint}"
+        if self.hint is not None:
+            return f"{word}: the result was not written; {self.hint}"
+        return f"{word}: nothing was written"
 
     def check(self) -> None:
         """Raise again what was raised for a signal, and got lost."""

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -42,14 +42,6 @@ def import_modules(config: PipelineConfig) -> Scope:
             _check_not_hidden(name, config.folder, where)
             _import(name, config.folder, where)
     return Scope(config.imports, config.folder)
-
-
-def imported_files(config: PipelineConfig, modules: Iterable[str]) -> list[Path]:
-    """Return the files of the packages of some modules, and of those under ``imports:``."""
-    tops = {name.partition(".")[0] for name in (*modules, *config.imports, *_ours)}
-    tops.discard("onnx_passes")  # its version says which one it is
-    found = [m for name, m in sorted(sys.modules.items()) if name.partition(".")[0] in tops]
-    return [Path(file) for m in found if isinstance(file := getattr(m, "__file__", None), str)]
 
 
 @contextmanager

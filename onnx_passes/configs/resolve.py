@@ -136,14 +136,38 @@ ResolvedStep: TypeAlias = PassStep | GroupStep | CheckpointStep
 
 @dataclass(frozen=True)
 class ResolvedPipeline:
-    """What runs: the steps, in order."""
+    """What runs: the steps, in order; ``first`` is the number of the first of them."""
 
     steps: tuple[ResolvedStep, ...]
+    first: int = 1
 
     @property
     def passes(self) -> tuple[PassStep, ...]:
         """Every pass once, in order, those in groups included."""
         return tuple(_passes(self.steps))
+
+    def starting_at(self, step: str) -> ResolvedPipeline:
+        """Return what is left from a step on, named or numbered from 1.
+
+        ConfigError if there is no such step, or several.
+        """
+        names = [_step_name(one) for one in self.steps]
+        found = [k for k, name in enumerate(names, 1) if step in (name, str(k))]
+        if len(found) != 1:
+            listed = ", ".join(f"{k} {name}" for k, name in enumerate(names, 1))
+            what = f"steps {found[0]} and {found[1]} are" if found else "no step is"
+            raise ConfigError(
+                f"{what} {step!r}",
+                where="--start-at",
+                help=f"give a number: {listed}" if names else "the pipeline has no steps",
+            )
+        return ResolvedPipeline(self.steps[found[0] - 1 :], found[0])
+
+
+def _step_name(step: ResolvedStep) -> str:
+    if isinstance(step, PassStep):
+        return registry.unique_name(step.cls)
+    return step.name or ("checkpoint" if isinstance(step, CheckpointStep) else "group")
 
 
 def format_pipeline(pipeline: ResolvedPipeline) -> str:

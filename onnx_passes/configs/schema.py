@@ -135,10 +135,6 @@ def _reproducers(value: object) -> object:
     raise wrong("a folder, or false")
 
 
-def _cache(value: object) -> object:
-    return None if value is None else _reproducers(value)
-
-
 class PipelineConfig(Section):
     """A pipeline file."""
 
@@ -249,14 +245,6 @@ class PipelineConfig(Section):
         default="onnx-passes-failures",
         description="Folder, from the working folder, that gets a reproducer of each failed "
         "check; false for none.",
-    )
-    cache: Annotated[
-        str | None, BeforeValidator(_cache, json_schema_input_type=str | Literal[False] | None)
-    ] = Field(
-        default=None,
-        description="Folder, from that of this file, that holds states of runs that ended "
-        "early, for --resume; false for none. By default the variable ONNX_PASSES_CACHE names "
-        "it, or it is ~/.cache/onnx-passes.",
     )
     save: Save = Field(default_factory=Save, description="How the result is written.")
     tune: TuneSection = Field(

@@ -261,11 +261,6 @@ class Batch:
         )
 
 
-def unkept(name: str) -> Batch:
-    """Return the changes of passes whose values another process had."""
-    return Batch(name, (), (_not_run(name, (), "the values at their borders are gone"),))
-
-
 def pair_up(
     name: str,
     models: tuple[ir.Model, ir.Model],

@@ -43,7 +43,6 @@ from onnx_passes.pipeline.compiling_engines import CompiledLevels, begin
 from onnx_passes.pipeline.engine_check import EngineCheck, Step, with_observability
 from onnx_passes.pipeline.observability import can_see
 from onnx_passes.pipeline.output_checks import OutputComparison
-from onnx_passes.pipeline.policy import Budget
 from onnx_passes.pipeline.random_values import Allowance
 from onnx_passes.pipeline.recorder import run_nodes
 from onnx_passes.pipeline.samples import (
@@ -55,7 +54,6 @@ from onnx_passes.pipeline.samples import (
     roll_out,
 )
 from onnx_passes.pipeline.state import Checked, EngineState, State
-from onnx_passes.plain import PlainDict
 from onnx_passes.report.run_report import EngineReport, ReferenceReport, RunReport
 from onnx_passes.report.text import bound
 from onnx_passes.risky_runs import INPUTS, running
@@ -566,25 +564,6 @@ class Gate:
         special = any(isinstance(s, AdversarialFeeds) for s in self.baseline.samples)
         with running(name), running(INPUTS) if special else nullcontext():
             yield
-
-    def remember(self) -> PlainDict:
-        """Return what was spent of error budgets, as JSON has it."""
-        return {bench.key: known.budget.remember() for bench, known in self.state.pairs()}
-
-    def recall(self, remembered: PlainDict) -> None:
-        """Go on from a model that another run accepted, and what was spent by then."""
-        from onnx_passes.pipeline.change_parts import unkept  # slow to import
-
-        known = tuple(
-            EngineState(
-                budget=Budget.recall(remembered[b.key]) if b.key in remembered else Budget()
-            )
-            for b in self.baseline.benches
-        )
-        changes = self.levels.later((), unkept("passes before --resume"), 0)
-        self.state = replace(
-            self.state, known=known, moved=True, changes=changes, vouched=False
-        )
 
 
 def _without_names(fault: str) -> str:

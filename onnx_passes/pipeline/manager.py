@@ -331,8 +331,7 @@ class PassManager(RunState):
         """Run all steps; raise Stopped if a pass failed and the policy is to stop."""
         for step in steps:
             self._step(step, "")
-            if self.after_step is not None:
-                self.after_step()
+            self.done += 1
 
     def _step(self, step: ResolvedStep, group: str) -> None:
         match step:

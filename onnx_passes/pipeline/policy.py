@@ -14,7 +14,6 @@ import onnx_ir as ir
 
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.configs.sections import Waiver, find_waivers
-from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.report.run_report import Blame, PassReport, RunReport, WaiverReport
 from onnx_passes.report.text import number, percent
 from onnx_passes.runtime.engine_base import Feeds, Outputs
@@ -107,18 +106,6 @@ class Budget:
             summed={**self.summed, **{one.output: one.summed for one in spent}},
             moved=self.moved or moved,
         )
-
-    def remember(self) -> PlainDict:
-        """Return what was spent, as JSON has it."""
-        moved = self.moved or self.origin is not None
-        return {"total": dict(self.total), "summed": dict(self.summed), "moved": moved}
-
-    @classmethod
-    def recall(cls, remembered: PlainMapping) -> Budget:
-        total, summed = (
-            {k: float(v) for k, v in remembered[key].items()} for key in ("total", "summed")
-        )
-        return cls(total, summed, moved=bool(remembered["moved"]))
 
 
 def budget_spent(checks: Sequence[Check]) -> float | None:

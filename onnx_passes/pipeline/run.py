@@ -1,39 +1,22 @@
-"""A whole run: reference data, passes, saved states, and the last check of the result.
-
-A run that ended early continues after its last saved state. A saved state is a folder with a
-model and a record of its steps.
-"""
+"""A whole run: reference data, passes, and the last check of the result."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import shutil
-import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
-from functools import cached_property
-from hashlib import sha256
 from importlib import import_module
-from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import onnx_ir as ir
 
-from onnx_passes.configs.imports import imported_files, search_path
+from onnx_passes.configs.imports import search_path
 from onnx_passes.configs.resolve import ResolvedPipeline, format_pipeline, resolve
 from onnx_passes.configs.schema import PipelineConfig
-from onnx_passes.contracts import metrics
 from onnx_passes.errors import ModelError, OnnxPassesError, VerificationError
-from onnx_passes.model.load import load_model
-from onnx_passes.model.save import changed_files, save_model, stamps_of
-from onnx_passes.model.walk import all_graphs, meta, node_outputs
-from onnx_passes.passes.context import Application, Rewrites
+from onnx_passes.model.save import changed_files, stamps_of
+from onnx_passes.passes.context import Rewrites
 from onnx_passes.pipeline.garbage_collection import patient_collector
 from onnx_passes.pipeline.manager import PassManager
 from onnx_passes.pipeline.pass_execution import Dump, Instrument, SeedLogging
@@ -45,310 +28,21 @@ from onnx_passes.pipeline.policy import (
     waive_result,
 )
 from onnx_passes.pipeline.run_state import Stopped, summarize
-from onnx_passes.plain import PlainDict
-from onnx_passes.report.json import from_json, to_json
 from onnx_passes.report.report_files import Laps
 from onnx_passes.report.run_report import RunReport
 from onnx_passes.report.summary import outcome
 from onnx_passes.risky_runs import take_notes
 from onnx_passes.runtime.environment import machine, versions
 from onnx_passes.verify.evidence import ENGINE, Check, Verdict
-from onnx_passes.verify.snapshot import Snapshot, interface_of
+from onnx_passes.verify.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from onnx_passes.pipeline.run_state import DataCheck
     from onnx_passes.verify.reference_data import ReferenceData
 
 
-FOLDER = "states-2"
-"""Where states are in a cache: the name of their layout."""
-
-KEPT = 4
-"""Number of states that are kept; the oldest are removed first."""
-
-_TORN = ".tmp"
-
-
-def save_state(folder: Path, model: ir.Model, state: PlainDict) -> Path:
-    """Save a model with data that JSON can hold, and remove the oldest states.
-
-    Raises ModelError or OSError if the model or the folder cannot be written.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(_TORN, dir=folder, ignore_cleanup_errors=True) as temporary:
-        files = save_model(model, Path(temporary, "model.onnx"), external_data="inline")
-        digests = {file.name: digest_file(file) for file in files}
-        text = json.dumps({**state, "id": temporary, "files": digests}).encode()
-        Path(temporary, "state.json").write_bytes(text)
-        path = Path(temporary).rename(folder / hashlib.sha256(text).hexdigest())
-    for old in (*list_states(folder)[KEPT:], *list_states(folder, _TORN)[KEPT:]):
-        remove_state(old)
-    return path
-
-
-def list_states(folder: Path, suffix: str = "") -> list[Path]:
-    """Return the states in a folder, the newest first.
-
-    ``suffix`` is the ending of those that are listed; empty for complete ones.
-    """
-    found: list[tuple[float, Path]] = []
-    with suppress(OSError):
-        for path in folder.iterdir():
-            with suppress(FileNotFoundError):  # another process has removed it
-                found.append((path.stat().st_mtime, path))
-    return [path for _, path in sorted(found, reverse=True) if path.suffix == suffix]
-
-
-def read_state(path: Path) -> PlainDict:
-    """Read the data of a state; raise ModelError if it is missing or damaged."""
-    _check_digest(path / "state.json", path.name)
-    state: PlainDict = json.loads((path / "state.json").read_bytes())
-    return state
-
-
-def read_model(path: Path, state: PlainDict) -> ir.Model:
-    """Read the model of a state, which counts as new; raise ModelError if it is damaged."""
-    for name, digest in state["files"].items():
-        _check_digest(path / name, digest)
-    os.utime(path)
-    return load_model(path / "model.onnx").model
-
-
-def remove_state(path: Path | None) -> None:
-    """Remove a state, if there is one."""
-    if path is not None:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def digest_file(path: Path) -> str:
-    """Hash the content of a file."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _check_digest(path: Path, digest: str) -> None:
-    if digest_file(path) != digest:
-        raise ModelError(f"{path} is damaged")
-
-
-SHARE = 0.05
-"""Share of a run's time that saving states as it goes may take."""
-SPEED = 2e8
-"""Bytes of weights per second at which the first state is expected to be saved."""
-
-_MODULES = "the modules under imports"
-# Steps are compared one by one. The rest decides only what a run leaves besides its result,
-# or what becomes of passes that fail: a decision that was made stays.
-_ASIDE = {"passes", "exhaustive", "imports", "cache", "dump_after", "dump_dir", "logging"}
-_ASIDE |= {"reproducers", "save", "strict", "on_failure", "granularity", "limits"}
-_EARLIER = Application(0, "of an earlier run", "", (), (), ())  # only their number counts
-
-
-@dataclass
-class Resume:
-    """Saves the state of a run that ends early, and continues from one.
-
-    ``files`` are absolute paths, the model itself first. With ``wanted`` the run continues
-    from a saved state; ``hint`` says how, None if nothing is saved. ``began`` is the time
-    before the files were read.
-    """
-
-    folder: Path
-    files: Sequence[Path]
-    wanted: bool = False
-    began: float = field(default_factory=time.time)
-    hint: str | None = None
-    _done: int = 0
-    _latest: tuple[Snapshot, PlainDict] | None = None
-    _obstacle: str | None = None
-    _failed: bool = False
-    _source: Path | None = None
-    _saved: Path | None = None
-
-    def run(self, manager: PassManager, pipeline: ResolvedPipeline) -> None:
-        """Run the steps of a pipeline, or those that a saved state leaves to do."""
-        self._notes = manager.report.notes
-        if manager.gate is not None:
-            self._manager, self._gate, self._steps = manager, manager.gate, pipeline.steps
-            self._texts = [format_pipeline(ResolvedPipeline((s,))) for s in pipeline.steps]
-            self._interface = interface_of(manager.model)
-            self._samples = list(manager.gate.baseline.samples)
-            self._modules = imported_files(
-                manager.config, [p.cls.__module__ for p in pipeline.passes]
-            )
-            self._since = time.monotonic()
-            self._cost = 0.5 + manager.snapshot.weight_bytes / SPEED
-            manager.after_step = self._accept
-            if self.wanted:
-                self._restore()
-        elif self.wanted:
-            self._notes.append("nothing is resumed: no state is saved without verification")
-        manager.run(pipeline.steps[self._done :])
-
-    def save(self) -> None:
-        """Save the last accepted state, and note in the report how to go on from it."""
-        self._write()
-        if self._saved is not None:
-            remove_state(self._source)
-        told = [self.hint] if self.hint is not None else []
-        if self._obstacle is not None:
-            told.append(f"the state after step {self._done} is not saved: {self._obstacle}")
-        if told:
-            self._notes += [note for note in told if note not in self._notes]
-
-    def remove(self) -> None:
-        """Remove what was saved: the run has ended well, and its result is written."""
-        remove_state(self._source)
-        remove_state(self._saved)
-
-    def _accept(self) -> None:
-        """Note the place after a step; save it if that takes a small share of the time."""
-        manager, report = self._manager, self._manager.report
-        self._done += 1
-        data = {
-            "steps": self._texts[: self._done],
-            "reports": len(report.passes),
-            "shared": {k: v for k, v in manager.state.items() if k != "history"},
-            "applied": len(manager.rewrites.applied),
-            "skip": sorted(manager.rewrites.skip),
-            "budget": self._gate.remember(),
-        }
-        plain = _copy_plain(data)
-        self._obstacle = None
-        if any(done.action in ("warned", "waived") for done in report.passes):
-            self._obstacle = "a failed check was passed over"
-        elif interface_of(manager.model) != self._interface:
-            self._obstacle = "a pass has changed the inputs or outputs of the model"
-        elif plain is None or _has_notes(manager.model):
-            self._obstacle = "passes have left objects that no file holds"
-        else:
-            self._latest = (manager.snapshot, plain)
-            if (time.monotonic() - self._since) * SHARE > self._cost:
-                self._write()
-
-    def _write(self) -> None:
-        if self._latest is None or self._failed:
-            return
-        (snapshot, state), start = self._latest, time.monotonic()
-        count, passes = len(state["steps"]), self._manager.report.passes[: state["reports"]]
-        state["model"] = str(self.files[0])
-        state["passes"] = to_json(RunReport("", None, "", True, passes=passes))
-        state["written"] = datetime.now().astimezone().isoformat(timespec="seconds")
-        try:
-            state["parts"] = parts = dict(self._parts)
-            if not self._runs_own_code(count):
-                del parts[_MODULES]
-            saved = save_state(self.folder, snapshot.model, state)
-        except (OSError, OnnxPassesError) as error:
-            self._failed = True
-            self._notes.append(f"no state could be saved in {self.folder}: {_reason(error)}")
-            return
-        remove_state(self._saved)
-        self._saved, self._latest, self._since = saved, None, time.monotonic()
-        self._cost = self._since - start
-        self.hint = f"--resume goes on {self._name(state)}"
-
-    def _restore(self) -> None:
-        """Go on from the newest state that fits, and note which, or why from none."""
-        reason = None
-        for path in list_states(self.folder):
-            try:
-                state = read_state(path)
-                if state["model"] != str(self.files[0]):
-                    continue
-                why = self._compare(state)
-                if why is None:
-                    self._load(path, state)
-                    return
-            except (OSError, OnnxPassesError) as error:
-                why = f"a saved state is not used: {_reason(error)}"
-            reason = reason or why
-        reason = reason or "no state of this model is saved"
-        self._notes.append(f"nothing is resumed: {reason}")
-
-    def _compare(self, state: PlainDict) -> str | None:
-        """Return what differs from the run that has saved a state; None if it fits."""
-        ours, theirs = self._parts, state["parts"]
-        names = [name for name in {**theirs, **ours} if ours.get(name) != theirs.get(name)]
-        names = [n for n in names if n in theirs or n != _MODULES]
-        if self._texts[: len(state["steps"])] != state["steps"]:
-            names.append("the steps")
-        since = f"since the run of {state['written']}"
-        return f"{since}, {' and '.join(names)} changed" if names else None
-
-    def _load(self, path: Path, state: PlainDict) -> None:
-        """Put the manager at the place of a state."""
-        manager, report = self._manager, self._manager.report
-        model, passes = read_model(path, state), from_json(state["passes"]).passes
-        manager.model, manager.snapshot = model, Snapshot(model)
-        manager.state.update(state["shared"])
-        manager.rewrites.applied += [_EARLIER] * state["applied"]
-        manager.rewrites.skip = frozenset(state["skip"])
-        self._gate.recall(state["budget"])
-        self._source, self._done = path, len(state["steps"])
-        report.passes += [replace(done, resumed=True) for done in passes]
-        report.resumed = self._name(state)
-        report.notes.append(f"resumed {report.resumed}")
-        self.hint = f"--resume goes on {report.resumed}"
-
-    def _name(self, state: PlainDict) -> str:
-        done, total = len(state["steps"]), len(self._steps)
-        return f"after step {done} of {total} (verified {state['written']})"
-
-    def _runs_own_code(self, steps: int) -> bool:
-        """Return whether passes so far, metrics or engines are not of this package."""
-        code: list[Any] = [p.cls for p in ResolvedPipeline(self._steps[:steps]).passes]
-        code += [metrics.lookup(n).function for n in self._manager.config.verify.metrics]
-        code += [type(bench.engine) for bench in self._gate.baseline.benches]
-        return any(not one.__module__.startswith("onnx_passes.") for one in code)
-
-    @cached_property
-    def _parts(self) -> dict[str, str]:
-        """A digest of each thing that two runs must agree in, besides their steps."""
-        from onnx_passes.verify.runs.runner import digest_of  # slow to import
-
-        for path in (*self.files, *self._modules):
-            found = path.stat()
-            if max(found.st_mtime, found.st_ctime) > self.began:
-                raise ModelError(f"{path} has changed since the run began")
-        config, plain = self._manager.config, self._manager.config.plain()
-        data = [*self._samples, *(self._gate.labels or ())]
-        return {
-            "the model": _digest(map(digest_file, self.files)),
-            "the reference data": _digest(map(digest_of, data)),
-            **{key: _digest([repr(plain[key])]) for key in plain if key not in _ASIDE},
-            "limits.rewrites": str(config.limits.rewrites),
-            _MODULES: _digest(map(digest_file, self._modules)),
-            "the versions of packages": repr(self._manager.report.versions),
-        }
-
-
-def _copy_plain(data: PlainDict) -> PlainDict | None:
-    """Return a copy of data as JSON holds it; None if that is not the same."""
-    try:
-        copied: PlainDict = json.loads(json.dumps(data, allow_nan=False))
-    except (TypeError, ValueError):
-        return None
-    return copied if copied == data else None
-
-
-def _reason(error: OSError | OnnxPassesError) -> str:
-    return error.message if isinstance(error, OnnxPassesError) else str(error)
-
-
-def _has_notes(model: ir.Model) -> bool:
-    """Return whether passes have noted something that is not written to files."""
-    noted: list[Any] = [model]
-    for graph in all_graphs(model):
-        nodes = list(graph)
-        noted += [graph, *nodes, *graph.inputs, *graph.initializers.values()]
-        noted += chain.from_iterable(map(node_outputs, nodes))
-    found = (store.data for store in map(meta, noted) if store is not None)
-    return any(set(data) - {"quant_parameter_tensor_names"} for data in found if data)
-
-
-def _digest(parts: Iterable[str]) -> str:
-    return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+Unfinished: TypeAlias = Callable[[ir.Model, int], object]
+"""Takes the last accepted model of a run that ends early, and the number of the next step."""
 
 
 @dataclass
@@ -378,19 +72,25 @@ def run_pipeline(
     reference: ReferenceData | None = None,
     instruments: Sequence[Instrument] = (),
     notes: Sequence[str] = (),
-    resume: Resume | None = None,
+    start_at: str | None = None,
+    unfinished: Unfinished | None = None,
     laps: Laps | None = None,
 ) -> PipelineRun:
     """Run the passes of a pipeline over a model, each checked before the next one runs.
 
     Passes may change ``model`` in place. ``reference`` replaces what the pipeline names or
-    generates. The caller removes what ``resume`` saved once the result is written. A failed
-    check or pass does not raise: see ``PipelineRun.error``. A wrong pipeline, data that does
-    not fit, or an original that does not run do. If nothing was checked, call
-    ``report.settle()`` before the model changes.
+    generates. Steps before ``start_at``, a name or a number from 1, are left out.
+    ``unfinished`` gets the last accepted model if a step does not end, by a failure or an
+    interrupt. A failed check or pass does not raise: see ``PipelineRun.error``. A wrong
+    pipeline, data that does not fit, or an original that does not run do. If nothing was
+    checked, call ``report.settle()`` before the model changes.
     """
     laps = laps or Laps()
     pipeline = resolve(config)
+    if start_at is not None:
+        pipeline = pipeline.starting_at(start_at)
+        told = f"steps before {pipeline.first} are left out: the result is held against {name}"
+        notes = [*notes, told]
     report = RunReport(
         model=name,
         output=None,
@@ -406,7 +106,7 @@ def run_pipeline(
     stamps, report.times = stamps_of(model), laps.times
     watchers = [*instruments, *_own_instruments(config)]
     with search_path(config.folder), patient_collector():
-        run = _run(model, config, pipeline, report, watchers, reference, resume, laps)
+        run = _run(model, config, pipeline, report, watchers, reference, unfinished, laps)
     if changed := changed_files(stamps):
         run.usable = False  # the weights of the original are lost, and with them all evidence
         told = f"{', '.join(changed)} changed while the run read weights from it"
@@ -428,7 +128,7 @@ def _run(
     report: RunReport,
     watchers: Sequence[Instrument],
     reference: ReferenceData | None,
-    resume: Resume | None,
+    unfinished: Unfinished | None,
     laps: Laps,
 ) -> PipelineRun:
     original = Snapshot(model)
@@ -466,10 +166,7 @@ def _run(
     error: OnnxPassesError | None = None
     stopped_at: OnnxPassesError | None = None
     try:
-        if resume is not None:
-            resume.run(manager, pipeline)
-        else:
-            manager.run(pipeline.steps)
+        manager.run(pipeline.steps)
     except Stopped as stopped:
         error = stopped.cause
         stopped_at = stopped.cause
@@ -477,6 +174,10 @@ def _run(
         report.error = failed.error if failed is not None else None
         manager.snapshot = manager.recovered(original)
         manager.model = manager.snapshot.restore()
+        _hand_over(manager, original, pipeline, unfinished)
+    except BaseException:  # an interrupt
+        _hand_over(manager, original, pipeline, unfinished)
+        raise
     laps.end("passes")
     _divide(report)
     report.after = summarize(manager.snapshot)
@@ -534,16 +235,26 @@ def _run(
     usable = error is None or (stopped_at is None and config.on_failure == "warn")
     if error is None and any(p.action == "warned" for p in report.passes):
         error = VerificationError("a check failed, and the policy is to go on")
-    if error is not None and resume is not None:
-        resume.save()
     return PipelineRun(manager.model, report, error, usable)
+
+
+def _hand_over(
+    manager: PassManager,
+    original: Snapshot,
+    pipeline: ResolvedPipeline,
+    unfinished: Unfinished | None,
+) -> None:
+    """Give away the last accepted model, if it was checked, and is not the original."""
+    state = manager.recovered(original)
+    if unfinished is None or manager.gate is None or state.is_alike(original):
+        return
+    unfinished(state.restore(), pipeline.first + manager.done)
 
 
 def _divide(report: RunReport) -> None:
     """Count apart what passes and their checks took, and what came between them."""
-    passes = [each for each in report.passes if not each.resumed]
-    checks = sum(each.verify_seconds for each in passes)
-    between = report.times["passes"] - checks - sum(each.pass_seconds for each in passes)
+    checks = sum(each.verify_seconds for each in report.passes)
+    between = report.times["passes"] - checks - sum(p.pass_seconds for p in report.passes)
     report.move_time(checks, "passes", "checks")
     report.move_time(between, "passes", "between passes")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -90,7 +90,7 @@ class RunState:
     """What the steps of a pipeline share.
 
     ``snapshot`` is the model before the current pass. Without verification there is no
-    ``gate``. ``after_step`` is called after each step at top level that did not stop the run.
+    ``gate``. ``done`` counts the steps at top level that have ended.
     """
 
     model: ir.Model
@@ -102,7 +102,7 @@ class RunState:
     rewrites: Rewrites = field(default_factory=Rewrites)
     whole: DataCheck | None = None
     paying: ProfitabilityFilter | None = None
-    after_step: Callable[[], object] | None = None
+    done: int = 0
 
     def __post_init__(self) -> None:
         self.plain = self.config.plain()

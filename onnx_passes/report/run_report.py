@@ -119,7 +119,6 @@ class PassReport:
         blame: What a failure was traced to, with the value that went wrong, the worst first.
         budget_spent: Share of the error budget used up after this pass, 1 being all of it.
         pays: What rewrites that do not always pay cost, where the run has an objective.
-        resumed: Whether an earlier run has done it, from whose state this one went on.
     """
 
     index: int
@@ -146,7 +145,6 @@ class PassReport:
     blame: list[Blame] = field(default_factory=list)
     budget_spent: float | None = None
     pays: list[PaysReport] = field(default_factory=list)
-    resumed: bool = False
 
     @property
     def seconds(self) -> float:
@@ -340,8 +338,6 @@ class RunReport:
         exit_code: As the command line returns it.
         started: When the run began, ISO 8601 with the offset from UTC.
         planned: Number of passes asked for, where that is known before they run.
-        resumed: Where the run went on from an earlier one, after which pass and of when; else
-            None.
         read_back: The output file, read again; None where no file was asked for.
         schema_version: Version of this layout.
     """
@@ -371,7 +367,6 @@ class RunReport:
     exit_code: int = 0
     started: str = ""
     planned: int | None = None
-    resumed: str | None = None
     read_back: ReadBackReport | None = None
     schema_version: int = SCHEMA_VERSION
 

@@ -257,11 +257,6 @@ def evidence_text(report: RunReport) -> str:
 
 def verdict_words(done: PassReport) -> Words:
     """Return the verdict of one pass."""
-    words = _verdict_words(done)
-    return replace(words, head=f"{words.head} (resumed)") if done.resumed else words
-
-
-def _verdict_words(done: PassReport) -> Words:
     if done.verdict is Verdict.FAILED:
         head = f"FAILED{_only_on(done.checks)}"
         head = head if done.action == "kept" else f"{head}, {done.action}"

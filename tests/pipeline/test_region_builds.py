@@ -11,7 +11,6 @@ from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.errors import ConfigError, EngineBuildError
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import compiling_engines
-from onnx_passes.pipeline.change_parts import unkept
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.report.summary import outcome
@@ -315,10 +314,3 @@ def test_a_rewrite_in_a_body_is_executed_with_the_node_that_holds_it(built):
     (check,) = regions(done.checks)
     assert (check.verdict, [o.output for o in check.outputs]) == (Verdict.PASSED, ["y"])
     assert {one.kind for one in done.evidence} == {Kind.EXECUTED}
-
-
-def test_what_passed_before_a_run_was_resumed_is_reported_as_not_run(built):
-    engine = tensorrt.make_tensorrt("tensorrt-rtx", {})
-    (check,), _ = compiling_engines.RegionBuilds(engine, 9).judge(unkept("passes before"))
-    assert (check.verdict, check.level) == (Verdict.NOT_VERIFIED, "built")
-    assert "not run: passes before: the values at their borders are gone" in check.reason

@@ -294,8 +294,8 @@ class Evaluation:
         for value, result in zip(wanted, produced, strict=True):
             tensor = _tensor_of(result)
             self.results[value] = None if tensor is None else self._scratch.keep(tensor)
-        for value in dict.fromkeys(v for node in nodes for v in node.inputs):
-            if (read := constant_of(value)) is not None:
+        for source in dict.fromkeys(v for node in nodes for v in node.inputs):
+            if (read := constant_of(source)) is not None:
                 release_pages(read)
 
     def _compute_by_reference(
