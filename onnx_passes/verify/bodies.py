@@ -461,13 +461,13 @@ def _open_branch(
             continue  # the node gives it already
         assert value.dtype is not None
         body.outputs.append(value)
-        rank = 1 if value.shape is None else max(1, len(value.shape))
         for other in others:
-            nothing = ir.tensor(np.zeros((0,) * rank, value.dtype.numpy()), value.dtype)
+            # Of one shape whatever is known of the value: another model may know less.
+            nothing = ir.tensor(np.zeros(0, value.dtype.numpy()), value.dtype)
             stand_in = ir.node("Constant", [], {"value": nothing})
             stand_in.outputs[0].name = f"{prefix}{value.name}/not_taken"
             stand_in.outputs[0].type = value.type
-            stand_in.outputs[0].shape = ir.Shape((0,) * rank)
+            stand_in.outputs[0].shape = ir.Shape((0,))
             other.append(stand_in)
             other.outputs.append(stand_in.outputs[0])
         _add_output(node, f"{prefix}{value.name}", value.dtype, None)

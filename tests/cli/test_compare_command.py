@@ -91,6 +91,27 @@ def test_values_in_bodies_are_shown_and_named(cli, write):
     assert "name 'y/then_branch/q'" in done.err
 
 
+def test_values_of_a_branch_that_did_not_run_agree_whatever_is_known_of_their_shapes(
+    cli, write
+):
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[N] x, bool c, int64[K] s) => (float y) {
+            y = If (c) <then_branch = t () => (float p) { q = Reshape(x, SIZES) l = Abs(q)
+                                                          p = ReduceSum<keepdims = 0>(l) },
+                        else_branch = e () => (float r) { r = ReduceSum<keepdims = 0>(x) }>
+        }"""
+    write(
+        "known.onnxtxt",
+        text.replace("Reshape(x, SIZES)", "Unsqueeze(x, a)").replace(
+            "{ q", "{ a = Constant<value = int64[2] {0, 1}>() q"
+        ),
+    )
+    write("unknown.onnxtxt", text.replace("SIZES", "s"))
+    words = ("compare", "known.onnxtxt", "unknown.onnxtxt", "--outputs", "all")
+    done = cli(*words, "--generate", "range=c:0:0")
+    assert done.code == 0, done.out
+
+
 def test_batches_find_what_one_run_finds(cli, wrong):
     words = ("compare", DIGITS, wrong, "--outputs", "all", "--json")
     one, many = told(cli(*words)), told(cli(*words, "--memory-limit", "100KiB"))
