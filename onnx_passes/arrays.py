@@ -39,9 +39,9 @@ def float_limits(dtype: DType) -> FloatLimits:
 
 
 def release_pages(held: object) -> None:
-    """Let go of the memory of a file that is mapped, by itself or as an array; it stays there.
+    """Free the memory of a file that is mapped, by itself or as an array.
 
-    Pages that were looked at count as memory used.
+    Pages that were read count as memory used. They are read again where they are needed.
     """
     while isinstance(held, np.ndarray | memoryview):
         held = held.base if isinstance(held, np.ndarray) else held.obj

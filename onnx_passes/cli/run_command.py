@@ -68,7 +68,7 @@ class Unfinished:
         except (OSError, OnnxPassesError) as error:
             self.hint = f"the model before step {step} could not be saved: {error}"
         else:
-            self.hint = f"--start-at {step} goes on from {place}"
+            self.hint = f"--start-at {step} continues from {place}"
         received.hint = self.hint
 
 

@@ -54,7 +54,7 @@ def tensor_buffer(tensor: ir.TensorProtocol) -> memoryview:
 
 
 def release_pages(tensor: ir.TensorProtocol) -> None:
-    """Let go of the memory of a tensor that is mapped from a file, which may be read again."""
+    """Free the memory of a tensor that is mapped from a file, which may be read again."""
     if is_a(tensor, ir.ExternalTensor):
         arrays.release_pages(tensor.raw)
 

@@ -314,7 +314,7 @@ def is_informative(arrays: Sequence[Array], varies: Callable[[], bool]) -> bool:
 
     A value that follows from shapes and constants alone is what it is for all data, so that
     one comparison is enough, even if it has no element. One that depends on data must have an
-    element that is finite, and two that differ; on the first sample, whose numbers are not
+    element that is finite, and two that differ. On the first sample, whose numbers are not
     large, the other may be an infinity, as in masks. ``arrays`` are the value on each sample.
     ``varies`` says whether it depends on data, and is only called if that matters.
     """

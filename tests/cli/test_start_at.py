@@ -1,4 +1,4 @@
-"""How runs end early, and how the next one goes on with ``--start-at``."""
+"""How runs end early, and how the next one continues with ``--start-at``."""
 
 import os
 import signal
@@ -68,10 +68,10 @@ def is_right(folder):
 
 @pytest.mark.parametrize("stop", ["wrong", "raise"])
 @pytest.mark.parametrize("step", ["own-stop", "3"])
-def test_a_failed_run_goes_on_from_the_model_before_the_step(folder, run, stop, step):
+def test_a_failed_run_continues_from_the_model_before_the_step(folder, run, stop, step):
     code, err = run("m.onnx", stop=stop)
     assert code == 1
-    assert "note: --start-at 3 goes on from" in err
+    assert "note: --start-at 3 continues from" in err
     assert not (folder / "out.onnx").exists()
     code, err = run("out.before-step-3.onnx", "--start-at", step)
     assert code == 0, err
@@ -92,7 +92,7 @@ def test_so_does_an_interrupted_one(folder, number):
         check=False,
     )
     assert done.returncode == 128 + number
-    assert "the result was not written; --start-at 3 goes on from" in done.stderr
+    assert "the result was not written; --start-at 3 continues from" in done.stderr
     assert [node.op_type for node in ir.load(folder / "out.before-step-3.onnx").graph] == [
         "Mul"
     ]
