@@ -10,6 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import blake2b
 from itertools import chain
 
 import numpy as np
@@ -17,9 +19,11 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError
+from onnx_passes.model.tensor_bytes import array_buffer
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.context import Application
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Finding
+from onnx_passes.runtime.engine_models import content_digest
 from onnx_passes.verify.bodies import changed_bodies, pair_holders
 from onnx_passes.verify.evidence import BY_STRUCTURE, Evidence, Kind
 from onnx_passes.verify.judge import Promise
@@ -65,6 +69,16 @@ class Part:
     def values(self) -> set[str]:
         """The names of what its nodes compute."""
         return {str(v.name) for node in self.model.graph for v in node.outputs if v.name}
+
+    @cached_property
+    def key(self) -> bytes:
+        """A digest of the model with its names and weights, and of the rows."""
+        found = blake2b(content_digest(self.model), digest_size=16)
+        for row in self.rows:
+            for name, array in sorted(row.items()):
+                found.update(f"{name} {array.dtype} {array.shape} ".encode())
+                found.update(array_buffer(array))
+        return found.digest()
 
     @property
     def kind(self) -> Hashable:

@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from onnx_passes.configs.engine_configs import EngineStep
 from onnx_passes.errors import ConfigError, EngineError, EngineUnavailableError
-from onnx_passes.model.digest import Key, digest
+from onnx_passes.model.digest import Key
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.baseline import EngineBaseline
 from onnx_passes.pipeline.change_parts import (
@@ -46,7 +46,6 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.tensorrt.cuda import device
 from onnx_passes.runtime.tensorrt.engine import (
     TensorRtEngine,
-    content_digest,
     with_profiles_of,
     without_cache,
     without_profiles,
@@ -123,26 +122,26 @@ class RegionBuilds:
         new_sides = any(pair.new is not None for pair in asked)
         olds = self._run([pair.old for pair in asked if pair.old], reserve=new_sides)
         ran = {key for key, one in olds.items() if one.outputs is not None}
-        news = self._run([p.new for p in asked if p.new and p.old and _key(p.old) in ran])
+        news = self._run([p.new for p in asked if p.new and p.old and p.old.key in ran])
         found: list[PartVerdict] = []
         for pair in batch.pairs:
             if pair.known is not None:
                 found.append(PartVerdict(pair.known))
                 continue
             assert pair.old is not None
-            fresh = None if pair.new is None else news.get(_key(pair.new))
-            found.append(judge_pair(pair, batch, olds[_key(pair.old)], fresh))
+            fresh = None if pair.new is None else news.get(pair.new.key)
+            found.append(judge_pair(pair, batch, olds[pair.old.key], fresh))
         return found
 
     def lost(self, pairs: Sequence[RegionPair]) -> list[tuple[RegionPair, str]]:
         """Return the parts that are refused though what they replaced is not, and why."""
         news = self._run([pair.new for pair in pairs if pair.new])
-        failing = [p for p in pairs if p.new and news[_key(p.new)].outputs is None]
+        failing = [p for p in pairs if p.new and news[p.new.key].outputs is None]
         olds = self._run([pair.old for pair in failing if pair.old])
         return [
-            (pair, news[_key(pair.new)].reason)
+            (pair, news[pair.new.key].reason)
             for pair in failing
-            if pair.new and pair.old and olds[_key(pair.old)].outputs is not None
+            if pair.new and pair.old and olds[pair.old.key].outputs is not None
         ]
 
     def _check(
@@ -180,7 +179,7 @@ class RegionBuilds:
         ``reserve`` keeps one build for the other sides, without which these show nothing.
         """
         missing: dict[bytes, Part] = {}
-        keys = list(map(_key, parts))
+        keys = [part.key for part in parts]
         for key, part in zip(keys, parts, strict=True):
             if key not in self._known:
                 missing.setdefault(key, with_prefix(part, f"r{key.hex()[:12]}"))
@@ -263,14 +262,6 @@ class RegionBuilds:
             return Finding(Level.PARSED, error.message, error.help)
         finally:
             self.seconds += time.perf_counter() - start
-
-
-def _key(part: Part) -> bytes:
-    rows = [
-        tuple((n, str(a.dtype), a.shape, digest(a.tobytes())) for n, a in sorted(row.items()))
-        for row in part.rows
-    ]
-    return digest(content_digest(part.model), tuple(rows))
 
 
 def _batches(parts: dict[bytes, Part]) -> Iterator[dict[bytes, Part]]:

@@ -521,8 +521,7 @@ class RandomInputs:
             varying = {n for n, source in sources.items() if source in self.varying}
             edges = self._at_breakpoints(sources, (*nodes, *part.new))
             ties = make_ties(draws[0], varying), _equal_rows(draws[0], varying)
-            far = _far_from_zero(draws[0], varying)
-            draws += [draws[0] | row for row in (*edges, *ties, far) if row]
+            draws += [draws[0] | row for row in (*edges, *ties) if row]
             recorded = self.recorded.samples[0]
             feeds = {name: recorded[source] for name, source in sources.items()}
             feeds |= {name: v for name, v in (wanted or {}).items() if name in feeds}
@@ -716,14 +715,6 @@ def _equal_rows(draw: Mapping[str, Array], names: Collection[str]) -> dict[str, 
         for name in names
         if is_float(draw[name]) and draw[name].ndim > 1
     }
-
-
-_FAR, _SPREAD = 250, 8
-
-
-def _far_from_zero(draw: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:
-    """Return floats whose mean is far over their spread: a difference of squares cancels."""
-    return {name: draw[name] / _SPREAD + _FAR for name in names if is_float(draw[name])}
 
 
 def _casts_to_integers(nodes: Sequence[ir.Node]) -> bool:

@@ -26,6 +26,7 @@ from onnx import helper
 
 from onnx_passes.errors import EngineError
 from onnx_passes.model.copy import copy_model
+from onnx_passes.model.digest import digest, tensor_digest
 from onnx_passes.model.inference import infer
 from onnx_passes.model.ort_sessions import Types, add_barriers
 from onnx_passes.model.protos import all_bodies
@@ -440,6 +441,18 @@ def split_for_engine(
                 help="keep the external data beside the model that it belongs to",
             ) from error
     return split.proto, weights
+
+
+def content_digest(model: ir.Model) -> bytes:
+    """Return a digest of a model, with its names and the content of its weights.
+
+    Raises ModelError if a weight cannot be read.
+    """
+    proto, weights = split_for_engine(model, lambda tensor: tensor)
+    return digest(
+        proto.SerializeToString(deterministic=True),
+        tuple((name, tensor_digest(tensor)) for name, tensor in sorted(weights.items())),
+    )
 
 
 LARGE = 100 << 20

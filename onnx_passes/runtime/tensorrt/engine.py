@@ -25,7 +25,7 @@ from onnx_passes.errors import (
     EngineError,
     EngineUnavailableError,
 )
-from onnx_passes.model.digest import digest, tensor_digest
+from onnx_passes.model.digest import digest
 from onnx_passes.model.save import pending
 from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import (
@@ -38,7 +38,7 @@ from onnx_passes.runtime.engine_base import (
     SessionInterface,
     did_you_mean,
 )
-from onnx_passes.runtime.engine_models import split_for_engine
+from onnx_passes.runtime.engine_models import content_digest
 from onnx_passes.runtime.isolated import IsolatedEngine
 from onnx_passes.runtime.processes import forward_output
 from onnx_passes.runtime.tensorrt.bindings import (
@@ -221,18 +221,6 @@ def find_cached(package: Package, options: TensorRtOptions, model: ir.Model) -> 
         content_digest(model),
     )
     return Path(options.cache) / f"{key.hex()}.engine"
-
-
-def content_digest(model: ir.Model) -> bytes:
-    """Return a digest of a model, with its names and the content of its weights.
-
-    Raises ModelError if a weight cannot be read.
-    """
-    proto, weights = split_for_engine(model, lambda tensor: tensor)
-    return digest(
-        proto.SerializeToString(deterministic=True),
-        tuple((name, tensor_digest(tensor)) for name, tensor in sorted(weights.items())),
-    )
 
 
 def _content(path: str) -> bytes:
