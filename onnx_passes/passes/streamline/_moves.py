@@ -191,7 +191,7 @@ def conv_terms() -> list[TermRule]:
 
 
 def are_signs(x: Value, term: Array) -> bool:
-    """Whether thresholds and a term make -1 and 1, for which hardware has products of its own."""
+    """Whether thresholds and a term make -1 and 1, whose products hardware counts."""
     node = x.producer()
     if node is None or (node.domain, node.op_type) != (CUSTOM, "MultiThreshold"):
         return False
