@@ -378,7 +378,9 @@ class ConsoleSummary:
             scores = [check for check in ran if check.metrics]
             if by_metric and scores:
                 return summary.passed_text([replace(c, outputs=()) for c in scores])
-            steps = [c.reason for c in ran if c.reason and any(o.reason for o in c.outputs)]
+            reasons = [c.reason for c in ran if c.reason and any(o.reason for o in c.outputs)]
+            notes = "\n".join(self._report.notes)
+            steps = [reason for reason in reasons if reason not in notes]
             told = "; ".join([summary.passed_text(ran), *steps[:1]])
             return f"outputs {self._name(told)}"
         if tally.level not in (None, EXECUTED) and not tally.failed:
