@@ -91,9 +91,7 @@ def _explained(errors: list[ErrorDetails], tree: Tree, base: YamlPath) -> Config
 
 def unknown_key_help(key: str, known: list[str], path: YamlPath) -> str:
     """Return what to do about an unknown key."""
-    from onnx_passes.configs.schema import PipelineConfig  # it imports this module
-
-    fields = PipelineConfig.model_fields
+    fields = {} if Section.whole is None else Section.whole.model_fields
     inner = {name: getattr(f.annotation, "model_fields", ()) for name, f in fields.items()}
     homes = [f"'{name}'" for name, keys in inner.items() if key in keys]
     if homes := (["the file itself"] if key in fields else homes):

@@ -69,8 +69,8 @@ class ConvertIoTypes(Transformation):
     and the outputs are rounded as the caller would do. The check does both with numpy.
 
     Leaves alone: inner values; names, order and shapes; inputs and outputs that have the type
-    already. It refuses an input that is an output as well and would have two types, and what
-    has no defined result: a Cast of floats to integers, which gives
+    already. It refuses two types of an input that is an output as well. It refuses what has no
+    defined result: a Cast of floats to integers, which gives
     anything for NaN and out of range; types that are not numbers.
 
     Attributes:

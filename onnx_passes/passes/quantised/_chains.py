@@ -402,7 +402,7 @@ class Steps:
         return self._run(str(bend.name), values) if bend is not None and read else values
 
     def are_numbers(self, values: Array) -> Array:
-        """Whether no operator makes NaN of values, of which some quantisers make a number."""
+        """Whether no operator makes NaN of values: some quantisers make a number of NaN."""
         found = [np.isnan(self._run(output, values)) for output in self._outputs]
         made: Array = ~np.any(found, axis=0)
         return made

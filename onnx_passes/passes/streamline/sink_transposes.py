@@ -16,11 +16,6 @@ from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.streamline._moves import Mover
 from onnx_passes.passes.streamline._rule_constants import numbers, rank_of
 
-_BESIDES = frozenset(
-    {"Celu", "Gelu", "Mish", "PRelu", "Shrink", "ThresholdedRelu", "HardSwish"}
-)
-"""Elementwise operators, whether or not they are described as such."""
-
 
 @passes.verify.equality
 @passes.register()
@@ -34,12 +29,11 @@ class SinkTransposes(Transformation):
     After:  ``Transpose(Relu(x))``, ``Transpose(Add(x, c'))``, ``Transpose(Mul(x, y))``,
             ``Transpose(Pad(x, pads'))``, where ``c'`` is the constant with its axes in the
             order of ``x``, and ``pads'`` are those of these axes;
-            ``DepthToSpace(MultiThreshold(x, t', w'))``, where ``t'`` and ``w'`` have the rows
-            of each channel as often as it has elements in a block
+            ``DepthToSpace(MultiThreshold(x, t', w'))``
 
     For every operator that is described as elementwise, with any number of operands, for
     quantisers and thresholds of our own domain, in subgraphs too. DepthToSpace goes behind
-    quantisers and thresholds alone.
+    quantisers and thresholds alone, which get a row for each channel in front of it.
 
     Sound because an elementwise operator does not see where an element stands, and a Pad puts
     the same around an axis wherever that is.
@@ -78,8 +72,7 @@ class SinkTransposes(Transformation):
         if node.domain != "":
             return is_quantiser(node.domain, node.op_type) or _is_thresholds(node)
         operator = operator_of(node)
-        knows = operator is not None and operator.elementwise
-        return knows or node.op_type in _BESIDES
+        return operator is not None and operator.elementwise
 
     def _move(self, node: ir.Node, graph: ir.Graph, mover: Mover) -> bool:
         moved = [v.producer() for v in node.inputs if v is not None and _permutation(v)]
