@@ -13,7 +13,7 @@ from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.precision._half_precision import WIDE
 from onnx_passes.passes.precision._insert import Inserter
 from onnx_passes.passes.precision._node_selection import NOTHING, OnSomeNodes
-from onnx_passes.passes.streamline._integer_ranges import MOVING
+from onnx_passes.passes.streamline._integer_ranges import only_moves
 from onnx_passes.plain import PlainDict, PlainMapping
 
 _MICROSOFT = "com.microsoft"
@@ -221,7 +221,8 @@ class ExpandQlinear(OnSomeNodes):
 
 def _moves_levels(node: ir.Node) -> bool:
     """Whether a node moves, or chooses among, integers that a quantiser makes."""
-    if node.domain != "" or node.op_type not in (*MOVING, "MaxPool") or len(node.outputs) != 1:
+    moves = node.op_type == "MaxPool" or only_moves(node)
+    if node.domain != "" or len(node.outputs) != 1 or not moves:
         return False
     maker = None if node.inputs[0] is None else node.inputs[0].producer()
     return maker is not None and (maker.op_type == "QuantizeLinear" or _moves_levels(maker))
