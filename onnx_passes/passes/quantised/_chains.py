@@ -657,14 +657,21 @@ class _Piece:
 def _ends(steps: Steps, level: Level) -> _Piece | None:
     """Return the floats of least and greatest place at which a chain has a level.
 
-    A factor may make an infinity of a large number, and an activation NaN of that.
+    A factor may make an infinity of a large number, and an activation NaN of that. NaN is part
+    of a chain only where smaller numbers make it as well, as those below 0 of Log.
     """
+    return _defined(steps, level, numbers=True) or _defined(steps, level, numbers=False)
+
+
+def _defined(steps: Steps, level: Level, *, numbers: bool) -> _Piece | None:
     sizes = np.full((2, *steps.chain.channels), _TOP, np.int64)
     signs = np.array([-1, 1]).reshape(2, *[1] * len(steps.chain.channels))
     for _ in range(_OCTAVES):
         with np.errstate(all="ignore"):
             values = _float(signs * sizes)
-            lacks = ~(np.isfinite(level(steps.of(values))) & steps.are_numbers(values))
+            lacks = ~np.isfinite(level(steps.of(values)))
+            if numbers:
+                lacks |= ~steps.are_numbers(values)
         if not lacks.any():
             return _Piece(-sizes[0], sizes[1])
         sizes = np.where(lacks, sizes - _OCTAVE, sizes)
