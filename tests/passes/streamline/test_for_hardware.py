@@ -126,3 +126,19 @@ def test_activations_of_one_bit_stay_signs_in_front_of_constant_weights(product)
     if product == "MatMul":
         nodes, _ = streamlined(text, "convert-to-xnor-popcount", *TO)
         assert kinds(nodes).count("XnorPopcountMatMul") == 2
+
+
+def test_an_engine_that_rounds_weights_between_quantisers_of_16_bits_is_told_how_not_to():
+    rng = np.random.default_rng(3)
+    weights = ", ".join(map(str, rng.integers(-127, 127, 216)))
+    text = f"""<ir_version: 10, opset_import: ["" : 21]>
+    main (float[1,3,8,8] x) => (float[1,8,6,6] y)
+    <float s = {{0.0001}}, uint16 z = {{32768}}, float t = {{0.0004}}, float u = {{0.003}},
+     int8[8,3,3,3] w = {{{weights}}}, int8 n = {{0}}> {{
+    q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) f = DequantizeLinear(w, u, n)
+    c = Conv(d, f) p = QuantizeLinear(c, t, z) y = DequantizeLinear(p, t, z) }}"""
+    result = onnx_passes.run(parse(text), {"extends": "streamline"})
+    assert "fuse_qdq: false" in str([check.reason for check in result.report.final])
+    engines = ["onnxruntime", {"onnxruntime": {"optimization": "all", "fuse_qdq": False}}]
+    result = onnx_passes.run(parse(text), {"extends": "streamline", "engines": engines})
+    assert result.raise_for_verdict(strict=True)
