@@ -518,7 +518,7 @@ class RandomInputs:
         """
         draws = [self._draw(sources, kind, k) for k, kind in enumerate(kinds)]
         if kinds is DRAWS_OF_OTHERS:
-            nodes = [*ahead, *part.old]
+            nodes = list(dict.fromkeys((*ahead, *part.old)))
             varying = {n for n, source in sources.items() if source in self.varying}
             edges = self._at_breakpoints(sources, (*nodes, *part.new))
             ties = make_ties(draws[0], varying), _equal_rows(draws[0], varying)
