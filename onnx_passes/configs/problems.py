@@ -91,6 +91,11 @@ def _explained(errors: list[ErrorDetails], tree: Tree, base: YamlPath) -> Config
 
 def unknown_key_help(key: str, known: list[str], path: YamlPath) -> str:
     """Return what to do about an unknown key."""
+    fields = {} if Section.whole is None else Section.whole.model_fields
+    inner = {name: getattr(f.annotation, "model_fields", ()) for name, f in fields.items()}
+    homes = [f"'{name}'" for name, keys in inner.items() if key in keys]
+    if homes := (["the file itself"] if key in fields else homes):
+        return f"{key!r} is a key of {' and of '.join(homes)}"
     others = f"the keys here are {', '.join(known)}" if known else "it has no keys"
     if not path:
         others += "; data for your own passes goes under 'extra:'"

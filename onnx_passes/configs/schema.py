@@ -291,3 +291,6 @@ class PipelineConfig(Section):
         """Return a copy of the file as plain data: the ``self.config`` of passes."""
         data: PlainDict = copy.deepcopy(self._tree.data) or {}
         return {**data, **copy.deepcopy(self.extra)}
+
+
+Section.whole = PipelineConfig

@@ -41,11 +41,15 @@ def wrong(expected: str) -> PydanticCustomError:
 
 
 class Section(BaseModel):
-    """A mapping whose keys without a value have the default; `also` maps names to fields."""
+    """A mapping whose keys without a value have the default; `also` maps names to fields.
+
+    `whole` is the section of a file, which names the others.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     also: ClassVar[dict[str, str]] = {}
+    whole: ClassVar[type[Section] | None] = None
 
     @model_validator(mode="before")
     @classmethod

@@ -326,6 +326,10 @@ def _from_mapping(item: PlainDict, tree: Tree, path: YamlPath) -> Step:
             help="give each pass its own '- ', and indent its options below its name",
         )
     (name,) = names
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} is not the name of a pass", where=located(tree.key((*path, name)))
+        )
     if name == "fixpoint":
         raise ConfigError(
             "'fixpoint' is not a pass", where=located(tree.key((*path, name))), help=_FIXPOINT

@@ -243,7 +243,13 @@ class Arbiter:
                 "; they differ on the original already: -e onnxruntime checks without what "
                 "this engine rewrites"
             )
+        if getattr(bench.engine, "fuse_qdq", False) and any(map(_quantises, self.model.graph)):
+            reason += "; with its option fuse_qdq: false it leaves quantisers as they are"
         return replace(check, kind=ENGINE, reason=reason)
+
+
+def _quantises(node: ir.Node) -> bool:
+    return node.op_type in ("QuantizeLinear", "DequantizeLinear")
 
 
 def _compares(contracts: Sequence[Contract]) -> bool:
@@ -477,7 +483,9 @@ def check_original(state: State, settings: Verify) -> None:
                     raise ReferenceDataError(
                         f"the original itself has {metric.name} {metric.value:g} on "
                         f"{bench.engine.name}, not in [{metric.low:g}, {metric.high:g}]",
-                        help="correct verify.metrics, or the reference data",
+                        help=f"equal outputs have {metric.name} inf: allow .inf"
+                        if metric.value == math.inf
+                        else "correct verify.metrics, or the reference data",
                     )
 
 

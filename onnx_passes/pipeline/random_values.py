@@ -421,7 +421,8 @@ class RandomComparison:
             if old is not None and new is not None:
                 places.append(place)
                 rows.append((row_of(old, feed, recorded), row_of(new, feed, recorded)))
-        told = self._judge(part, ([*ahead, *part.old], part.new), rows) if rows else None
+        nodes = list(dict.fromkeys((*ahead, *part.old)))  # both may have a node
+        told = self._judge(part, (nodes, part.new), rows) if rows else None
         if told is None:
             return None
         spans = spans_of([row for row in computed if row is not None])
@@ -517,7 +518,7 @@ class RandomInputs:
         """
         draws = [self._draw(sources, kind, k) for k, kind in enumerate(kinds)]
         if kinds is DRAWS_OF_OTHERS:
-            nodes = [*ahead, *part.old]
+            nodes = list(dict.fromkeys((*ahead, *part.old)))
             varying = {n for n, source in sources.items() if source in self.varying}
             edges = self._at_breakpoints(sources, (*nodes, *part.new))
             ties = make_ties(draws[0], varying), _equal_rows(draws[0], varying)

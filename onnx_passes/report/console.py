@@ -260,10 +260,12 @@ class ConsoleSummary:
         yield from (self._name(str(each)) for each in self._report.waivers)
         kept = []
         for done in self._kept:
-            if not done.contract or done.changed or done.error:
+            if not done.contract or done.error:
                 continue
             name, told = done.name.partition("{")[0], list(done.notes)
-            if not told and "metric" in done.contract:
+            if done.changed and (noise or "metric" not in done.contract):
+                continue  # the lines of passes have them
+            if not told and not done.changed and "metric" in done.contract:
                 told = [
                     f"changed nothing; onnx-passes explain {name} says what it leaves alone"
                 ]
@@ -376,7 +378,11 @@ class ConsoleSummary:
             scores = [check for check in ran if check.metrics]
             if by_metric and scores:
                 return summary.passed_text([replace(c, outputs=()) for c in scores])
-            return f"outputs {summary.passed_text(ran)}"
+            reasons = [c.reason for c in ran if c.reason and any(o.reason for o in c.outputs)]
+            notes = "\n".join(self._report.notes)
+            steps = [reason for reason in reasons if reason not in notes]
+            told = "; ".join([summary.passed_text(ran), *steps[:1]])
+            return f"outputs {self._name(told)}"
         if tally.level not in (None, EXECUTED) and not tally.failed:
             return f"{tally.level}, not verified"  # why is among what was not verified
         words = tally.words

@@ -128,7 +128,9 @@ class LossBudget:
             if not low <= value <= high:
                 raise ConfigError(
                     f"the original itself has {name} {value:.6g}, not in [{low:g}, {high:g}]",
-                    help="correct the budget, or the data",
+                    help=f"equal outputs have {name} inf: allow .inf"
+                    if value == math.inf
+                    else "correct the budget, or the data",
                 )
         flips = self.flips
         if flips and decisions and flips.bound(0, decisions).high > flips.most:

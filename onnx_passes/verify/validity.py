@@ -404,6 +404,16 @@ def sarif(findings: list[LintFinding], path: str) -> PlainDict:
 
 
 def _inputs(model: ir.Model) -> Iterator[LintFinding]:
+    weights = [str(v.name) for v in model.graph.inputs if v.is_initializer()]
+    if weights:
+        yield LintFinding(
+            "warning",
+            "weight-as-input",
+            weights[0],
+            f"callers may give what {len(weights)} inputs have as a default ({weights[0]!r}), "
+            "so that no pass takes it for a constant; remove-initializers-from-inputs says "
+            "that none does",
+        )
     for value in model.graph.inputs:
         name = str(value.name)
         if not value.uses() and not value.is_graph_output():

@@ -35,6 +35,16 @@ def test_all_findings_come_in_one_run(cli, tmp_path):
     assert {result["ruleId"] for result in run["results"]} == rules
 
 
+def test_weights_that_callers_may_override_are_told(cli, tmp_path):
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {3, 1}> { y = Add(x, w) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    done = cli("lint", "m.onnx", "--no-engine")
+    assert done.code == 0
+    assert "weight-as-input" in done.out
+    assert "remove-initializers-from-inputs" in done.out
+
+
 def test_a_missing_model_is_one_sentence(cli):
     assert cli("lint", "none.onnx").code == 3
 

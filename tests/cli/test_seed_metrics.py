@@ -73,6 +73,13 @@ def test_a_custom_metric_gets_the_outputs_that_the_file_names(run):
     assert "the original itself has off 1 on" in done.err
 
 
+def test_what_is_infinite_of_equal_outputs_is_told(run):
+    code = "verify.gain = lambda produced, expected: float('inf')\n"
+    done, _ = run("gain", code, {"gain": [15, 1000]})
+    assert done.code == 2
+    assert "allow .inf" in done.err
+
+
 def test_a_metric_that_cannot_be_evaluated_is_told_before_the_first_pass(run):
     code = "verify.off = lambda produced, expected: 0.0\n"
     done, found = run("none", code, {"off": [0, 0.5]}, out=())

@@ -8,7 +8,7 @@ from onnx_passes.passes import collect
 from onnx_passes.passes.analysis._demands import floats_between
 from onnx_passes.passes.constants import numbers_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.corpus.seed_networks import SEED, network
+from tests.corpus.seed_networks import SEED, network, wide
 
 IMAGES = [{"assumes": ["N", "C", "H", "W"], "perm": [0, 2, 3, 1]}]
 STEPS = (
@@ -54,3 +54,15 @@ def test_hardware_gets_what_it_got(name):
         if node.op_type == "MultiThreshold":
             assert (numbers_of(node.inputs[2]) == 1).all()
             assert np.isfinite(numbers_of(node.inputs[1])).all()
+
+
+def test_weights_are_integers_however_many_there_are():
+    original = ir.from_proto(wide())
+    x = np.random.default_rng(0).normal(size=(1, 2, 4, 4)).astype(np.float32)
+    wanted, model = outputs(original, x), run(original)
+    np.testing.assert_allclose(outputs(model, x), wanted, rtol=1e-5, atol=1e-5)
+    weights = [numbers_of(node.inputs[1]) for node in model.graph if node.op_type == "MatMul"]
+    assert max(w.size for w in weights) == 64 * 128 * 9
+    assert all(np.array_equal(w, np.rint(w)) for w in weights)
+    pads = [node.inputs[0].producer() for node in model.graph if node.op_type == "Pad"]
+    assert "Mul" not in {node.op_type for node in pads}

@@ -261,6 +261,13 @@ def test_plain_data_is_a_copy_with_the_users_own_keys(load):
     [
         ("pases: []", "unknown key 'pases'", "1:1", "did you mean 'passes'?"),
         ("frames: []", "unknown key 'frames'", "1:1", "extra:"),
+        (
+            "verify: {engines: []}",
+            "unknown key",
+            "1:10",
+            "'engines' is a key of the file itself",
+        ),
+        ("metrics: {snr: [1, 2]}", "unknown key", "1:1", "'metrics' is a key of 'verify'"),
         ("verify:\n  scop: model", "unknown key 'scop' in 'verify'", "2:3", "'scope'"),
         (
             "verify: {scope: modl}",

@@ -103,6 +103,7 @@ def test_settings_are_written_as_in_a_file():
             39,
         ),
         ("{checkpoint: {nam: x}}", "unknown key 'nam'", 15),
+        ("{<}", "'<' is not the name of a pass", 2),
         ("{group: " * 70 + "a", "'{' is never closed", 553),
     ],
 )

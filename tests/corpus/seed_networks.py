@@ -35,7 +35,7 @@ class _Network:
         self.nodes.append(helper.make_node(kind, inputs, [name], domain=domain, **attributes))
         return name
 
-    def quantise(self, x: str, scale: float, bits: int, signed: int, narrow: int = 0) -> str:
+    def quantise(self, x: str, scale: object, bits: int, signed: int, narrow: int = 0) -> str:
         parameters = map(self.constant, (scale, 0, bits))
         attributes = {"signed": signed, "narrow": narrow, "rounding_mode": "ROUND"}
         return self.add("Quant", x, *parameters, domain=QONNX, **attributes)
@@ -61,6 +61,19 @@ class _Network:
         graph = helper.make_graph(self.nodes, "main", *ends, self.initializers)
         opsets = [helper.make_opsetid("", 19), helper.make_opsetid(QONNX, 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+def wide() -> onnx.ModelProto:
+    """Return a network whose MaxPool pads, with scales of channels of many weights."""
+    of = _Network(0)
+    x = of.quantise("x", 0.11, 3, 1)
+    x = of.activate(of.add("Conv", x, of.weights(128, 2, 1, 1), kernel_shape=[1, 1]), 128)
+    x = of.add("MaxPool", x, kernel_shape=[3, 3], strides=[1, 1], pads=[1] * 4)
+    weights = of.constant(of.rng.normal(size=(64, 128, 3, 3)))
+    weights = of.quantise(weights, of.rng.uniform(0.2, 0.4, (64, 1, 1, 1)), 3, 1, 1)
+    x = of.activate(of.add("Conv", x, weights, kernel_shape=[3, 3]), 64)
+    x = of.add("MatMul", of.add("Flatten", x), of.weights(256, 3))
+    return of.model([1, 2, 4, 4], x, [1, 3])
 
 
 def network(name: str) -> onnx.ModelProto:

@@ -1,3 +1,4 @@
+import dataclasses
 import io
 
 import pytest
@@ -49,6 +50,24 @@ def test_the_verdict_comes_first_then_what_changed_and_what_was_checked(sample):
     assert "ONNX Runtime 1.31.1" in text
     assert "outputs within 8.8e-6, top-1-accuracy 0.7582" in text
     assert "prepacking" not in text
+
+
+def test_outputs_that_rounding_decides_are_told_from_faults(sample):
+    report = sample("resnet50")
+    (check,) = (c for c in report.final if c.outputs and c.engine == report.engines[0].name)
+    told = "5 of 10 elements are undecided"
+    outputs = (dataclasses.replace(check.outputs[0], reason=told), *check.outputs[1:])
+    changed = dataclasses.replace(check, outputs=outputs, reason=f"y: {told}")
+    report.final[report.final.index(check)] = changed
+    assert f"y: {told}" in " ".join(printed(report, width=500).split())
+
+
+@pytest.mark.parametrize("verbosity", [0, 1])
+def test_what_a_changed_pass_of_precision_leaves_is_told_once(sample, verbosity):
+    report = sample("resnet50")
+    done = next(done for done in report.passes if done.changed)
+    done.contract, done.notes = "metric", ["2 kept, weights of Gather: e, f"]
+    assert printed(report, width=500, verbosity=verbosity).count(done.notes[0]) == 1
 
 
 def test_passes_are_lines_if_asked_for(sample):

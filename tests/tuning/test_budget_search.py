@@ -82,6 +82,9 @@ def test_an_impossible_budget_leaves_the_original(task, limits):
 def test_a_budget_that_the_original_breaks_is_told(task):
     with pytest.raises(ConfigError, match="the original itself has cosine"):
         run(task(limits={"cosine": (0.0, 0.5)}))
+    with pytest.raises(ConfigError, match="the original itself has snr inf") as caught:
+        run(task(limits={"snr": (15.0, 1000.0)}))
+    assert "allow .inf" in caught.value.help
 
 
 def test_groups_are_scored_without_the_whole_model(task):

@@ -31,12 +31,13 @@ def find(
     return [known[name] for name in names]
 
 
-def refuse_pass_through(model: ir.Model, value: ir.Value, pass_: str) -> None:
+def refuse_pass_through(value: ir.Value, pass_: str, *, both: bool = False) -> None:
     """Refuse what cannot have a node at its boundary.
 
-    The PassError is about an input that is an output too, or has a default.
+    The PassError is about an input that is an output too, but for one that changes as ``both``
+    alike, or has a default.
     """
-    if value.is_graph_input() and value.is_graph_output():
+    if value.is_graph_input() and value.is_graph_output() and not both:
         raise PassError(
             f"{pass_}: {value.name!r} is an input and an output at once",
             help="put an Identity between them, which names the output anew",
@@ -60,7 +61,8 @@ def put_behind_input(
     inner.name = namer.value(f"{value.name}_{node.op_type.lower()}")
     node.name = namer.node(inner.name)
     inner.type, inner.shape = value.type, value.shape and value.shape.copy()
-    value.replace_all_uses_with(inner)
+    for user, index in value.uses():
+        user.replace_input_with(index, inner)
     node.replace_input_with(0, value)
     first = next(iter(model.graph), None)
     if first is None:

@@ -69,7 +69,8 @@ class ConvertIoTypes(Transformation):
     and the outputs are rounded as the caller would do. The check does both with numpy.
 
     Leaves alone: inner values; names, order and shapes; inputs and outputs that have the type
-    already. It refuses what has no defined result: a Cast of floats to integers, which gives
+    already. It refuses two types of an input that is an output as well. It refuses what has no
+    defined result: a Cast of floats to integers, which gives
     anything for NaN and out of range; types that are not numbers.
 
     Attributes:
@@ -91,9 +92,13 @@ class ConvertIoTypes(Transformation):
         find(model.graph.outputs, self.outputs, self.name, "output")
         inputs = self._wanted(model.graph.inputs, self.inputs)
         outputs = self._wanted(model.graph.outputs, self.outputs)
+        through = {value for value, to in inputs.items() if outputs.get(value) is to}
         for value, to in inputs.items():
+            refuse_pass_through(value, self.name, both=value in through)
             self._check(model, value, to, value.dtype, "input")
+        outputs = {value: to for value, to in outputs.items() if value not in through}
         for value, to in outputs.items():
+            refuse_pass_through(value, self.name)
             self._check(model, value, value.dtype, to, "output")
         namer = Namer(model)
         for value, to in inputs.items():
@@ -146,7 +151,6 @@ class ConvertIoTypes(Transformation):
     ) -> None:
         assert source is not None, "only typed values are wanted"
         assert to is not None, "only types are wanted"
-        refuse_pass_through(model, value, self.name)
         what = f"{self.name}: {word} {value.name!r} would be a Cast from {source} to {to}"
         if source not in _TYPES.values() or to not in _TYPES.values():
             raise PassError(what, help="only numbers and bool are cast")

@@ -239,7 +239,7 @@ class ConvertLayout(Transformation):
         self, model: ir.Model, value: ir.Value, layouts: Mapping[str, Layout]
     ) -> list[int]:
         """Return the permutation from the old layout to the new one."""
-        refuse_pass_through(model, value, self.name)
+        refuse_pass_through(value, self.name)
         rank = None if value.shape is None else len(value.shape)
         if rank is None or rank < 3:
             raise PassError(

@@ -13,6 +13,7 @@ from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.precision._half_precision import WIDE
 from onnx_passes.passes.precision._insert import Inserter
 from onnx_passes.passes.precision._node_selection import NOTHING, OnSomeNodes
+from onnx_passes.passes.streamline._integer_ranges import only_moves
 from onnx_passes.plain import PlainDict, PlainMapping
 
 _MICROSOFT = "com.microsoft"
@@ -62,7 +63,8 @@ class ExpandQlinear(OnSomeNodes):
     After:  ``x = DequantizeLinear(x8, s, z) w = DequantizeLinear(w8, t, u)``,
             ``b = DequantizeLinear(b32, s * t) y = Conv(x, w, b) q = QuantizeLinear(y, r, v)``
 
-    This is the form that TensorRT and OpenVINO read. ONNX Runtime makes operators of integers
+    What moves integers between them, such as Reshape or MaxPool, moves floats then. This is
+    the form that TensorRT and OpenVINO read. ONNX Runtime makes operators of integers
     of it again.
 
     Sound because both sides compute the same real numbers; sums in floats may round a tie to
@@ -83,8 +85,13 @@ class ExpandQlinear(OnSomeNodes):
         opened = self.open_functions(model, list(_FORMS))
         self._inserter = Inserter(model)
         self._floats: dict[tuple[object, ...], ir.Value] = {}
+        self._moves: list[ir.Node] = []
         found = 0
         for node in self.select(model, bodies=True):
+            if self._is_behind_moves(node):
+                self._inserter.take_over(node.outputs[0], self._operand(node, 0))
+                found += 1
+                continue
             form = _FORMS.get(node.op_type)
             if form is None or node.domain not in form.domains:
                 continue
@@ -93,9 +100,20 @@ class ExpandQlinear(OnSomeNodes):
                 continue
             self._expand(node, form)
             found += 1
+        for node in reversed(self._moves):
+            if node.graph is not None and not any(out.uses() for out in node.outputs):
+                node.graph.remove(node, safe=True)
         if not found:
             self.context.notes.append(NOTHING.format("QLinearConv or the like"))
         return ir.passes.PassResult(model, modified=bool(found or opened))
+
+    def _is_behind_moves(self, node: ir.Node) -> bool:
+        """Whether a node makes floats of integers that have moved since a quantiser."""
+        if (node.domain, node.op_type) != ("", "DequantizeLinear") or _is_row(node.inputs[1]):
+            return False
+        mover = None if node.inputs[0] is None else node.inputs[0].producer()
+        known = (*node.inputs, None) in self._floats
+        return mover is not None and _moves_levels(mover) and not known
 
     def _obstacle(self, node: ir.Node) -> str | None:
         if node.attributes.get_int("channels_last", 0) != 0:
@@ -149,18 +167,25 @@ class ExpandQlinear(OnSomeNodes):
         levels, scale, zero = [*node.inputs[place : place + 3], None, None][:3]
         assert levels is not None, "the operator has it"
         axis = self._axis(node, place) if _is_row(scale) else None
-        key = (levels, scale, zero, axis)
-        if key not in self._floats:
-            options: PlainDict = {} if axis is None else {"axis": axis}
-            inputs = [levels, scale] if zero is None else [levels, scale, zero]
-            (self._floats[key],) = self._inserter.node(
-                "DequantizeLinear",
-                inputs,
-                [WIDE],
-                str(levels.name),
-                shape=levels.shape,
-                **options,
-            )
+        return self._in_floats(levels, [v for v in (scale, zero) if v is not None], axis)
+
+    def _in_floats(self, levels: ir.Value, grid: list[ir.Value], axis: int | None) -> ir.Value:
+        key = (levels, *grid, axis)
+        if key in self._floats:
+            return self._floats[key]
+        mover, kind = levels.producer(), "DequantizeLinear"
+        inputs: list[ir.Value | None] = [levels, *grid]
+        options: PlainDict = {} if axis is None else {"axis": axis}
+        if axis is None and mover is not None and _moves_levels(mover):
+            source = mover.inputs[0]
+            assert source is not None, "it moves the elements of that"
+            kind = mover.op_type
+            inputs = [self._in_floats(source, grid, None), *mover.inputs[1:]]
+            options = {a.name: a for a in mover.attributes.values()}
+            self._moves.append(mover)
+        (self._floats[key],) = self._inserter.node(
+            kind, inputs, [WIDE], str(levels.name), shape=levels.shape, **options
+        )
         return self._floats[key]
 
     def _axis(self, node: ir.Node, place: int) -> int:
@@ -192,6 +217,15 @@ class ExpandQlinear(OnSomeNodes):
             "DequantizeLinear", inputs, [WIDE], str(levels.name), **options
         )
         return new
+
+
+def _moves_levels(node: ir.Node) -> bool:
+    """Whether a node moves, or chooses among, integers that a quantiser makes."""
+    moves = node.op_type == "MaxPool" or only_moves(node)
+    if node.domain != "" or len(node.outputs) != 1 or not moves:
+        return False
+    maker = None if node.inputs[0] is None else node.inputs[0].producer()
+    return maker is not None and (maker.op_type == "QuantizeLinear" or _moves_levels(maker))
 
 
 def _is_row(scale: ir.Value | None) -> bool:

@@ -338,7 +338,8 @@ class Chain:
         """Return a model that computes the chain for any number of values per channel.
 
         Its input has an axis more than ``source``, in front; where an operator looks at places
-        of axes, the first axis of ``source`` is that axis. A second output is ``bend``.
+        of axes, the first axis of ``source`` is that axis. Outputs are the result and what
+        else is float32.
         """
         proto = onnx.ModelProto(ir_version=IR_VERSION)
         domains = {node.domain for node in self.nodes} - {""}
@@ -351,9 +352,10 @@ class Chain:
         rank = len(self.channels) + (not self.looks_at_axes)
         dims = [None] * rank
         graph.input.append(onnx.helper.make_tensor_value_info(name, 1, dims))
-        for value in (self.result, self.bend):
-            if value is not None and value is not self.source:
-                graph.output.append(onnx.ValueInfoProto(name=str(value.name)))
+        made = [out for node in self.nodes for out in node.outputs]
+        named = [out for out in made if out.dtype == ir.DataType.FLOAT or out is self.bend]
+        for out in dict.fromkeys([self.result, *named]):
+            graph.output.append(onnx.ValueInfoProto(name=str(out.name)))
         known: set[str] = set()
         for node in self.nodes:
             made = ir.serde.serialize_node(node)
@@ -395,7 +397,15 @@ class Steps:
 
     def at_bend(self, values: Array) -> Array:
         """Return what is read where the chain turns, for values of that shape."""
-        return self._run(self._outputs[1], values) if len(self._outputs) > 1 else values
+        bend = self.chain.bend
+        read = bend is not None and bend is not self.chain.source
+        return self._run(str(bend.name), values) if bend is not None and read else values
+
+    def are_numbers(self, values: Array) -> Array:
+        """Whether no operator makes NaN of values: some quantisers make a number of NaN."""
+        found = [np.isnan(self._run(output, values)) for output in self._outputs]
+        made: Array = ~np.any(found, axis=0)
+        return made
 
     def _run(self, output: str, values: Array) -> Array:
         shape = values.shape
@@ -647,13 +657,21 @@ class _Piece:
 def _ends(steps: Steps, level: Level) -> _Piece | None:
     """Return the floats of least and greatest place at which a chain has a level.
 
-    A factor may make an infinity of a large number, and an activation NaN of that.
+    A factor may make an infinity of a large number, and an activation NaN of that. NaN is part
+    of a chain only where smaller numbers make it as well, as those below 0 of Log.
     """
+    return _defined(steps, level, numbers=True) or _defined(steps, level, numbers=False)
+
+
+def _defined(steps: Steps, level: Level, *, numbers: bool) -> _Piece | None:
     sizes = np.full((2, *steps.chain.channels), _TOP, np.int64)
     signs = np.array([-1, 1]).reshape(2, *[1] * len(steps.chain.channels))
     for _ in range(_OCTAVES):
         with np.errstate(all="ignore"):
-            lacks = ~np.isfinite(level(steps.of(_float(signs * sizes))))
+            values = _float(signs * sizes)
+            lacks = ~np.isfinite(level(steps.of(values)))
+            if numbers:
+                lacks |= ~steps.are_numbers(values)
         if not lacks.any():
             return _Piece(-sizes[0], sizes[1])
         sizes = np.where(lacks, sizes - _OCTAVE, sizes)

@@ -310,7 +310,9 @@ def _same(one: PairGrid, other: PairGrid) -> bool:
     return same and one.dtype == other.dtype
 
 
-def table_of(thresholds: Value, weights: Value) -> tuple[Array, Array] | None:
+def table_of(
+    thresholds: ir.Value | None, weights: ir.Value | None
+) -> tuple[Array, Array] | None:
     """Return constant thresholds and weights, broadcast to one shape; None if computed.
 
     Thresholds are [..., steps], as are both results, in float32.

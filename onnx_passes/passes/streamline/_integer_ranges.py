@@ -27,7 +27,7 @@ from onnx_passes.ops.bodies.operator_bodies import (
 from onnx_passes.passes.common.shapes import ints_of
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.quantised._quantisers import table_of
-from onnx_passes.passes.streamline._rule_constants import floats
+from onnx_passes.passes.streamline._rule_constants import numbers
 
 ARITHMETIC = ("Mul", "Div", "Add")
 
@@ -95,17 +95,21 @@ def let_through(node: ir.Node) -> Collection[str]:
     if node.domain != "" or only_moves(node) or node.op_type in ("Concat", "Split"):
         return ARITHMETIC
     if node.op_type == "Pad":
-        return ("Mul", "Div") if padding_of(node) == 0 else ()
+        padding = padding_of(node)
+        if padding is not None and np.isinf(padding):
+            return ARITHMETIC
+        return ("Mul", "Div") if padding == 0 else ()
     return CHOOSING.get(node.op_type, ())
 
 
 def padding_of(node: ir.Node) -> float | None:
-    """Return the number that a Pad puts around; None if it is computed."""
+    """Return the number that a Pad puts around; None if it is computed, or NaN."""
     value = node.inputs[2] if len(node.inputs) > 2 else None
     if value is None:
         return 0.0
-    array = floats(value)
-    return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+    array = numbers(value)
+    one = array is not None and array.size == 1 and not np.isnan(array).any()
+    return float(array.reshape(-1)[0]) if array is not None and one else None
 
 
 SPREADS = "ConvTranspose"

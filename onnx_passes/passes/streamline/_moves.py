@@ -11,11 +11,13 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import all_nodes
+from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.common.graph_edits import discard, supersede
 from onnx_passes.passes.common.matches import node_of
 from onnx_passes.passes.common.rules import TermCall, TermRule, Values, call
 from onnx_passes.passes.common.shapes import ints_of
+from onnx_passes.passes.quantised._quantisers import table_of
 from onnx_passes.passes.replace import Namer
 from onnx_passes.passes.streamline._integer_ranges import may_skip
 from onnx_passes.passes.streamline._rule_constants import (
@@ -188,12 +190,22 @@ def conv_terms() -> list[TermRule]:
     ]
 
 
+def are_signs(x: Value, term: Array) -> bool:
+    """Whether thresholds and a term make -1 and 1, whose products hardware counts."""
+    node = x.producer()
+    if node is None or (node.domain, node.op_type) != (CUSTOM, "MultiThreshold"):
+        return False
+    found = table_of(*node.inputs[1:3])
+    one = found is not None and found[0].shape[-1] == 1 and (found[1] == 2).all()
+    return bool(one and term.size and (term == -1).all())
+
+
 def _term(v: Values) -> Found:
     """Find what a term becomes by a Conv that pads nothing."""
     array, weights, rank = floats(v["a"]), floats(v["w"]), rank_of(v["x"])
     if array is None or weights is None or rank != weights.ndim or not weights.size:
         return None
-    if floats(v["x"]) is not None or may_skip(node_of(v["y"])):
+    if floats(v["x"]) is not None or may_skip(node_of(v["y"])) or are_signs(v["x"], array):
         return None
     row = along(array, 1, rank)
     groups = node_of(v["y"]).attributes.get_int("group", 1) or 1

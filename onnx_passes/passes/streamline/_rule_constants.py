@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 import numpy as np
 import onnx_ir as ir
@@ -142,10 +143,29 @@ def _view(x: ir.Value, y: ir.Value, wide: Array) -> Array | None:
     sizes = [d for d in inner if isinstance(d, int)], [d for d in outer if isinstance(d, int)]
     if len(sizes[0]) < len(inner) or len(sizes[1]) < len(outer):
         return None
-    count = int(np.prod(sizes[0]))
-    if count != int(np.prod(sizes[1])) or not 0 < count <= _LARGEST:
+    if prod(sizes[0]) != prod(sizes[1]) or not prod(sizes[0]):
         return None
-    return narrow(np.broadcast_to(wide, sizes[0]).reshape(sizes[1]))
+    spread, view = list(wide.shape), [1] * len(outer)
+    for first, second in _blocks(*sizes):
+        if any(wide.shape[axis] > 1 for axis in first):
+            spread[first.start : first.stop] = sizes[0][first.start : first.stop]
+            view[second.start : second.stop] = sizes[1][second.start : second.stop]
+    if prod(spread) > _LARGEST:
+        return None
+    return narrow(np.broadcast_to(wide, spread).reshape(view))
+
+
+def _blocks(inner: list[int], outer: list[int]) -> Iterator[tuple[range, range]]:
+    """Yield the fewest axes of two shapes that hold the same elements, from the front."""
+    i = j = 0
+    while i < len(inner) or j < len(outer):
+        start, first, second = (i, j), 1, 1
+        while start == (i, j) or first != second:
+            if j == len(outer) or (i < len(inner) and first <= second):
+                first, i = first * inner[i], i + 1
+            else:
+                second, j = second * outer[j], j + 1
+        yield range(start[0], i), range(start[1], j)
 
 
 def narrow(array: Array, *, kept: int = 0) -> Array:

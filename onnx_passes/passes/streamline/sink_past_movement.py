@@ -20,6 +20,7 @@ from onnx_passes.passes.streamline._integer_ranges import (
     IntegerRange,
     integer_ranges,
     let_through,
+    padding_of,
 )
 from onnx_passes.passes.streamline._moves import Mover, move_rows
 from onnx_passes.passes.streamline._rule_constants import (
@@ -53,9 +54,10 @@ class SinkPastMovement(Transformation):
     and Relu also arrays, which are transposed, reshaped and cut alike. Operators are those
     whose elements are all elements of the first operand, Split and Concat, Resize to the
     nearest element, and Pad; past a Pad with zeros go factors only. Past MaxPool,
-    GlobalMaxPool, ReduceMax, ReduceMin and Relu go positive factors, past all but Relu terms
-    as well. Past TopK, ArgMax and ArgMin of integers go single numbers, if what they make of
-    each integer is greater than what they make of the one before.
+    GlobalMaxPool, ReduceMax, ReduceMin, Relu and a Pad with an infinite number go positive
+    factors, past all but Relu terms as well. Past TopK, ArgMax and ArgMin of integers go
+    single numbers, if what they make of each integer is greater than what they make of the
+    one before.
 
     Sound because each element of the result is one of the operand, on which the same operation
     rounds the same way. Rounding keeps the order of numbers, so that the largest stays the
@@ -122,7 +124,7 @@ def _move(node: ir.Node, mover: Mover, ranges: Mapping[ir.Value, IntegerRange]) 
         if numbers is None or not (np.diff(numbers) > 0).all():
             return False
     elif first.op_type != "Add" and not (
-        (array > 0).all() if kind in CHOOSING else array.all()
+        (array > 0).all() if _keeps_order(node) else array.all()
     ):
         return False
     behind = [first.inputs[1]] * len(read)
@@ -160,6 +162,11 @@ def _grid(value: ir.Value | None, ranges: Mapping[ir.Value, IntegerRange]) -> Ar
     ufunc = {"Add": np.add, "Mul": np.multiply, "Div": np.divide}[operation.op_type]
     made: Array = ufunc(numbers, np.float32(number))
     return made
+
+
+def _keeps_order(node: ir.Node) -> bool:
+    """Whether only what keeps the order of numbers, infinite ones too, passes a node."""
+    return node.op_type in CHOOSING or (node.op_type == "Pad" and padding_of(node) != 0)
 
 
 def _moved_operands(node: ir.Node) -> list[int]:

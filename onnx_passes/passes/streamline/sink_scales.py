@@ -14,7 +14,13 @@ from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.common.shapes import dims_of
 from onnx_passes.passes.hints import Hint, Hints, data, filled
-from onnx_passes.passes.streamline._moves import Found, behind, conv_rules, conv_terms
+from onnx_passes.passes.streamline._moves import (
+    Found,
+    are_signs,
+    behind,
+    conv_rules,
+    conv_terms,
+)
 from onnx_passes.passes.streamline._rule_constants import (
     along,
     at_axis,
@@ -69,8 +75,9 @@ class SinkScales(RulePass):
 
     Leaves alone: constants that are computed, that are not finite, or that callers may
     override, and those that are a first operand, which ``gather-terms`` puts second; a factor
-    0; terms in front of a Conv that pads, of a ConvTranspose, or of weights that are computed;
-    a Conv with a bias that is not a row; ranks that are not known.
+    0; terms in front of a Conv that pads, of a ConvTranspose, or of weights that are computed,
+    and a term -1 that makes -1 and 1 of one threshold; a Conv with a bias that is not a row;
+    ranks that are not known.
     """
 
     needs = ("shape-inference",)
@@ -116,7 +123,7 @@ def _of_rows(v: Values) -> Found:
     if array is None or matrix is None or matrix.ndim != 2 or not rank:
         return None
     row = along(array, rank - 1, rank)
-    if row is None or floats(v["x"]) is not None:
+    if row is None or floats(v["x"]) is not None or are_signs(v["x"], row):
         return None
     full = np.broadcast_to(row.astype(np.float64), (matrix.shape[0],))
     return [(full @ matrix.astype(np.float64)).astype(np.float32)]

@@ -14,12 +14,7 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.shapes import ints_of
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.streamline._moves import Mover
-from onnx_passes.passes.streamline._rule_constants import rank_of
-
-_BESIDES = frozenset(
-    {"Celu", "Gelu", "Mish", "PRelu", "Shrink", "ThresholdedRelu", "HardSwish"}
-)
-"""Elementwise operators, whether or not they are described as such."""
+from onnx_passes.passes.streamline._rule_constants import numbers, rank_of
 
 
 @passes.verify.equality
@@ -29,20 +24,24 @@ class SinkTransposes(Transformation):
     """Move a Transpose behind an elementwise operator, or a Pad.
 
     Before: ``Relu(Transpose(x))``, ``Add(Transpose(x), c)``,
-            ``Mul(Transpose(x), Transpose(y))``, ``Pad(Transpose(x), pads)``
+            ``Mul(Transpose(x), Transpose(y))``, ``Pad(Transpose(x), pads)``,
+            ``MultiThreshold(DepthToSpace(x), t, w)``
     After:  ``Transpose(Relu(x))``, ``Transpose(Add(x, c'))``, ``Transpose(Mul(x, y))``,
             ``Transpose(Pad(x, pads'))``, where ``c'`` is the constant with its axes in the
-            order of ``x``, and ``pads'`` are those of these axes
+            order of ``x``, and ``pads'`` are those of these axes;
+            ``DepthToSpace(MultiThreshold(x, t', w'))``
 
     For every operator that is described as elementwise, with any number of operands, for
-    quantisers and thresholds of our own domain, in subgraphs too.
+    quantisers and thresholds of our own domain, in subgraphs too. DepthToSpace goes behind
+    quantisers and thresholds alone, which get a row for each channel in front of it.
 
     Sound because an elementwise operator does not see where an element stands, and a Pad puts
     the same around an axis wherever that is.
 
     Leaves alone: permutations that differ; operands that are computed and no Transpose;
     constants of more axes; ranks that are not known; operators with several outputs; pads
-    that are computed, or attributes of opsets before 11.
+    that are computed, or attributes of opsets before 11; behind DepthToSpace constants that
+    differ along other axes than the channels, or channels whose number is not known.
 
     Attributes:
         operators: Names of the operators; empty for all.
@@ -73,15 +72,14 @@ class SinkTransposes(Transformation):
         if node.domain != "":
             return is_quantiser(node.domain, node.op_type) or _is_thresholds(node)
         operator = operator_of(node)
-        knows = operator is not None and operator.elementwise
-        return knows or node.op_type in _BESIDES
+        return operator is not None and operator.elementwise
 
     def _move(self, node: ir.Node, graph: ir.Graph, mover: Mover) -> bool:
         moved = [v.producer() for v in node.inputs if v is not None and _permutation(v)]
         perms = [_permutation(v) for v in node.inputs if v is not None and _permutation(v)]
         perm = perms[0] if perms else None
         if perm is None or any(other != perm for other in perms):
-            return False
+            return perm is None and _move_past_thresholds(node, graph, mover)
         if node.op_type == "Pad":
             return _move_past_pad(node, graph, mover, perm)
         inputs: list[ir.Value | None] = []
@@ -100,6 +98,47 @@ class SinkTransposes(Transformation):
         assert moved[0] is not None, "it has a permutation"
         _put_behind(node, moved[0], inputs, perm, mover)
         return True
+
+
+def _move_past_thresholds(node: ir.Node, graph: ir.Graph, mover: Mover) -> bool:
+    """Let thresholds or a quantiser read what DepthToSpace reads."""
+    value = node.inputs[0]
+    moved = None if value is None else value.producer()
+    if value is None or moved is None or (moved.domain, moved.op_type) != ("", "DepthToSpace"):
+        return False
+    if not (_is_thresholds(node) or is_quantiser(node.domain, node.op_type)):
+        return False
+    tables = [
+        _of_blocks(table, moved, steps=_is_thresholds(node)) for table in node.inputs[1:]
+    ]
+    if any(table is None for table in tables):
+        return False
+    made = [mover.constant(graph, ir.tensor(table)) for table in tables if table is not None]
+    source = moved.inputs[0]
+    inner = mover.node(node, [source, *made], None if source is None else source.shape)
+    outer = mover.node(moved, [inner.outputs[0]], node.outputs[0].shape)
+    mover.swap(node, inner, outer)
+    return True
+
+
+def _of_blocks(table: ir.Value | None, moved: ir.Node, *, steps: bool) -> Array | None:
+    """Return a constant with a row for each channel in front of DepthToSpace.
+
+    With ``steps`` its last axis is that of thresholds.
+    """
+    array = None if table is None else numbers(table)
+    shape = moved.outputs[0].shape
+    if array is None or shape is None or array.ndim > 4 + steps:
+        return None
+    wide = array.reshape([1] * (4 + steps - array.ndim) + list(array.shape))
+    if wide.shape[1] not in (1, shape[1]) or any(wide.shape[axis] != 1 for axis in (0, 2, 3)):
+        return None
+    if wide.shape[1] == 1:
+        return array
+    count = (moved.attributes.get_int("blocksize") or 1) ** 2
+    if moved.attributes.get_string("mode", "DCR") == "CRD":
+        return np.repeat(wide, count, axis=1)
+    return np.concatenate([wide] * count, axis=1)
 
 
 def _put_behind(

@@ -87,6 +87,28 @@ def test_refuses(text, options, told):
     assert told in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{}",
+        "{ y = Exp(x) }",
+        "{ y = If(c) <then_branch = t () => (p) { p = Exp(x) }, "
+        "else_branch = e () => (q) { q = Neg(x) }> }",
+    ],
+)
+def test_an_input_that_is_an_output_changes_as_both(body):
+    outputs = "float[3] x" if body == "{}" else "float[3] x, float[3] y"
+    model = converted(
+        f"(bool c, float[3] x) => ({outputs}) {body}",
+        inputs={"x": "float16"},
+        outputs={"x": "float16"},
+    )
+    (value,) = (value for value in model.graph.inputs if value.name == "x")
+    assert value is model.graph.outputs[0]
+    assert value.dtype is ir.DataType.FLOAT16
+    assert all(value.dtype is ir.DataType.FLOAT for value in model.graph.outputs[1:])
+
+
 def _header(text):
     return '<ir_version: 10, opset_import: ["" : 20]> m ' + text
 

@@ -98,6 +98,36 @@ def test_other_operators_of_integers(run, node):
 
 
 @pytest.mark.parametrize(
+    "moves",
+    [
+        "f = Reshape(m, k) e = DequantizeLinear(f, t, u)",
+        "f = Reshape(m, k) g = Transpose(f) e = DequantizeLinear(g, t, u)",
+        """f = Resize <mode = "nearest"> (m, , n) g = Flatten(f)
+        e = DequantizeLinear(g, t, u)""",
+        "f = MaxPool <kernel_shape = [2,2]> (m) g = Flatten(f) e = DequantizeLinear(g, t, u)",
+        """f = Flatten(m) d = com.microsoft.QLinearSigmoid(f, t, u, s, z)
+        e = DequantizeLinear(d, s, z)""",
+    ],
+)
+def test_what_moves_integers_moves_floats(run, moves):
+    grids = GRIDS.replace(">", ", int64[2] k = {3, -1}, float[4] n = {1, 1, 2, 2}>")
+    model = parse(
+        f"(uint8[1,2,3,3] x, uint8[1,2,3,3] v) => (float[a,b] e) {grids} "
+        f"{{ m = com.microsoft.QLinearMul(x, s, z, v, s, z, t, u) {moves} }}"
+    )
+    rng = np.random.default_rng(0)
+    feed = {name: rng.integers(0, 30, (1, 2, 3, 3)).astype(np.uint8) for name in "xv"}
+    (old,) = run(model, feed)
+    assert ExpandQlinear().call(model).modified
+    np.testing.assert_allclose(run(model, feed)[0], old, atol=0.21)
+    movers = [
+        n for n in model.graph if n.op_type in ("Reshape", "Flatten", "MaxPool", "Resize")
+    ]
+    assert {node.outputs[0].dtype for node in movers} == {ir.DataType.FLOAT}
+    assert not ExpandQlinear().call(model).modified
+
+
+@pytest.mark.parametrize(
     ("node", "reason"),
     [
         (

@@ -90,6 +90,23 @@ def test_other_products_stay(body, text):
     assert kinds(model) & {"Sigmoid", "Erf"}
 
 
+@pytest.mark.parametrize("factor", [1.7, -1.7])
+@pytest.mark.parametrize(
+    "activation",
+    [
+        "t = HardSwish(u)",
+        "g = Sigmoid(u) t = Mul(u, g)",
+        "a = Abs(u) o = Add(a, one) t = Div(u, o)",
+    ],
+)
+def test_no_level_is_taken_from_a_quantiser_that_makes_a_number_of_nan(activation, factor):
+    model = f"""(float[N,3] x) => (float[N,3] y)
+    <float c = {{{factor}}}, float s = {{0.0101}}, uint8 z = {{37}}, float one = {{1}}>
+    {{ u = Mul(x, c) {activation} q = QuantizeLinear(t, s, z)
+    y = DequantizeLinear(q, s, z) }}"""
+    assert is_taken_in(model)
+
+
 @pytest.mark.parametrize("factor", [0.7, -0.7])
 def test_thresholds_of_both_signs_take_in_a_factor(factor, text):
     graph = f"""(float[N,3] x) => (float[N,3] y)

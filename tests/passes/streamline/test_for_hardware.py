@@ -93,3 +93,52 @@ def test_convolutions_on_channels_last_data_need_no_transpose_before_a_dense_lay
     nodes, _ = streamlined(text, "convert-layout{inputs={x: nhwc}}", "channels-last", *TO)
     assert "Transpose" not in kinds(nodes)
     assert {node.domain for node in nodes if node.op_type == "Conv"} != {""}
+
+
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_a_normalisation_before_depth_to_space_is_taken_in_by_thresholds(mode):
+    text = f"""(float[1,4,4,4] x) => (float[1,1,8,8] y)
+    <float[4,4,1,1] w = {{{numbers(4, 4)}}}, float z = {{0}}, float k = {{4}},
+     float f = {{0.21}}, float g = {{0.07}}, float d = {{0.31}},
+     float[4] s = {{{numbers(4, seed=1)}}}, float[4] b = {{{numbers(4, seed=2)}}},
+     float[4] m = {{{numbers(4, seed=3)}}}, float[4] v = {{0.5, 1, 2, 1.5}}> {{
+    q = {SIGNED} (x, f, z, k) p = {WEIGHT} (w, g, z, k) c = Conv(q, p)
+    n = BatchNormalization(c, s, b, m, v)
+    h = DepthToSpace <blocksize = 2, mode = "{mode}"> (n) y = {UNSIGNED} (h, d, z, k) }}"""
+    nodes, _ = streamlined(text, {"assert": {"integers_between_thresholds": True}})
+    assert kinds(nodes) == ["MultiThreshold", "Conv", "MultiThreshold", "DepthToSpace", "Mul"]
+
+
+BIT = "qonnx.custom_op.general.BipolarQuant"
+
+
+@pytest.mark.parametrize("product", ["MatMul", "Conv"])
+def test_activations_of_one_bit_stay_signs_in_front_of_constant_weights(product):
+    shape, weights = ("1,4", "4,4") if product == "MatMul" else ("1,4,3,3", "4,4,1,1")
+    text = f"""(float[{shape}] x) => (float[{shape}] y)
+    <float[{weights}] w = {{{numbers(4, 4)}}}, float o = {{1}}, float g = {{0.07}},
+     float[{weights}] u = {{{numbers(4, 4, seed=1)}}}> {{
+    q = {BIT} (x, o) v = {BIT} (w, g) c = {product}(q, v)
+    r = {BIT} (c, o) p = {BIT} (u, g) y = {product}(r, p) }}"""
+    nodes, _ = streamlined(text, *TO)
+    steps = [node for node in nodes if node.op_type == "MultiThreshold"]
+    assert [node.attributes.get_string("out_dtype") for node in steps] == ["BIPOLAR"] * 2
+    if product == "MatMul":
+        nodes, _ = streamlined(text, "convert-to-xnor-popcount", *TO)
+        assert kinds(nodes).count("XnorPopcountMatMul") == 2
+
+
+def test_an_engine_that_rounds_weights_between_quantisers_of_16_bits_is_told_how_not_to():
+    rng = np.random.default_rng(3)
+    weights = ", ".join(map(str, rng.integers(-127, 127, 216)))
+    text = f"""<ir_version: 10, opset_import: ["" : 21]>
+    main (float[1,3,8,8] x) => (float[1,8,6,6] y)
+    <float s = {{0.0001}}, uint16 z = {{32768}}, float t = {{0.0004}}, float u = {{0.003}},
+     int8[8,3,3,3] w = {{{weights}}}, int8 n = {{0}}> {{
+    q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) f = DequantizeLinear(w, u, n)
+    c = Conv(d, f) p = QuantizeLinear(c, t, z) y = DequantizeLinear(p, t, z) }}"""
+    result = onnx_passes.run(parse(text), {"extends": "streamline"})
+    assert "fuse_qdq: false" in str([check.reason for check in result.report.final])
+    engines = ["onnxruntime", {"onnxruntime": {"optimization": "all", "fuse_qdq": False}}]
+    result = onnx_passes.run(parse(text), {"extends": "streamline", "engines": engines})
+    assert result.raise_for_verdict(strict=True)

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from onnx_passes import testing
@@ -94,7 +96,8 @@ def test_an_array_is_transposed_alike():
 MORE = """(float[2,4,6] x, float[1,2,4,4] i) => (float[A,B,C] y, float[D,E,F] z)
 <float s = {0.3}, float n = {-0.3}, int64[2] p = {3, 1}, float[4] f = {1, 1, 2, 2},
 int64[6] e = {0, 0, 1, 0, 0, 1}, float o = {1}, float[4,1] k = {1, 2, 3, 4},
-int64[1] l = {-1}, int64[1] u = {-4}, int64[1] t = {-2}, int64[1] q = {1}> """
+int64[1] l = {-1}, int64[1] u = {-4}, int64[1] t = {-2}, int64[1] q = {1},
+float least = {-inf}> """
 
 
 def moved(body):
@@ -126,6 +129,8 @@ def moved(body):
         ("m = Add(i, s) y = Resize(m, , f)", ["Resize", "Add"]),
         ("m = Mul(x, n) y = Pad(m, e)", ["Pad", "Mul"]),
         ('m = Add(x, n) y = Pad<mode = "edge">(m, e)', ["Pad", "Add"]),
+        ("m = Mul(x, s) y = Pad(m, e, least)", ["Pad", "Mul"]),
+        ("m = Add(x, n) y = Pad(m, e, least)", ["Pad", "Add"]),
         ("m = Mul(x, s) y = ReduceMax(m)", ["ReduceMax", "Mul"]),
         ("m = Add(x, n) y = ReduceMin(m)", ["ReduceMin", "Add"]),
     ],
@@ -139,11 +144,35 @@ def test_fires_past_split_resize_and_pad(body, kinds):
     [
         "m = Add(x, n) y = Pad(m, e)",
         "m = Mul(x, n) y = Pad(m, e, o)",
+        "m = Mul(x, n) y = Pad(m, e, least)",
         'm = Mul(i, n) y = Resize<mode = "linear">(m, , f)',
     ],
 )
 def test_stays_before_resize_and_pad(body):
     assert moved(body) is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "factor", "view", "behind"),
+    [
+        ([2, 40_000], [2, 1], [2, 200, 200], [2, 1, 1]),
+        ([300, 3, 100], [3, 1], [1, 300, 3, 100], [3, 1]),
+        ([2, 3, 200, 100], [3, 1, 1], [6, 20_000], [6, 1]),
+    ],
+)
+def test_factors_pass_changes_of_shape_of_large_values(shape, factor, view, behind):
+    row = ", ".join(str(n + 2) for n in range(math.prod(factor)))
+    model = testing.parse(
+        f"(float{shape} x) => (float{view} y) <float{factor} s = {{{row}}}, "
+        f"int64[{len(view)}] v = {{{', '.join(map(str, view))}}}> "
+        "{ m = Mul(x, s) y = Reshape(m, v) }"
+    )
+    infer_shapes(model)
+    before = testing.Snapshot(model)
+    assert SinkPastMovement()(model).modified
+    testing.assert_verified(SinkPastMovement(), before, model)
+    (product,) = (node for node in model.graph if node.op_type == "Mul")
+    assert list(product.inputs[1].shape) == behind
 
 
 WINDOWS = """(float[N,4,3] x) => (float[N,3,2] y) <float s = {0.3}, float[1,3] c = {1, 2, 3},

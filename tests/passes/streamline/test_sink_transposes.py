@@ -83,6 +83,39 @@ def test_moves_past_quantisers_and_thresholds(body, text):
     assert list(model.graph)[-1].op_type == "Transpose"
 
 
+BLOCKS = """(float[2,8,2,3] x) => (float[A,B,C,D] y) <float one = {1}, float s = {0.5},
+float z = {0}, float b = {3}, float[2,1,1] c = {0.5, 2}, float[2] t = {0.5, 1.5},
+float[4,1] v = {1, 2, 3, 4}, float[2,1,1,2] k = {0, 1, -1, 2}> """
+
+
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "o.MultiThreshold(d, t, one)",
+        "o.MultiThreshold(d, k, one)",
+        "q.Quant(d, s, z, b)",
+        "q.Quant(d, c, z, b)",
+    ],
+)
+def test_moves_blocks_past_quantisers_and_thresholds(mode, end, text):
+    model = testing.parse(
+        text(BLOCKS + f'{{ d = DepthToSpace<blocksize = 2, mode = "{mode}">(x) y = {end} }}')
+    )
+    infer_shapes(model)
+    before = testing.Snapshot(model)
+    assert SinkTransposes()(model).modified
+    testing.assert_verified(SinkTransposes(), before, model)
+    assert list(model.graph)[-1].op_type == "DepthToSpace"
+
+
+@pytest.mark.parametrize("end", ["Relu(d)", "Mul(d, s)", "q.Quant(d, v, z, b)"])
+def test_leaves_blocks_alone(end, text):
+    model = testing.parse(text(BLOCKS + f"{{ d = DepthToSpace<blocksize = 2>(x) y = {end} }}"))
+    infer_shapes(model)
+    testing.assert_leaves_alone(SinkTransposes(), model)
+
+
 def test_leaves_thresholds_of_more_axes_alone(text):
     body = "u = Transpose<perm = [1, 0]>(r) y = o.MultiThreshold(u, k, one) }"
     graph = THRESHOLDS.replace("float[2,3,4] x", "float[2,3,4] x, float[4,3] r") + body
