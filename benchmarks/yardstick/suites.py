@@ -33,8 +33,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks.peers.worker import serve
 from benchmarks.speed import half_of
+from benchmarks.yardstick.server import serve
 
 Record = dict[str, Any]
 Key = tuple[str, str, str]

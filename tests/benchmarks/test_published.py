@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import published
-from benchmarks.peers.measure import Cell, run, to_json
+from benchmarks.peers.measure import Cell, to_json
+from benchmarks.processes import run
 from benchmarks.published import PACKAGES, Package
 
 SOURCE = """<ir_version: 10, opset_import: ["" : 20, "local" : 1]>
@@ -100,9 +101,9 @@ def test_processor_time_and_memory_of_children_count(tmp_path):
         "held = bytearray(80_000_000)\nwhile True:\n    held[::4096] = held[::4096]"
     )
     start = f"import subprocess; subprocess.run([{sys.executable!r}, {str(child)!r}])"
-    _, megabytes, error = run([sys.executable, "-c", start], 60, processor=0.5)
-    assert error == "it was stopped after 0.5 s of processor time"
-    assert megabytes > 80
+    done = run([sys.executable, "-c", start], 60, processor=0.5)
+    assert done.error == "it was stopped after 0.5 s of processor time"
+    assert done.megabytes > 80
 
 
 def test_means_are_over_models_that_both_ran():
