@@ -10,7 +10,8 @@ TEXTS = {
     "LENGTH": "{ n = Shape<start = 1, end = 2>(x) l = Squeeze(n) p = Range(z, l, one)",
     "BIG": "(float[256,1024] x) => (float[256,2048] y)",
     "CONV": "{ v = Conv<pads = [1, 1, 1, 1]>(x, w) y = Relu(v) } | w",
-    "NORM": "<float[8] s = {1, 2, 3, 4, 5, 6, 7, 8}> { v = LayerNormalization(x, s) y = Abs(v) }",
+    "NORM": "<float[8] s = {1, 2, 3, 4, 5, 6, 7, 8}> { v = LayerNormalization(x, s) "
+    "y = Abs(v) }",
     "MASKED": "(float[N,T,8] q, int64[N,T] attention_mask) => (float[N,T,8] y) <int64[1] a1 "
     "= {1}, int64[1] a2 = {2}, float low = {-1000000000.0}, float soft = "
     "{-10000.0}, float one = {1.0}, float tiny = {0.000000001}, float nil = {0.0}> "
