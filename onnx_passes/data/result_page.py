@@ -1,14 +1,14 @@
 """The result of a run over a data set: as text, and as one self-contained HTML page.
 
-The page shows errors, classes and the worst samples.
+The page shows errors, accuracy by class and the worst samples.
 """
 
 from __future__ import annotations
 
 import base64
-import struct
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from io import BytesIO
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.evaluation_result import DataResult
 from onnx_passes.data.exact_sums import STEPS, upper_edge
 from onnx_passes.data.measures import MOST_CLASSES
-from onnx_passes.errors import OnnxPassesError
+from onnx_passes.errors import OnnxPassesError, UsageError
+from onnx_passes.optional import import_optional
 from onnx_passes.plain import Plain, PlainDict, PlainMapping
 from onnx_passes.report.pages import BarRow, render_page, scaled
 from onnx_passes.report.summary import Tone, Words
@@ -98,7 +99,7 @@ def _pair(pair: PlainMapping, names: Mapping[str, str], most: int) -> Iterator[s
     alone = pair["alone"]
     yield pair["candidate"] if alone else f"{pair['candidate']} against {pair['reference']}"
     yield from _accuracy(verdict)
-    yield from _metrics(verdict, pair["bootstrap"])
+    yield from _metrics(verdict)
     yield from _classes(found["classes"], verdict["statistics"], alone=alone)
     if alone:
         return
@@ -138,14 +139,10 @@ def _accuracy(verdict: PlainMapping) -> Iterator[str]:
         yield f"  not decided: about {needed:,} samples would be needed if the drop stays"
 
 
-def _metrics(verdict: PlainMapping, bounds: PlainMapping) -> Iterator[str]:
+def _metrics(verdict: PlainMapping) -> Iterator[str]:
     for name, metric in verdict.get("metrics", {}).items():
         text = f"  {name} {_number(metric['value'])}"
-        text += f", range {_number(metric['low'])} to {_number(metric['high'])}"
-        interval = bounds.get(name)
-        if interval is not None:
-            text += f"; bootstrap {_number(interval['low'])} to {_number(interval['high'])}"
-        yield text
+        yield f"{text}, range {_number(metric['low'])} to {_number(metric['high'])}"
 
 
 def _classes(
@@ -164,10 +161,7 @@ def _classes(
             told.append(text)
         yield f"  accuracy {' -> '.join(told)}"
     if not alone:
-        text = f"  decisions that changed: {classes['flips']:,} of {classes['rows']:,}"
-        if "mcnemar_p" in statistics:
-            text += f"; McNemar p = {statistics['mcnemar_p']:.3g}"
-        yield text
+        yield f"  decisions that changed: {classes['flips']:,} of {classes['rows']:,}"
 
 
 def _output(output: PlainMapping) -> str:
@@ -186,11 +180,6 @@ def _number(value: Plain) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"
 
 
-_CELL, _MARGIN, _SMALL_CELL = 34, 22, 8
-_NAMED_ROWS = 16
-"""Classes up to which the rows and columns of a matrix have names and numbers."""
-
-_DIGITS = 5
 _LARGEST_IMAGE = 1024
 _MOST_BARS = 40
 
@@ -210,61 +199,6 @@ def errors(output: PlainMapping) -> Sequence[BarRow]:
         count = counts[power]
         rows.append(BarRow(f"to {edge:.2g}", f"{count:,}", [[(count, "first")]]))
     return scaled(rows)
-
-
-def matrix(title: str, classes: PlainMapping, name: str) -> PlainDict | None:
-    """Return a table of classes by classes as squares, the denser the more rows.
-
-    ``name`` is "agreement", "left" or "right".
-    """
-    count = classes["classes"]
-    cells = classes["tables"].get(name, [])
-    if not cells or count > MOST_CLASSES:
-        return None
-    width = count + 1
-    totals: dict[int, int] = {}
-    for place, number in cells:
-        totals[place // width] = totals.get(place // width, 0) + number
-    cell, margin = (_CELL, _MARGIN) if count <= _NAMED_ROWS else (_SMALL_CELL, 0)
-    # Rows without a class, because of a NaN, come last and are rare.
-    shown = width if any(count in divmod(place, width) for place, _ in cells) else count
-    caption = f"A row for each class of the {title.split()[0].lower()}"
-    caption += "; the last is not a class" if shown > count else ""
-    squares = [
-        _square(divmod(place, width), n, totals[place // width], count, cell, margin)
-        for place, n in cells
-    ]
-    axis = [
-        ("-" if place == count else str(place), margin + cell * place + cell // 2)
-        for place in range(shown if margin else 0)
-    ]
-    return {
-        "title": title,
-        "caption": caption,
-        "side": margin + cell * shown,
-        "cell": cell,
-        "margin": margin,
-        "squares": squares,
-        "axis": axis,
-    }
-
-
-def _square(
-    where: tuple[int, int], number: int, total: int, count: int, cell: int, margin: int
-) -> PlainDict:
-    """Return a cell of a matrix; a number is written where there is room."""
-    row, column = where
-    share = number / total
-    text = f"{number:,}"
-    return {
-        "x": margin + cell * column,
-        "y": margin + cell * row,
-        "style": "first" if row == column else "off",
-        "opacity": f"{0.2 + 0.8 * share:.3f}",
-        "told": f"{_class(row, count)}, {_class(column, count)}: {text}",
-        "text": text if margin and len(text) <= _DIGITS else "",
-        "strong": row == column and share > 0.5,
-    }
 
 
 def per_class(classes: PlainMapping, *, alone: bool) -> list[list[str]]:
@@ -304,14 +238,22 @@ def _hits(classes: PlainMapping, side: str) -> list[tuple[int, int]]:
 
 
 def values_of(feeds: Mapping[str, Array]) -> list[PlainDict]:
-    """Return what a sample feeds a model; what looks like an image is a PNG in base64."""
+    """Return what a sample feeds a model; what looks like an image is a PNG in base64.
+
+    Nothing is a picture without Pillow.
+    """
     return [_value(name, value) for name, value in feeds.items()]
 
 
 def _value(name: str, value: Array) -> PlainDict:
     picture = as_image(value)
     kind = f"{value.dtype}[{','.join(map(str, value.shape))}]"
-    png = None if picture is None else base64.b64encode(encode(picture)).decode()
+    png = None
+    if picture is not None:
+        with suppress(UsageError):
+            file = BytesIO()
+            import_optional("PIL.Image").fromarray(picture).save(file, "PNG")
+            png = base64.b64encode(file.getvalue()).decode()
     return {"name": name, "kind": kind, "png": png}
 
 
@@ -333,32 +275,8 @@ def as_image(value: Array) -> Array | None:
     return np.broadcast_to(scaled.round().astype(np.uint8), (height, width, 3))
 
 
-def _class(place: int, count: int) -> str:
-    return "none" if place == count else str(place)
-
-
 def _share(hits: int, total: int) -> str:
     return f"{hits / total:.2%}" if total else ""
-
-
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_TRUECOLOUR = 2
-
-
-def encode(image: Array) -> bytes:
-    """Return a picture, uint8 [height, width, RGB], as a PNG file."""
-    height, width, _ = image.shape
-    # Each line begins with the number of its filter, 0 for none.
-    lines = np.zeros((height, 1 + 3 * width), np.uint8)
-    lines[:, 1:] = image.reshape(height, -1)
-    header = struct.pack(">IIBBBBB", width, height, 8, _TRUECOLOUR, 0, 0, 0)
-    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
-    return _SIGNATURE + b"".join(_chunk(kind, data) for kind, data in parts)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    check = zlib.crc32(kind + data)
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", check)
 
 
 MOST = 16
@@ -396,11 +314,6 @@ def _left_out(counts: PlainMapping) -> Iterator[tuple[str, str, str]]:
 
 def _data_pair(pair: PlainMapping) -> PlainDict:
     classes, alone = pair["found"]["classes"], pair["alone"]
-    drawn: list[PlainDict | None] = []
-    if classes is not None:
-        if not alone:
-            drawn.append(matrix("Reference and candidate", classes, "agreement"))
-        drawn.append(matrix("Label and decision", classes, "right"))
     return {
         "candidate": pair["candidate"],
         "alone": alone,
@@ -409,7 +322,6 @@ def _data_pair(pair: PlainMapping) -> PlainDict:
             for name, output in pair["found"]["outputs"].items()
             if (rows := errors(output))
         ],
-        "matrices": [found for found in drawn if found is not None],
         "classes": [] if classes is None else per_class(classes, alone=alone),
     }
 

@@ -76,7 +76,7 @@ def test_one_model_is_measured_by_labels_and_metrics(cli):
     done = cli("compare", MODEL, *FAST, "--metric", "accuracy=0.9:1", "--shard", "40")
     assert done.code == 0
     assert "accuracy 99.500%" in done.out
-    assert re.search(r"accuracy 0.995, range 0.9 to 1; bootstrap 0.9\d+ to 1", done.out)
+    assert "accuracy 0.995, range 0.9 to 1" in done.out
     assert cli("compare", MODEL, *FAST, "--metric", "accuracy=0.999:1").code == 1
     alone = cli("compare", MODEL, *FAST)
     assert alone.code == 2
