@@ -37,10 +37,6 @@ def _arguments(name: str, settings: tuple[str, ...]) -> dict[str, Any]:
 def main(name: str, out: Path, settings: tuple[str, ...]) -> None:
     """Build the model NAME and write it to OUT."""
     arguments = _arguments(name, settings)
-    if name == "big_external":
-        size = models.big_external(out, **arguments)
-        click.echo(f"{out}: {size / 1e9:.2f} GB of weights beside it")
-        return
     model: onnx.ModelProto = getattr(models, name)(**arguments)
     onnx.save(model, out)
     weights = sum(onnx.numpy_helper.to_array(t).size for t in model.graph.initializer)
