@@ -9,7 +9,6 @@ import onnx
 from benchmarks.models.builder import FLOAT, GraphBuilder
 
 OPSET = 18
-"""Offsets into external data are multiples of this, so that any system can map them."""
 STEPS = ("Add", "Tanh", "Mul", "Relu", "Identity", "Neg", "Sub", "Abs", "Sigmoid", "Div")
 BINARY = {"Add", "Sub", "Mul", "Div"}
 _RECENT = 30
