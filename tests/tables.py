@@ -19,7 +19,7 @@ def cases(text, names=None):
 
 
 def pass_cases(make, text, frame=str):
-    """Make a test of a pass by a table: two cells are before and after, one is left alone.
+    """Make a test of a pass by a table: two cells are before and after, one is unchanged.
 
     A case may have no id. What a cell lacks of a model is put around it by ``frame``.
     """

@@ -52,8 +52,7 @@ def test_accuracy_that_is_lost_is_found_with_its_samples(cli, blind, tmp_path):
     row = int(re.search(r"\[(\d+)\]", listed[0]["sample"])[1])
     assert labels[row] == 1
     page = (tmp_path / "page.html").read_text()
-    assert "data:image/png;base64," in page
-    assert "Accuracy by class" in page
+    assert "were lost and" in page
     assert "<script" not in page
     again = cli("compare", MODEL, blind, "--inputs", tmp_path / "worst" / "0.npz")
     assert again.code == 1
