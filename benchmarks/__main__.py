@@ -1,8 +1,7 @@
 """``python -m benchmarks [SECTION]...``: measure, print Markdown.
 
-The sections are faults and startup and, only where named, certify,
-faults-by-kind, growth, memory, peers,
-published, speed, tune-quality, versions and yardstick. ``growth``, ``memory``, ``peers``,
+The sections are faults and startup and, only where named, certify, faults-by-kind, growth,
+memory, peers, published, speed, versions and yardstick. ``growth``, ``memory``, ``peers``,
 ``published``, ``speed``, ``versions`` and ``yardstick`` take all that follows:
 ``python -m benchmarks peers --help``.
 
@@ -20,7 +19,6 @@ from benchmarks import versions as version_matrix
 from benchmarks.certify import mutation
 from benchmarks.faults import kinds_form, table
 from benchmarks.peers import __main__ as peers
-from benchmarks.tune import quality
 from benchmarks.yardstick import __main__ as yardstick
 from onnx_passes.runtime.environment import machine, versions
 
@@ -29,7 +27,6 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {
     "faults-by-kind": kinds_form.tables,
     "startup": startup.tables,
     "certify": mutation.tables,
-    "tune-quality": quality.tables,
 }
 COMMANDS = {
     "growth": growth.main,

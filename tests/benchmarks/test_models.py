@@ -1,6 +1,5 @@
 """The benchmark models, small: valid, dynamic, sane on ONNX Runtime, made from the seed."""
 
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -8,10 +7,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from click.testing import CliRunner
 
 from benchmarks import models
-from benchmarks.models.__main__ import main
 
 SMALL_ENCODER = {"layers": 2, "hidden": 32, "heads": 4, "ffn": 64, "vocab": 50}
 SMALL_DECODER = SMALL_ENCODER | {"kv_heads": 2}
@@ -123,11 +120,3 @@ def test_seed_decides_the_weights(build):
         deterministic=True
     )
     assert build(1) != build(2)
-
-
-def test_command_writes_the_model_asked_for(tmp_path):
-    out = tmp_path / "chain.onnx"
-    result = CliRunner().invoke(main, ["chain", str(out), "nodes=20", "seed=3"])
-    assert result.exit_code == 0, result.output
-    assert onnx.load(out) == models.chain(20, seed=3)
-    assert re.search(r"20 nodes", result.output)
