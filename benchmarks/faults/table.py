@@ -9,9 +9,9 @@ from benchmarks.faults.suite import FAULTS, INNOCENTS
 
 _ABOUT = (
     "Each pass is right at every match but one, chosen before, and runs verified. *Caught "
-    "by* is the check that refused it, with the setting where that is not the default one; *named* "
-    "says whether the guilty rewrite was named, of as many as the pass made. *Time* is "
-    "the run with the fault by default settings over the verified one without it (one run each)."
+    "by* is the check that refused it, with the setting where that is not the default one. "
+    "*Named* says whether the guilty rewrite was named, of as many as the pass made. *Time* "
+    "is the run with the fault over the one without it (one run each)."
 )
 
 _HEAD = "| fault | model | contract | caught by | named | rewrites | time | by default |"
