@@ -5,9 +5,6 @@ CACHE has the tools of ``peers``. Seconds are processor time of whole processes,
 
 from __future__ import annotations
 
-import resource
-import statistics
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +15,7 @@ import onnx
 from benchmarks.environments import compile_bytecode
 from benchmarks.models import chain, random_graph
 from benchmarks.peers.tools import OPTIMIZE, PEERS, ours
+from benchmarks.processes import medians
 
 GRAPHS = {"chain": chain, "random": random_graph}
 TOOLS = (*reversed(ours((OPTIMIZE,))), PEERS[1])
@@ -79,18 +77,4 @@ def _medians(cache: Path, model: onnx.ModelProto, runs: int, limit: float) -> li
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "model.onnx"), Path(folder, "out.onnx")
         onnx.save(model, source)
-        commands = [tool.command(cache, source, target) for tool in TOOLS]
-        turns = [[_seconds(command, limit) for command in commands] for _ in range(runs)]
-    return [statistics.median(column) for column in zip(*turns, strict=True)]
-
-
-def _seconds(command: Sequence[str], limit: float) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
-    except subprocess.TimeoutExpired:
-        return float("inf")
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+        return medians([tool.command(cache, source, target) for tool in TOOLS], runs, limit)

@@ -18,7 +18,7 @@ import click
 import numpy as np
 
 from benchmarks.models.layers import FORMS, write_layers
-from benchmarks.processes import anonymous_peak
+from benchmarks.processes import run
 
 MEGABYTE = 1e6
 ROOM = 500e6
@@ -47,13 +47,11 @@ class Case:
         words: The command; ``{model}``, ``{copy}``, ``{out}``, ``{folder}`` are paths,
             ``{width}`` is the size of the input.
         large: Whether the bar asks for it on 10 GB.
-        codes: Exit codes that are expected.
     """
 
     form: str
     words: str
     large: bool = False
-    codes: tuple[int, ...] = (0,)
 
     @property
     def title(self) -> str:
@@ -132,11 +130,6 @@ def main(gigabytes: float, only: tuple[str, ...], large: bool, tensors: int | No
         print(line, flush=True)
 
 
-def tables() -> list[str]:
-    """Return the table of all commands."""
-    return list(rows(CASES, 2.0))
-
-
 def rows(cases: Sequence[Case], gigabytes: float, tensors: int | None = None) -> Iterator[str]:
     """Yield the table, a row as soon as it is measured.
 
@@ -183,11 +176,8 @@ def _row(case: Case, folder: Path, dims: tuple[int, ...]) -> str:
         for key, path in names.items():
             words = [word.replace(f"{{{key}}}", str(path)) for word in words]
         command = [sys.executable, "-m", "onnx_passes", *words]
-        peak, seconds, code, said = anonymous_peak(command, MOST)
-        note = "" if code in case.codes else f" (exit code {code})"
-        if note:
-            print(said[-1500:], file=sys.stderr)
+        done = run(command, megabytes=MOST)
         return (
-            f"| {case.form} | `{case.title}`{note} | {peak:.0f} "
-            f"{'' if peak <= bar else '**over** '}| {bar:.0f} | {seconds:.0f} |"
+            f"| {case.form} | `{case.title}` {done.error} | {done.megabytes:.0f} "
+            f"{'' if done.megabytes <= bar else '**over** '}| {bar:.0f} | {done.seconds:.0f} |"
         )

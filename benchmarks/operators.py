@@ -24,7 +24,7 @@ from onnx_passes.ops.domains.concrete import (
     FieldSemantics,
     ShapeSemantics,
 )
-from onnx_passes.ops.domains.intervals import IntervalSemantics, ScaledSemantics
+from onnx_passes.ops.domains.intervals import IntervalSemantics
 from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.domains.rounding_bounds import RoundingSemantics
 from onnx_passes.ops.elementwise import Elementwise
@@ -352,7 +352,6 @@ DOMAINS: Mapping[str, Callable[[], Semantics]] = {
     "field": lambda: FieldSemantics(0),
     "shapes": ShapeSemantics,
     "intervals": IntervalSemantics,
-    "scaled integers": ScaledSemantics,
     "counts": CountingSemantics,
 }
 """Arithmetics by the name that the documentation gives them."""

@@ -1,75 +1,108 @@
-"""Run the command line as a user does, and read what it took."""
+"""Run commands as a user does, and read what they took."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import resource
 import signal
+import statistics
 import subprocess
-import sys
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from benchmarks.environments import clean_environment
 
 INTERVAL = 0.02
 """Seconds between samples of memory."""
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One run of a command.
+class Run:
+    """What a process, and all that it started, took.
 
     Attributes:
-        seconds: Wall time of the process.
-        megabytes: Its peak resident memory.
-        report: The run's own report, as JSON.
+        seconds: Wall time.
+        processor: Processor time in seconds, which other work on the machine disturbs less.
+        megabytes: Peak of anonymous memory, in 10^6 bytes.
+        error: Why it failed; empty if it did not.
     """
 
     seconds: float
+    processor: float
     megabytes: float
-    report: dict[str, Any]
+    error: str
 
 
-def run(model: Path, *words: str) -> Measured:
-    """Run ``onnx-passes`` on a model in a process of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        report, out = Path(folder, "report.json"), Path(folder, "out.onnx")
-        command = [sys.executable, "-m", "benchmarks.processes", "-m", "onnx_passes", *words]
-        command += ["--json", str(report), "-o", str(out), str(model)]
-        start = time.perf_counter()
-        done = subprocess.run(command, capture_output=True, text=True)
-        seconds = time.perf_counter() - start
-        if done.returncode:
-            raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
-        peak = float(done.stdout.splitlines()[-1])
-        return Measured(seconds, peak, json.loads(report.read_text()))
-
-
-def anonymous_peak(command: list[str], most: float) -> tuple[float, float, int, str]:
-    """Run a command, and sample the memory that it cannot give back.
+def run(
+    command: Sequence[str],
+    limit: float | None = None,
+    *,
+    processor: float = math.inf,
+    megabytes: float = math.inf,
+) -> Run:
+    """Run a command, and stop it beyond a limit.
 
     Args:
         command: The command.
-        most: 10^6 bytes at which it is stopped.
-
-    Returns:
-        The peak in 10^6 bytes, the seconds, the exit code, and what it wrote to stderr.
+        limit: Seconds of wall time.
+        processor: Seconds of processor time, of all its processes.
+        megabytes: 10^6 bytes of anonymous memory.
     """
-    start = time.perf_counter()
-    with tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
-        with watch(process.pid, megabytes=most) as used:
-            process.wait()
+    start, before = time.perf_counter(), _children()
+    # In a session of its own, so that what it started ends with it.
+    child = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=clean_environment(),
+        start_new_session=True,
+    )
+    error = ""
+    with watch(child.pid, processor=processor, megabytes=megabytes) as used:
+        try:
+            said, _ = child.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.communicate()
+            error = f"it was still running after {limit:g} s"
         seconds = time.perf_counter() - start
-        errors.seek(0)
-        return used.megabytes, seconds, process.returncode, errors.read()
+    if used.stopped:
+        error = f"it was stopped after {used.stopped}"
+    elif child.returncode and not error:
+        last = " ".join(said.strip().splitlines()[-3:])
+        error = f"it ended with {child.returncode}: {last[-300:]}"
+    return Run(seconds, _children() - before, used.megabytes, error)
+
+
+def medians(
+    commands: Sequence[Sequence[str]], runs: int, limit: float | None = None
+) -> list[float]:
+    """Return the processor seconds of commands that take turns, "inf" of one that is stopped.
+
+    Raises:
+        SystemExit: One fails.
+    """
+    turns = []
+    for _ in range(runs):
+        done = [run(command, limit) for command in commands]
+        for command, one in zip(commands, done, strict=True):
+            if one.error.startswith("it ended"):
+                raise SystemExit(f"{' '.join(command)}: {one.error}")
+        turns.append([math.inf if one.error else one.processor for one in done])
+    return [statistics.median(column) for column in zip(*turns, strict=True)]
+
+
+def _children() -> float:
+    """Return the processor seconds of all children so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @dataclass
@@ -152,10 +185,3 @@ def _processor(process: int) -> float:
     except OSError:
         return 0  # it has ended
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-
-
-if __name__ == "__main__":
-    # A parent per run: the peak of all children would hide the smaller ones.
-    code = subprocess.call([sys.executable, *sys.argv[1:]])
-    print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
-    raise SystemExit(code)

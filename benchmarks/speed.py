@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import math
-import subprocess
 import sys
 from pathlib import Path
 
 import click
 
-from benchmarks.peers.measure import SECONDS, run
+from benchmarks.peers.measure import SECONDS, ask
 from benchmarks.peers.tools import PEERS, ours
+from benchmarks.processes import run
 
 MODEL_TYPES = ("bert", "gpt2", "vit", "clip", "t5", "bart")
 """The model type for the transformer optimiser, by the first part of a name; else ``bert``."""
@@ -35,8 +34,6 @@ TRANSFORMERS = (
 """How the names of transformers begin."""
 OFFLINE, FUSED = "onnxruntime, saved", "onnxruntime.transformers"
 AGAIN = "original again"
-TOLERANCE = 1e-2
-"""Beyond this part of the largest element a result is wrong; rivals round otherwise too."""
 
 
 def offline(source: Path, target: Path) -> None:
@@ -85,10 +82,9 @@ def results(source: Path, folder: Path, presets: list[str], cache: Path | None) 
             if name in tools:
                 command = tools[name].command(cache or folder, source, target)
             else:
-                words = ["-m", "benchmarks.speed_child", "write", name]
+                words = ["-m", "benchmarks.speed", name]
                 command = [sys.executable, *words, str(source), str(target)]
-            *_, error = run(command, SECONDS)
-            if error:
+            if error := run(command, SECONDS).error:
                 click.echo(f"{source.stem}: {name}: {error[:200]}", err=True)
         if target.exists():
             made.append(name)
@@ -101,12 +97,7 @@ def measured(
     """Return the times of results over the original's, or what is wrong with one."""
     folder.mkdir(parents=True, exist_ok=True)
     names = results(source, folder, presets, cache)
-    targets = [str(folder / f"{name}.onnx") for name in names]
-    command = [sys.executable, "-m", "benchmarks.speed_child", "time", str(source), *targets]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
-    if done.returncode:
-        raise RuntimeError(f"timing {source.stem}: {done.stderr[-300:]}")
-    said = json.loads(done.stdout.splitlines()[-1])
+    said = ask("latency", source, *(folder / f"{name}.onnx" for name in names))
     return dict(zip(("ms", AGAIN, *names), said, strict=True))
 
 
@@ -165,5 +156,5 @@ def main(
     print("\n".join(table(rows, columns)))
 
 
-if __name__ == "__main__":
-    main()
+if __name__ == "__main__":  # in a process of its own: ``TOOL SOURCE TARGET``
+    WRITERS[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]))

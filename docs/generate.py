@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 from drawings import drawing
-from plots import plots
 from references import command_line, pipeline_files, python_api
 
 from benchmarks.operators import data_of, domains_of
@@ -113,7 +112,6 @@ def pages() -> dict[Path, str]:
         | {FILE: index_text(library(), registered_groups())}
         | references
         | pictures()
-        | {docs / "plots" / name: text for name, text in plots().items()}
         | {FOLDER / f"{cls.name}.md": page(cls) for cls in library()}
     )
 
@@ -148,14 +146,12 @@ def main() -> int:
     wanted = pages()
     stale = [p for p, text in wanted.items() if not p.exists() or p.read_text("utf-8") != text]
     made = (*FOLDER.glob("*.md"), *FOLDER.glob("pictures/*.svg"))
-    made += tuple(FOLDER.parent.glob("plots/*.svg"))
     stale += [p for p in made if p not in wanted]
     if "--check" in sys.argv:
         for path in stale:
             print(f"out of date: {path.relative_to(FOLDER.parents[1])} (run `make docs`)")
         return int(bool(stale))
-    for folder in (FOLDER / "pictures", FOLDER.parent / "plots"):
-        folder.mkdir(parents=True, exist_ok=True)
+    (FOLDER / "pictures").mkdir(parents=True, exist_ok=True)
     for path in stale:
         path.unlink(missing_ok=True)
         if path in wanted:

@@ -18,5 +18,22 @@ def cases(text, names=None):
     ]
 
 
+def pass_cases(make, text, frame=str):
+    """Make a test of a pass by a table: two cells are before and after, one is unchanged.
+
+    A case may have no id. What a cell lacks of a model is put around it by ``frame``.
+    """
+    rows = [" ".join(row.split()) for row in re.split(r"\n(?! )", text.strip("\n"))]
+    pairs = [re.fullmatch(r"(?:([^(<=|]+): )?(.*)", row).groups() for row in rows]
+
+    @pytest.mark.parametrize(
+        "models", [pytest.param(row.split(" | "), id=name or None) for name, row in pairs]
+    )
+    def check(models, rewrites, leaves_alone):
+        (rewrites if len(models) == 2 else leaves_alone)(make(), *map(frame, models))
+
+    return check
+
+
 def cell(text, names):
     return eval(text[1:], names or {}) if text.startswith("=") else text

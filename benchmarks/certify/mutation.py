@@ -1,29 +1,26 @@
-"""The verifier verified: how many wrong rules it refutes, and whether it spares right ones."""
+"""``python -m benchmarks certify``: how many wrong rules are refuted, and no right ones."""
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
-from benchmarks.certify.apart import Row, resumed
 from benchmarks.certify.correct_rules import correct_rules
-from benchmarks.certify.mutants import Mutant, edits_of, mutants_of
+from benchmarks.certify.mutants import Mutant, mutants_of
 from benchmarks.certify.places import place_mutants
-from onnx_passes.verify.rules import Arithmetic, Effort, Outcome, prove_pair, prove_rule
+from onnx_passes.verify.rules import Effort, Outcome, prove_rule
 from onnx_passes.verify.rules.rule_fuzzing import fuzz_rule
 from onnx_passes.verify.rules.template_models import instances
 
-COUNT, PAIRS = 220, 60
-"""Mutants of rules, and of TASO's substitutions."""
+COUNT = 220
+"""Mutants of rules, spread over all."""
 
 SECONDS, MODELS = 600.0, 200
 """For the property test of one mutant: the models are the budget, the seconds only stop."""
@@ -100,144 +97,41 @@ def spread(mutants: Sequence[Mutant], count: int) -> list[Mutant]:
     return [mutants[i] for i in dict.fromkeys(places.tolist())]
 
 
-def pair_mutants(path: Path, count: int) -> Iterator[tuple[str, str, ir.Model, ir.Model]]:
-    """Yield mutants of TASO's substitutions: name, change, graph before, graph mutated."""
-    from benchmarks import taso
+def tables() -> list[str]:
+    """Judge right rules, mutants of them, and rules that are wrong in one place.
 
-    rules = json.loads(path.read_text())["rules"]
-    made = 0
-    for number, rule in enumerate(rules[:: max(1, len(rules) // max(count, 1))]):
-        sizes = taso.Shapes(rule, 1).solve()
-        if sizes is None or made >= count:
-            continue
-        before = taso.build(rule["source"], rule, sizes, 0, None)
-        ends = [[int(str(d)) for d in o.shape or ()] for o in before.graph.outputs]
-        after = taso.build(rule["target"], rule, sizes, 1, ends)
-        if prove_pair(before, after)[Arithmetic.REAL].outcome != Outcome.PROVED:
-            continue
-        sites = [
-            (index, change)
-            for index, node in enumerate(after.graph)
-            for change, _ in edits_of(node)
-        ]
-        index, change = sites[number % len(sites)]
-        node = after.graph[index]
-        if dict(edits_of(node))[change](node):
-            made += 1
-            yield f"TASO {number}", f"{change} of {node.op_type}", before, after
-
-
-def judge_pair(origin: str, change: str, before: ir.Model, after: ir.Model) -> Result:
-    """Prove or refute a mutant of a substitution."""
-    from onnx_passes.errors import OnnxPassesError
-
-    try:
-        verdict = prove_pair(before, after)[Arithmetic.REAL]
-    except OnnxPassesError as error:
-        return Result(origin, change, "refuted", str(error.message))
-    if verdict.outcome == Outcome.REFUTED:
-        return Result(origin, change, "refuted", str(verdict)[:80])
-    equivalent = verdict.outcome == Outcome.PROVED
-    return Result(
-        origin, change, "equivalent" if equivalent else "survived", str(verdict)[:80]
-    )
-
-
-def rule_rows(
-    count: int = COUNT, rows: Path | None = None, part: tuple[int, int] = (1, 1), seed: int = 0
-) -> list[Row]:
-    """Judge the rules that are right and mutants of them, each in a process of its own.
-
-    Args:
-        count: Mutants, spread over all.
-        rows: Where rows are kept, so that pieces add up.
-        part: Which of how many parts.
-        seed: Of all choices.
+    Returns:
+        The counts, and every mutant that is not refuted, as Markdown. A mutant that never
+        fires changes no model, so that there is nothing to refute in it.
     """
     logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)
-    right = [Mutant(str(rule.name), "", rule) for rule in correct_rules()]
-    return _rows([*right, *spread(rule_mutants(), count)], rows, part, seed)
-
-
-def place_rows(
-    rows: Path | None = None, part: tuple[int, int] = (1, 1), seed: int = 0
-) -> list[Row]:
-    """Judge rules that are wrong in one place, each in a process of its own."""
-    logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)
-    return _rows(place_mutants(), rows, part, seed)
-
-
-def _rows(
-    chosen: Sequence[Mutant], rows: Path | None, part: tuple[int, int], seed: int
-) -> list[Row]:
-    return list(
-        resumed(
-            [f"{m.origin}: {m.change}" for m in chosen],
-            lambda index: asdict(judge(chosen[index], seed)),
-            rows=rows,
-            part=part,
-            seconds=SECONDS,
-        )
-    )
-
-
-def pair_rows(path: Path, count: int = PAIRS) -> list[Row]:
-    """Judge mutants of TASO's substitutions."""
-    return [asdict(judge_pair(*pair)) for pair in pair_mutants(path, count)]
-
-
-def table(
-    rows: Sequence[Row], pairs: Sequence[Row] = (), places: Sequence[Row] = ()
-) -> list[str]:
-    """Return the counts, and every mutant that is not refuted, as Markdown.
-
-    A mutant that never fires changes no model, so that there is nothing to refute in it; it is
-    counted apart. One whose process did not end or died is counted as surviving.
-
-    Args:
-        rows: What ``rule_rows`` returned; of right rules, the change is empty.
-        pairs: What ``pair_rows`` returned.
-        places: What ``place_rows`` returned.
-    """
-    results = [_result(row) for row in rows if not row["key"].endswith(": ")]
-    right = [_result(row) for row in rows if row["key"].endswith(": ")]
-    of_pairs = [Result(**row) for row in pairs]
-    of_places = [_result(row) for row in places]
+    right = [judge(Mutant(str(rule.name), "", rule)) for rule in correct_rules()]
+    groups = {
+        "of rules": [judge(m) for m in spread(rule_mutants(), COUNT)],
+        "in one place": [judge(m) for m in place_mutants()],
+    }
     lines = [
         "## Mutants of right rules",
         "",
-        "| Mutants | Judged | Refuted | Proved equivalent | Never fire | Survived | Share |",
-        "|---|---|---|---|---|---|---|",
+        "| Mutants | Judged | Refuted | Proved equivalent | Never fire | Survived |",
+        "|---|---|---|---|---|---|",
     ]
-    groups = {"of rules": results, "of TASO's pairs": of_pairs, "in one place": of_places}
+    columns = ("refuted", "equivalent", "never fires", "survived")
     for name, group in groups.items():
         counts = Counter(r.verdict for r in group)
-        wrong = counts["refuted"] + counts["survived"]
-        share = f"{100 * counts['refuted'] / wrong:.1f} %" if wrong else "none"
-        columns = ("refuted", "equivalent", "never fires", "survived")
         cells = " | ".join(str(counts[c]) for c in columns)
-        lines.append(f"| {name} | {len(group)} | {cells} | {share} |")
+        lines.append(f"| {name} | {len(group)} | {cells} |")
     blamed = [r.origin for r in right if r.verdict == "refuted"]
-    seconds = [row["seconds"] for row in (*rows, *places)]
     lines += [
         "",
-        f"Of {len(right)} right rules, {len(blamed)} refuted"
-        f"{': ' + ', '.join(blamed) if blamed else ''}. "
-        f"{sum(seconds):.0f} s for {len(seconds)} judgements.",
+        f"Of {len(right)} right rules, {len(blamed)} refuted: {', '.join(blamed) or 'none'}.",
         "",
         "| Rule | Change | Verdict | |",
         "|---|---|---|---|",
     ]
-    rest = [
-        r
-        for r in (*results, *of_pairs, *of_places)
+    return lines + [
+        f"| {r.origin} | {r.change} | {r.verdict} | {r.how} |"
+        for group in groups.values()
+        for r in group
         if r.verdict not in ("refuted", "equivalent")
     ]
-    return [*lines, *(f"| {r.origin} | {r.change} | {r.verdict} | {r.how} |" for r in rest)]
-
-
-def _result(row: Row) -> Result:
-    if "ended" in row:
-        origin, _, change = row["key"].partition(": ")
-        return Result(origin, change, "survived", row["ended"])
-    return Result(row["origin"], row["change"], row["verdict"], row["how"])

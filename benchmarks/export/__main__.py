@@ -19,7 +19,6 @@ NETWORKS = (
     *("vit", "mobilenet", "resnet", "swin", "detr"),
 )
 EXPORTERS = ("torchscript", "dynamo")
-QUANTISED = ("resnet-torchscript", "bert-torchscript")
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 SECONDS = 900
 HINT = (
@@ -52,12 +51,6 @@ def main(cache: Path, names: tuple[str, ...], python: Path | None) -> None:
             out = folder / f"{name}-{exporter}.onnx"
             click.echo(
                 row(out, [str(python), "-m", "benchmarks.export.child", name, exporter])
-            )
-    for name in QUANTISED:
-        source, out = folder / f"{name}.onnx", folder / f"{name}-qdq.onnx"
-        if source.exists() and (not names or name.partition("-")[0] in names):
-            click.echo(
-                row(out, [str(python), "-m", "benchmarks.export.quantise", str(source)])
             )
 
 

@@ -14,9 +14,6 @@ import numpy as np
 import onnx
 import torch
 
-# isort: split
-
-# isort: split
 from benchmarks.export import text, vision
 from benchmarks.export.network import Network
 

@@ -9,27 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
-
-# isort: split
-
-# isort: split
-import torchvision
 import transformers as t
-from torchvision.models.detection import _utils as _utils  # the operators of a detector
 
-from benchmarks.export import (
-    child,
-    families_control,
-    families_images,
-    families_language,
-    families_libraries,
-    families_messages,
-    families_recurrence,
-    families_sequences,
-    families_vision,
-)
+from benchmarks.export import child, networks
 from benchmarks.export.network import Network, Outputs, ids
 from benchmarks.export.small import (
     BATCH,
@@ -37,6 +22,7 @@ from benchmarks.export.small import (
     IMAGES,
     LOGITS,
     SIZES,
+    TOKENS,
     WIDE,
     WORDS,
     decoder_network,
@@ -44,46 +30,54 @@ from benchmarks.export.small import (
     text_network,
     vision_network,
 )
+from benchmarks.export.text import cached
+from benchmarks.export.vision_library import torchvision
+
+SPEECH = {**SIZES, "vocab_size": 32, "conv_dim": (64,) * 7}
+ALL = {"hidden_size": 256, "n_layer": 3, "n_head": 4, "vocab_size": 1000}
+DEPTHS = {"depths": [1, 1, 1, 1]}
+GROUPED = {"num_key_value_heads": 2, "head_dim": 64}
 
 
-class Tagger(torch.nn.Module):
-    """An embedding, a recurrent network in both directions, and a score for each word."""
+def cached_decoder(kind: str, heads: int, size: int, layers: int = 3, **given: Any) -> Network:
+    """Return a decoder of the Transformers library that takes keys and values of the past.
 
-    def __init__(self, kind: type[torch.nn.RNNBase], layers: int) -> None:
-        super().__init__()
-        self.words = torch.nn.Embedding(1000, 128)
-        self.inner = kind(128, 96, num_layers=layers, bidirectional=True, batch_first=True)
-        self.normal = torch.nn.LayerNorm(192)
-        self.scores = torch.nn.Linear(192, 12)
-
-    def forward(self, words: torch.Tensor) -> torch.Tensor:
-        return self.scores(self.normal(self.inner(self.words(words))[0]))
-
-
-def _tagger(kind: type[torch.nn.RNNBase], layers: int) -> Network:
-    axes = {"words": IMAGES, "scores": IMAGES}
-    args = (ids(1000, BATCH, 24),)
-    return Network(Tagger(kind, layers), args, ["words"], ["scores"], axes)
+    Args:
+        kind: The model's name in the Transformers library, without ``Config``.
+        heads: How many heads keys and values have.
+        size: How many channels each head has.
+        layers: How many layers the decoder has.
+        given: More settings of its configuration.
+    """
+    config = getattr(t, f"{kind}Config")(**{**WORDS, "num_hidden_layers": layers, **given})
+    model = getattr(t, f"{kind}ForCausalLM")(config)
+    return cached(model, layers, heads, size, ids(1000, BATCH, 4))
 
 
-class Mixer(torch.nn.Module):
-    """Layers of torch itself: an encoder with a mask, and heads for two tasks."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        layer = torch.nn.TransformerEncoderLayer(
-            256, 4, 512, batch_first=True, norm_first=True
-        )
-        self.inner = torch.nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
-        self.scores = torch.nn.Linear(256, 10)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.scores(self.inner(x).mean(1))
+def encoder_decoder(model: torch.nn.Module) -> Network:
+    """Return a model that reads words and writes others."""
+    names = ["input_ids", "attention_mask", "decoder_input_ids"]
+    args = (
+        ids(1000, BATCH, 24),
+        torch.ones(BATCH, 24, dtype=torch.int64),
+        ids(1000, BATCH, 8),
+    )
+    target = {0: "batch", 1: "target"}
+    axes = {names[0]: TOKENS, names[1]: TOKENS, names[2]: target, LOGITS: target}
+    return Network(Outputs(model, names, [LOGITS]), args, names, [LOGITS], axes)
 
 
-def _mixer() -> Network:
-    args, axes = (torch.randn(BATCH, 32, 256),), {"x": IMAGES, "y": IMAGES}
-    return Network(Mixer(), args, ["x"], ["y"], axes)
+def audio_network(model: torch.nn.Module, taken: str) -> Network:
+    """Return a model that reads half a second of sound."""
+    named = Outputs(model, ["input_values"], [taken])
+    axes = {"input_values": IMAGES, taken: IMAGES}
+    return Network(named, (torch.randn(BATCH, 8000),), ["input_values"], [taken], axes)
+
+
+def _t5() -> Network:
+    sizes = {"d_model": 256, "d_ff": 512, "num_layers": 2, "num_heads": 4, "d_kv": 64}
+    config = t.MT5Config(**sizes, vocab_size=1000, use_cache=False, tie_word_embeddings=False)
+    return encoder_decoder(t.MT5ForConditionalGeneration(config))
 
 
 def _clip() -> Network:
@@ -99,33 +93,36 @@ def _wav() -> Network:
     return Network(named, args, ["input_values"], [LOGITS], axes)
 
 
-GROUPED = {"num_key_value_heads": 2, "head_dim": 64}
-
 FAMILIES: dict[str, Callable[[], Network]] = {
     "albert": lambda: text_network(t.AlbertModel(t.AlbertConfig(**WORDS)), HIDDEN),
-    "bart": lambda: text_network(
-        t.BartModel(
-            t.BartConfig(
-                vocab_size=1000,
-                d_model=256,
-                encoder_layers=2,
-                decoder_layers=2,
-                encoder_attention_heads=4,
-                decoder_attention_heads=4,
-                encoder_ffn_dim=512,
-                decoder_ffn_dim=512,
-                use_cache=False,
-            )
-        ),
-        HIDDEN,
-    ),
     "beit": lambda: image_network(t.BeitModel(t.BeitConfig(**SIZES, image_size=64)), HIDDEN),
     "bert-mid": lambda: text_network(t.BertModel(t.BertConfig(**WORDS)), HIDDEN),
+    "bigbird": lambda: text_network(
+        t.BigBirdModel(t.BigBirdConfig(**WORDS, attention_type="original_full")), HIDDEN
+    ),
+    "bloom": lambda: decoder_network("Bloom", **ALL),
     "clip-text": _clip,
     "clip-vision": lambda: image_network(
         t.CLIPVisionModel(t.CLIPVisionConfig(**SIZES, image_size=64, patch_size=8)), HIDDEN
     ),
+    "codegen": lambda: decoder_network(
+        "CodeGen", n_embd=256, n_layer=2, n_head=4, rotary_dim=32, n_positions=128
+    ),
+    "cohere": lambda: decoder_network("Cohere", num_key_value_heads=2),
+    "conformer": lambda: audio_network(
+        t.Wav2Vec2ConformerForCTC(
+            t.Wav2Vec2ConformerConfig(**SPEECH, position_embeddings_type="rotary")
+        ),
+        LOGITS,
+    ),
+    "convbert": lambda: text_network(
+        t.ConvBertModel(t.ConvBertConfig(**WORDS, embedding_size=256)), HIDDEN
+    ),
     "convnext-t": lambda: vision_network(torchvision.models.convnext_tiny(weights=None)),
+    "convnext-v2": lambda: image_network(
+        t.ConvNextV2Model(t.ConvNextV2Config(**DEPTHS, hidden_sizes=[32, 64, 96, 128])),
+        HIDDEN,
+    ),
     "deberta": lambda: text_network(
         t.DebertaV2Model(
             t.DebertaV2Config(
@@ -144,6 +141,7 @@ FAMILIES: dict[str, Callable[[], Network]] = {
         ),
         "out",
     ),
+    "densenet": lambda: vision_network(torchvision.models.densenet121(weights=None), size=64),
     "dino": lambda: image_network(
         t.Dinov2Model(t.Dinov2Config(**WIDE, image_size=64, patch_size=8)), HIDDEN
     ),
@@ -159,33 +157,106 @@ FAMILIES: dict[str, Callable[[], Network]] = {
     "electra": lambda: text_network(
         t.ElectraModel(t.ElectraConfig(**WORDS, embedding_size=128)), HIDDEN
     ),
+    "esm": lambda: text_network(
+        t.EsmModel(
+            t.EsmConfig(**WORDS, position_embedding_type="rotary", pad_token_id=0), False
+        ),
+        HIDDEN,
+    ),
+    "falcon": lambda: decoder_network(
+        "Falcon", new_decoder_architecture=True, num_kv_heads=2, ffn_hidden_size=512
+    ),
+    "fcn": lambda: vision_network(
+        torchvision.models.segmentation.lraspp_mobilenet_v3_large(
+            weights=None, weights_backbone=None
+        ),
+        "out",
+    ),
+    "fnet": lambda: text_network(t.FNetModel(t.FNetConfig(**WORDS)), HIDDEN),
+    "focalnet": lambda: image_network(
+        t.FocalNetModel(t.FocalNetConfig(image_size=64, embed_dim=32, depths=[1, 1, 1, 1])),
+        HIDDEN,
+    ),
     "gemma": lambda: decoder_network("Gemma2", **GROUPED),
+    "gemma3": lambda: decoder_network(
+        "Gemma3Text", kind="Gemma3", head_dim=64, num_key_value_heads=1
+    ),
+    "glpn": lambda: image_network(
+        t.GLPNForDepthEstimation(t.GLPNConfig(depths=[1, 1, 1, 1])), "predicted_depth"
+    ),
+    "googlenet": lambda: vision_network(
+        torchvision.models.googlenet(weights=None, init_weights=False)
+    ),
+    "gpt-bigcode": lambda: decoder_network(
+        "GPTBigCode", n_embd=256, n_layer=3, n_head=4, n_inner=512
+    ),
+    "gpt-neo": lambda: decoder_network(
+        "GPTNeo", attention_types=[[["global"], 1], [["local"], 2]]
+    ),
     "gpt-neox": lambda: decoder_network("GPTNeoX"),
-    "gru": lambda: _tagger(torch.nn.GRU, 2),
-    "lstm": lambda: _tagger(torch.nn.LSTM, 2),
+    "gpt-neox-cache": lambda: cached_decoder("GPTNeoX", 4, 64),
+    "gptj-cache": lambda: cached_decoder("GPTJ", 4, 64, 2, n_inner=512, rotary_dim=16),
+    "granite-cache": lambda: cached_decoder("Granite", 2, 64, 2, num_key_value_heads=2),
+    "hubert": lambda: audio_network(t.HubertModel(t.HubertConfig(**SPEECH)), HIDDEN),
+    "inception": lambda: vision_network(
+        torchvision.models.inception_v3(weights=None, init_weights=False), size=96
+    ),
+    "longformer": lambda: text_network(
+        t.LongformerModel(t.LongformerConfig(**WORDS, attention_window=16)), HIDDEN
+    ),
     "mamba": lambda: decoder_network("Mamba", hidden_size=128, num_hidden_layers=2),
     "mistral": lambda: decoder_network("Mistral", **GROUPED),
-    "mixer": _mixer,
+    "mixtral": lambda: decoder_network(
+        "Mixtral",
+        num_key_value_heads=2,
+        num_local_experts=4,
+        intermediate_size=256,
+        experts_implementation="batched_mm",
+    ),
     "mobilevit": lambda: image_network(
         t.MobileViTModel(t.MobileViTConfig(image_size=64)), HIDDEN
     ),
+    "mpnet": lambda: text_network(t.MPNetModel(t.MPNetConfig(**WORDS)), HIDDEN),
+    "olmo-cache": lambda: cached_decoder("Olmo2", 2, 64, num_key_value_heads=2),
     "opt": lambda: decoder_network("OPT", ffn_dim=1024, word_embed_proj_dim=256),
+    "opt-cache": lambda: cached_decoder("OPT", 4, 64, ffn_dim=512, word_embed_proj_dim=256),
     "phi": lambda: decoder_network("Phi"),
+    "phi3-cache": lambda: cached_decoder("Phi3", 2, 64, num_key_value_heads=2, pad_token_id=0),
+    "pvt": lambda: image_network(
+        t.PvtModel(t.PvtConfig(image_size=64, **DEPTHS)),
+        HIDDEN,
+    ),
     "qwen": lambda: decoder_network("Qwen2", num_key_value_heads=2),
+    "qwen3": lambda: decoder_network("Qwen3", num_key_value_heads=2, head_dim=64),
     "regnet": lambda: vision_network(torchvision.models.regnet_y_400mf(weights=None)),
+    "resnext": lambda: vision_network(torchvision.models.resnext50_32x4d(weights=None)),
     "roberta": lambda: text_network(t.RobertaModel(t.RobertaConfig(**WORDS)), HIDDEN),
+    "roformer": lambda: text_network(
+        t.RoFormerModel(t.RoFormerConfig(**WORDS, embedding_size=256)), HIDDEN
+    ),
     "segformer": lambda: image_network(
         t.SegformerForSemanticSegmentation(t.SegformerConfig(depths=[1, 1, 1, 1])), LOGITS
     ),
     "shufflenet": lambda: vision_network(torchvision.models.shufflenet_v2_x1_0(weights=None)),
+    "siglip": lambda: image_network(
+        t.SiglipVisionModel(t.SiglipVisionConfig(**SIZES, image_size=64, patch_size=8)), HIDDEN
+    ),
+    "squeezebert": lambda: text_network(
+        t.SqueezeBertModel(t.SqueezeBertConfig(**WORDS, embedding_size=256)), HIDDEN
+    ),
+    "t5-small": _t5,
+    "vit-mae": lambda: image_network(
+        t.ViTModel(t.ViTConfig(**WIDE, image_size=64, patch_size=8)), HIDDEN
+    ),
     "wav2vec2": _wav,
+    "yolos": lambda: image_network(
+        t.YolosForObjectDetection(
+            t.YolosConfig(**SIZES, image_size=[64, 64], patch_size=8, num_detection_tokens=10)
+        ),
+        LOGITS,
+    ),
+    **networks.FAMILIES,
 }
-
-
-FAMILIES |= families_language.FAMILIES | families_vision.FAMILIES
-FAMILIES |= families_images.FAMILIES | families_sequences.FAMILIES
-FAMILIES |= families_recurrence.FAMILIES | families_messages.FAMILIES
-FAMILIES |= families_libraries.FAMILIES | families_control.FAMILIES
 
 
 def main() -> None:

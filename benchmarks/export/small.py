@@ -5,10 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-
-# isort: split
-
-# isort: split
 import transformers as t
 
 from benchmarks.export.network import Network, Outputs, ids

@@ -79,21 +79,33 @@ class Cached(torch.nn.Module):
 def gpt2_cached() -> Network:
     """Return GPT-2 with keys and values of the past as inputs, and longer ones as outputs."""
     config = transformers.GPT2Config()
-    model = Cached(transformers.GPT2LMHeadModel(config))
-    layers, heads = config.n_layer, config.n_head
-    size = (BATCH, heads, PAST, config.n_embd // heads)
-    past = tuple((torch.randn(size), torch.randn(size)) for _ in range(layers))
+    size = config.n_head, config.n_embd // config.n_head
+    model = transformers.GPT2LMHeadModel(config)
+    return cached(model, config.n_layer, *size, ids(config.vocab_size, BATCH, 8))
+
+
+def cached(
+    model: torch.nn.Module, layers: int, heads: int, size: int, tokens: torch.Tensor
+) -> Network:
+    """Return a decoder that takes keys and values of the past, and returns longer ones.
+
+    Args:
+        model: A decoder of the Transformers library.
+        layers: How many layers it has.
+        heads: How many heads keys and values have.
+        size: How many channels each head has.
+        tokens: What it reads.
+    """
+    shape = (BATCH, heads, PAST, size)
+    past = tuple((torch.randn(shape), torch.randn(shape)) for _ in range(layers))
     parts = [f"{layer}_{part}" for layer in range(layers) for part in ("key", "value")]
     inputs = ["input_ids", "attention_mask", *(f"past_{part}" for part in parts)]
     outputs = ["logits", *(f"present_{part}" for part in parts)]
-    dynamic = {"input_ids": TOKENS, "logits": TOKENS}
-    dynamic["attention_mask"] = {0: "batch", 1: "total"}
-    dynamic |= {f"past_{part}": {0: "batch", 2: "past"} for part in parts}
-    dynamic |= {f"present_{part}": {0: "batch", 2: "total"} for part in parts}
-    length = 8
-    mask = torch.ones(BATCH, PAST + length, dtype=torch.int64)
-    args = (ids(config.vocab_size, BATCH, length), mask, past)
-    return Network(model, args, inputs, outputs, dynamic)
+    axes = {"input_ids": TOKENS, "logits": TOKENS, "attention_mask": {0: "batch", 1: "total"}}
+    axes |= {f"past_{part}": {0: "batch", 2: "past"} for part in parts}
+    axes |= {f"present_{part}": {0: "batch", 2: "total"} for part in parts}
+    mask = torch.ones(BATCH, PAST + tokens.shape[1], dtype=torch.int64)
+    return Network(Cached(model), (tokens, mask, past), inputs, outputs, axes)
 
 
 def t5() -> Network:

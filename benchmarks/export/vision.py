@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-import torchvision
 import transformers
 
 from benchmarks.export.network import Network, Outputs
+from benchmarks.export.vision_library import torchvision
 
 BATCH = 2
 IMAGE = {0: "batch"}

@@ -1,30 +1,26 @@
 """Wrong and right passes by kind, written without a look at the gate."""
 
-from __future__ import annotations
-
-from benchmarks.faults.kinds_form import TEXTS, cases
-
-TEXTS.update(
-    NX="(float[N,8] x) => (float[N,8] y)",
-    NTX="(float[N,T,8] x) => (float[N,T,8] y)",
-    HX="(float16[N,8] x) => (float16[N,8] y)",
-    PICTURE="(float[N,4,H,W] x) => (float[N,4,P,Q] y)",
-    IF="<float big = {400000.0}> { m = ReduceMax<keepdims = 0>(x) c = Greater(m, big)",
-    SPAN="<int64 z = {0}, int64 one = {1}, int64[1] a0 = {0}, int64[1] a1 = {1},",
-    LENGTH="{ n = Shape<start = 1, end = 2>(x) l = Squeeze(n) p = Range(z, l, one)",
-    BIG="(float[256,1024] x) => (float[256,2048] y)",
-    CONV="{ v = Conv<pads = [1, 1, 1, 1]>(x, w) y = Relu(v) } | w",
-    NORM="<float[8] s = {1, 2, 3, 4, 5, 6, 7, 8}> { v = LayerNormalization(x, s) y = Abs(v) }",
-    MASKED="(float[N,T,8] q, int64[N,T] attention_mask) => (float[N,T,8] y) <int64[1] a1 "
+TEXTS = {
+    "NX": "(float[N,8] x) => (float[N,8] y)",
+    "NTX": "(float[N,T,8] x) => (float[N,T,8] y)",
+    "HX": "(float16[N,8] x) => (float16[N,8] y)",
+    "PICTURE": "(float[N,4,H,W] x) => (float[N,4,P,Q] y)",
+    "IF": "<float big = {400000.0}> { m = ReduceMax<keepdims = 0>(x) c = Greater(m, big)",
+    "SPAN": "<int64 z = {0}, int64 one = {1}, int64[1] a0 = {0}, int64[1] a1 = {1},",
+    "LENGTH": "{ n = Shape<start = 1, end = 2>(x) l = Squeeze(n) p = Range(z, l, one)",
+    "BIG": "(float[256,1024] x) => (float[256,2048] y)",
+    "CONV": "{ v = Conv<pads = [1, 1, 1, 1]>(x, w) y = Relu(v) } | w",
+    "NORM": "<float[8] s = {1, 2, 3, 4, 5, 6, 7, 8}> { v = LayerNormalization(x, s) "
+    "y = Abs(v) }",
+    "MASKED": "(float[N,T,8] q, int64[N,T] attention_mask) => (float[N,T,8] y) <int64[1] a1 "
     "= {1}, int64[1] a2 = {2}, float low = {-1000000000.0}, float soft = "
     "{-10000.0}, float one = {1.0}, float tiny = {0.000000001}, float nil = {0.0}> "
     "{ qt = Transpose<perm = [0, 2, 1]>(q) s = MatMul(q, qt) keep = Cast<to = "
     "9>(attention_mask) u = Unsqueeze(keep, a1) g = Cast<to = 1>(attention_mask)",
-)
+}
 TEXTS["SEGMENTS"] = TEXTS["MASKED"].replace("attention_mask", "segments")
 
-CASES = cases(
-    """
+TEXT = """
 == bodies matched by name (wrong)
 
 result-of-a-rare-branch =
@@ -774,4 +770,3 @@ model $PICTURE <int64[8] pads = {0, 0, 0, 1, 0, 0, 1, 2}> { p = Pad(x, pads) v =
 match Conv(Pad(x, pads), w) => Conv(x, w, pads=[int(num(pads)[i]) for i in (2, 3, 6, 7)])
 feed x=rnd(1, 4, 6, 6)
 """
-)

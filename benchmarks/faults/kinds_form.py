@@ -1,15 +1,15 @@
-"""How cases of `benchmarks.faults.kinds_cases` are read: a model, a pass and a witness.
+"""``python -m benchmarks faults-by-kind``: wrong and right passes by the kind of mistake.
 
 The form is that of :mod:`benchmarks.faults.form`; a family is a kind of wrong or right passes.
 ``model TEXT`` and ``opset``, or ``net PATH CHANGE``, is the model; ``swap OLD -> NEW`` a pass
-that replaces pieces of it, ``feed`` the witness.
+that replaces pieces of it, ``feed`` the inputs that show what is wrong. Networks are in
+``out/networks``. A wrong pass is wrong everywhere.
 """
 
 from __future__ import annotations
 
-import random
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from string import Template
@@ -21,41 +21,18 @@ import onnx_ir as ir
 from onnx import helper, numpy_helper, parser
 
 from benchmarks.faults import form
-from onnx_passes import passes
+from benchmarks.faults.case import EVERYWHERE, Fault, Setting, Source
+from benchmarks.faults.kinds_cases import TEXT, TEXTS
+from benchmarks.faults.runner import judge, keep, run
 from onnx_passes.passes.base import Pass
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Build: TypeAlias = Callable[[], onnx.ModelProto]
 
-TEXTS: dict[str, str] = {}
-"""Pieces of text of models, by name."""
+SEEN_BY: tuple[Setting, ...] = ("default", "adversarial")
 
-NETWORKS = Path("/tmp/yard-cache/networks")
+NETWORKS = Path(__file__).parents[2] / "out" / "networks"
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
-
-
-@dataclass(frozen=True)
-class Case:
-    """A pass on a model.
-
-    Attributes:
-        kind: The kind of mistake, or of right pass.
-        name: Name of the case and of its pass.
-        half: "seen" or "held-back".
-        model: Builds the model.
-        cls: The pass.
-        wrong: Whether the pass is wrong on this model.
-        feed: Inputs on which a wrong pass differs, and on which a right one agrees. None for
-            a model that draws random numbers.
-    """
-
-    kind: str
-    name: str
-    half: str
-    model: Build
-    cls: type[Pass]
-    wrong: bool
-    feed: dict[str, Array] | None
 
 
 def rnd(*shape: int, scale: float = 1.0, shift: float = 0.0, dtype: Any = np.float32) -> Array:
@@ -181,43 +158,55 @@ form.ENV |= {each.__name__: each for each in NAMES} | {"PADDED": PADDED}
 form.ENV["src"] = lambda value, place: value.producer().inputs[place]
 
 
-def cases(text: str) -> list[Case]:
-    """Read cases; which half one is in was drawn from its place in its kind alone."""
-    found = []
-    for kind, wrong, rows in _kinds(text):
-        places = range(len(rows))
-        seen = set(random.Random(f"halves of {kind}").sample(places, (len(rows) + 1) // 2))
-        for i, row in enumerate(rows):
-            name, sign = row.pop("")[0].split()
-            opset = int(row.get("opset", ["21"])[0])
-            if "net" in row:
-                path, _, change = row["net"][0].partition(" ")
-                build = net(path, *([eval(change, form.ENV)] if change else []))
-            else:
-                build = partial(m, row["model"][0], opset)
-            if "swap" in row:
-                new = row["model"][0]
-                for old, made in (swap.split(" -> ") for swap in row["swap"]):
-                    assert old in new, old
-                    new = new.replace(old, made)
-                row["edit"] = [f"replaced({new!r}, {opset}, model)"]
-            cls = passes.register()(form.made(__name__, name, sign, name, row))
-            half = "seen" if i in seen else "held-back"
-            given = eval(f"dict({row['feed'][0]})", form.ENV) if "feed" in row else {}
-            feed = {key: np.asarray(value) for key, value in given.items()} or None
-            found.append(Case(kind, name, half, build, cls, wrong, feed))
-    return found
-
-
-def _kinds(text: str) -> Iterator[tuple[str, bool, list[form.Row]]]:
-    """Yield the name of each kind, whether its passes are wrong, and its entries."""
+def read(text: str) -> Iterator[tuple[str, Fault | tuple[type[Pass], Source]]]:
+    """Yield the kind of each entry, and the fault, or the right pass and its model."""
     kind = ""
-    by_kind: dict[str, list[form.Row]] = {}
     for row in form.entries(text):
         if row[""][0].startswith("== "):
             kind = row[""][0].removeprefix("== ")
+            continue
+        name, sign = row.pop("")[0].split()
+        opset = int(row.get("opset", ["21"])[0])
+        if "net" in row:
+            path, _, change = row["net"][0].partition(" ")
+            build = net(path, *([eval(change, form.ENV)] if change else []))
         else:
-            by_kind.setdefault(kind, []).append(row)
-    for kind, rows in by_kind.items():
-        name, _, wrong = kind.rpartition(" ")
-        yield name, wrong == "(wrong)", rows
+            build = partial(m, row["model"][0], opset)
+        if "swap" in row:
+            new = row["model"][0]
+            for old, made in (swap.split(" -> ") for swap in row["swap"]):
+                assert old in new, old
+                new = new.replace(old, made)
+            row["edit"] = [f"replaced({new!r}, {opset}, model)"]
+        cls, source = form.made(__name__, name, sign, name, row), Source(name, build, build)
+        if not kind.endswith("(wrong)"):
+            yield kind, (cls, source)
+            continue
+        given = eval(f"dict({row['feed'][0]})", form.ENV) if "feed" in row else {}
+        feeds = {key: np.asarray(value) for key, value in given.items()}
+        yield kind, Fault(cls, source, EVERYWHERE, "adversarial", (feeds,) if feeds else ())
+
+
+def tables() -> list[str]:
+    """Return by kind how many wrong passes are caught, and right ones accused."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for kind, entry in read(TEXT):
+        row = counts[kind]
+        row["passes"] += 1
+        if isinstance(entry, tuple):
+            row["accused"] += bool(keep(*entry, full=False).accused)
+            continue
+        seen = [
+            judge(run(entry, EVERYWHERE, full=False, setting=setting), entry, EVERYWHERE)
+            for setting in SEEN_BY
+        ]
+        for setting, found in zip(SEEN_BY, seen, strict=True):
+            row[setting] += found.caught
+        if not any(found.caught for found in seen):
+            print(f"{kind}: {entry.name}: {seen[0].verdict}", flush=True)
+    columns = ("passes", *SEEN_BY, "accused")
+    lines = [f"| kind | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    return lines + [
+        f"| {kind} | {' | '.join(str(row[name]) for name in columns)} |"
+        for kind, row in counts.items()
+    ]

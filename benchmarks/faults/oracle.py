@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,6 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented
 from benchmarks.faults.case import Fault
 from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.inputs import generate
-
-LOOSE = (1e-3, 1e-3)
-"""rtol and atol to which they are raised where the default ones refuse what is right."""
 
 
 def rewritten(fault: Fault, at: str, *, full: bool) -> onnx.ModelProto:
@@ -36,7 +32,7 @@ def effect(original: onnx.ModelProto, result: onnx.ModelProto, feeds: list[Feeds
     Relative to the largest element of an output; infinite where outputs, shapes, types,
     NaN or infinities differ, or the result does not run.
     """
-    load = _loader(original, optimised=False)
+    load = _loader(original)
     before = load(original)
     expected = [before.run(None, f) for f in feeds]
     try:
@@ -64,8 +60,8 @@ def mapped(fault: Fault, at: str, feeds: list[Feeds], *, full: bool) -> float:
     model = fault.source.model(full=full)
     ports = fault.cls(at=at).interface_map(model)
     assert ports is not None, "the pass has no interface map"
-    old = _session(fault.source.proto(full=full), optimised=False)
-    new = _session(rewritten(fault, at, full=full), optimised=False)
+    old = _session(fault.source.proto(full=full))
+    new = _session(rewritten(fault, at, full=full))
     worst = 0.0
     for sample in feeds:
         given = dict(ports.inputs(name, value) for name, value in sample.items())
@@ -116,25 +112,6 @@ def real(fault: Fault, at: str, *, full: bool) -> bool:
     return wrong > 10 * right
 
 
-def usual(
-    original: onnx.ModelProto, result: onnx.ModelProto, model: ir.Model
-) -> tuple[bool, bool]:
-    """Return whether the usual check accepts: one random input, whole model, numpy's allclose.
-
-    First at numpy's default tolerances, then at ``LOOSE``.
-    """
-    (feeds,) = generate(model, seed=1, samples=1)
-    load = _loader(original, optimised=True)
-    old = load(original).run(None, feeds)
-    try:
-        new = load(result).run(None, feeds)
-        default = all(np.allclose(n, o) for o, n in zip(old, new, strict=True))
-        loose = all(np.allclose(n, o, *LOOSE) for o, n in zip(old, new, strict=True))
-    except Exception:  # it does not run, or shapes do not broadcast
-        return False, False
-    return default, loose
-
-
 def _doubled(proto: onnx.ModelProto) -> onnx.ModelProto:
     """Return a network, without subgraphs, in which all float32 is float64."""
     wide = onnx.ModelProto()
@@ -160,21 +137,20 @@ def _double(tensor: onnx.TensorProto) -> None:
         tensor.CopyFrom(numpy_helper.from_array(wide, tensor.name))
 
 
-def _loader(original: onnx.ModelProto, *, optimised: bool) -> Callable[..., Any]:
+def _loader(original: onnx.ModelProto) -> Callable[..., Any]:
     """Return what loads both sides: onnx's evaluator if ONNX Runtime lacks an operator."""
     try:
-        _session(original, optimised=optimised)
+        _session(original)
     except NotImplemented:
         return ReferenceEvaluator
-    return partial(_session, optimised=optimised)
+    return _session
 
 
-def _session(proto: onnx.ModelProto, *, optimised: bool) -> ort.InferenceSession:
+def _session(proto: onnx.ModelProto) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 2
-    if not optimised:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     return ort.InferenceSession(
         proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )

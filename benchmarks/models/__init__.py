@@ -2,12 +2,11 @@
 
 from benchmarks.models.llama import llama_decoder
 from benchmarks.models.resnet import resnet50
-from benchmarks.models.synthetic import big_external, chain, random_graph
+from benchmarks.models.synthetic import chain, random_graph
 from benchmarks.models.transformer import transformer
 from benchmarks.models.vision import vision_transformer
 
 __all__ = [
-    "big_external",
     "chain",
     "llama_decoder",
     "random_graph",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 
-from benchmarks.peers.patterns import histogram
 from onnx_passes.errors import EngineError
 from onnx_passes.runtime.inputs import InputSearch, generate
 from onnx_passes.runtime.ort import engine_for
@@ -114,11 +114,17 @@ def ports_of(model: onnx.ModelProto) -> list[Port]:
     return [*fed, ("", 0, None), *(port(value) for value in graph.output)]
 
 
+def histogram(path: Path) -> Counter[str]:
+    """Count nodes by operator, those of bodies and functions included."""
+    model = ir.load(path)
+    graphs = (model.graph, *model.functions.values())
+    return Counter(node.op_type for graph in graphs for node in graph.all_nodes())
+
+
 def judge(original: Path, result: Path) -> dict[str, object]:
     """Return fault, nodes, bytes and operators of a result beside its original."""
     feeds = feeds_of(original)
-    model = onnx.load(result, load_external_data=False)
-    counts = histogram(model)
+    counts = histogram(result)
     return {
         "fault": fault(original, result, feeds),
         "nodes": counts.total(),

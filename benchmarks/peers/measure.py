@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import resource
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.environments import clean_environment
 from benchmarks.peers.tools import Tool
-from benchmarks.processes import watch
+from benchmarks.processes import run
 
 SECONDS = 900.0
-"""Limit of one run of a tool, unless its processor time is limited."""
+"""Limit of a run of a tool whose processor time is not limited, and of a judgement."""
 WALL_FACTOR = 10
 """A run is also stopped after so many times its limit of processor time, in wall time."""
-JUDGE_SECONDS = 900.0
 
 
 @dataclass
@@ -87,12 +81,11 @@ def measure(
             # Some tools write weights beside the model, and append to what is there.
             shutil.rmtree(target.parent, ignore_errors=True)
             target.parent.mkdir()
-            command, before = tool.command(cache, model, target), _processor()
-            seconds, megabytes, error = run(command, limit, processor)
-            cell.seconds.append(seconds)
-            cell.megabytes.append(megabytes)
-            cell.processor.append(_processor() - before)
-            cell.error = error or ("" if target.exists() else "it wrote nothing")
+            done = run(tool.command(cache, model, target), limit, processor=processor)
+            cell.seconds.append(done.seconds)
+            cell.megabytes.append(done.megabytes)
+            cell.processor.append(done.processor)
+            cell.error = done.error or ("" if target.exists() else "it wrote nothing")
     results = {name: targets[name] for name, c in cells.items() if not c.error}
     judge(model, results, cells)
     if timed:
@@ -106,74 +99,35 @@ def measure(
 def judge(model: Path, results: dict[str, Path], cells: dict[str, Cell]) -> None:
     """Fill ``judged`` of each result; a result that ends the process is one that crashes."""
     for name, path in results.items():
-        said, fault = _ask("judge", model, path)
-        cells[name].judged = {"fault": f"judging {fault}"} if fault else said
+        try:
+            cells[name].judged = ask("judge", model, path)
+        except RuntimeError as error:
+            cells[name].judged = {"fault": f"judging {error}"}
 
 
 def time_inference(model: Path, results: dict[str, Path], cells: dict[str, Cell]) -> None:
     """Add the latencies of the results that are right, and of the original, to ``judged``."""
     right = {name: path for name, path in results.items() if not cells[name].judged["fault"]}
-    said, fault = _ask("latency", model, *right.values())
-    if fault:
-        raise RuntimeError(f"timing inference {fault}")
-    original, again, *others = said
+    original, again, *others = ask("latency", model, *right.values())
     for name, taken in zip(right, others, strict=True):
-        cells[name].judged |= {"original_ms": original, "again_ms": again, "ms": taken}
+        cells[name].judged |= {"original_ms": original, "again": again, "latency": taken}
 
 
-def _ask(module: str, *paths: Path) -> tuple[Any, str]:
-    """Return what a module of this package prints, or why it ended without; else empty."""
+def ask(module: str, *paths: Path) -> Any:
+    """Return what a module of this package prints as JSON, in a process of its own.
+
+    Raises:
+        RuntimeError: It says nothing.
+    """
     command = [sys.executable, "-m", f"benchmarks.peers.{module}", *map(str, paths)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=JUDGE_SECONDS)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
-        return None, f"was still running after {JUDGE_SECONDS:g} s"
+        raise RuntimeError(f"was still running after {SECONDS:g} s") from None
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
-        return None, f"ended with {done.returncode}: {done.stderr[-300:]}"
-    return json.loads(lines[-1]), ""
-
-
-def run(
-    command: Sequence[str], limit: float, processor: float = math.inf
-) -> tuple[float, float, str]:
-    """Run a command, and stop it beyond a limit.
-
-    Args:
-        command: The command.
-        limit: Seconds of wall time.
-        processor: Seconds of processor time, of all its processes.
-
-    Returns:
-        Its wall time, its peak of anonymous memory in 10^6 bytes, and why it failed, empty if
-        it did not.
-    """
-    start = time.perf_counter()
-    # In a session of its own, so that what it started ends with it.
-    child = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env=clean_environment(),
-        start_new_session=True,
-    )
-    error = ""
-    with watch(child.pid, processor=processor) as used:
-        try:
-            said, _ = child.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.communicate()
-            error = f"it was still running after {limit:g} s"
-        seconds = time.perf_counter() - start
-    if used.stopped:
-        error = f"it was stopped after {used.stopped}"
-    elif child.returncode and not error:
-        last = " ".join(said.strip().splitlines()[-3:])
-        error = f"it ended with {child.returncode}: {last[-300:]}"
-    return seconds, used.megabytes, error
+        raise RuntimeError(f"ended with {done.returncode}: {done.stderr[-300:]}")
+    return json.loads(lines[-1])
 
 
 def to_json(cells: dict[str, Cell]) -> dict[str, object]:
@@ -184,9 +138,3 @@ def to_json(cells: dict[str, Cell]) -> dict[str, object]:
 def from_json(data: dict[str, dict[str, object]]) -> dict[str, Cell]:
     """Return what ``to_json`` was given."""
     return {name: Cell(**cell) for name, cell in data.items()}  # type: ignore[arg-type]  # as written
-
-
-def _processor() -> float:
-    """Return the processor seconds of all children so far."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime

@@ -9,12 +9,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import onnx
-
-from benchmarks.peers.judge import TOLERANCE
+from benchmarks.peers.judge import TOLERANCE, histogram
 from benchmarks.peers.measure import Cell, from_json
-from benchmarks.peers.patterns import histogram
-from benchmarks.peers.tools import OPTIMIZE, PEERS, SIMPLIFY, ours, peers_of
+from benchmarks.peers.tools import OPTIMIZE, PEERS, ours
 
 OURS = [tool.name for tool in ours()]
 BEST = "best peer"
@@ -23,7 +20,7 @@ NAMES = [*(tool.name for tool in PEERS), *OURS]
 
 def describe(model: Path) -> dict[str, Any]:
     """Return nodes, operators and bytes of an original."""
-    counts = histogram(onnx.load(model, load_external_data=False))
+    counts = histogram(model)
     size = model.stat().st_size
     return {"nodes": counts.total(), "operators": dict(counts.most_common()), "bytes": size}
 
@@ -45,14 +42,14 @@ class Row:
         """Return what was measured of a right result."""
         return self.cells[tool].judged[key]
 
-    def best_peer(self, preset: str) -> str | None:
-        """Return the peer of a preset with the fewest nodes whose result is right."""
-        peers = [tool.name for tool in peers_of(preset) if self.right(tool.name)]
+    def best_peer(self) -> str | None:
+        """Return the peer with the fewest nodes whose result is right."""
+        peers = [tool.name for tool in PEERS if self.right(tool.name)]
         return min(peers, key=lambda tool: (self.get(tool, "nodes"), tool), default=None)
 
-    def own(self, preset: str) -> str | None:
-        """Return the run of a preset that has a right result, verified or not."""
-        return next((n for n in (preset, f"{preset}, unverified") if self.right(n)), None)
+    def own(self) -> str | None:
+        """Return the run of ours that has a right result, verified or not."""
+        return next((name for name in OURS if self.right(name)), None)
 
 
 def rows(cache: Path) -> list[Row]:
@@ -68,10 +65,7 @@ def tables(cache: Path) -> list[str]:
         (len(c.seconds) for r in found for c in r.cells.values() if not c.error), default=0
     )
     return [
-        *(f"### Nodes, `{OPTIMIZE}` and others by default", ""),
-        *(*nodes(found, OPTIMIZE), ""),
-        *(f"### Nodes, `{SIMPLIFY}` and others without fusion", ""),
-        *(*nodes(found, SIMPLIFY), ""),
+        *("### Nodes", "", *nodes(found), ""),
         *(
             f"### Whole processes, wall / processor seconds (medians of {runs}, in turns)",
             "",
@@ -95,14 +89,14 @@ def _header(first: str, names: list[str]) -> list[str]:
     return [f"| {first} | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
 
 
-def nodes(found: list[Row], preset: str) -> list[str]:
+def nodes(found: list[Row], preset: str = OPTIMIZE) -> list[str]:
     """Return nodes of a preset and its peers, the fewest in bold, and geometric means."""
-    peers = [tool.name for tool in peers_of(preset)]
-    lines = _header("model", ["original", *peers, f"{preset}"])
+    peers = [tool.name for tool in PEERS]
+    lines = _header("model", ["original", *peers, preset])
     left: dict[str, list[float]] = {name: [] for name in (*peers, BEST, preset)}
     for row in found:
         counts = {n: row.get(n, "nodes") for n in peers if row.right(n)}
-        own = row.own(preset)
+        own = row.own()
         original = counts[BEST] = row.original["nodes"]
         if any(name != BEST for name in counts):
             counts[BEST] = min(n for name, n in counts.items() if name != BEST)
@@ -145,35 +139,29 @@ def times(found: list[Row]) -> list[str]:
     ]
 
 
-def _ratios(found: list[Row], key: str, of: str, last: str = "") -> list[str]:
-    names = [name for name in NAMES if ", " not in name]
-
-    def ratio(row: Row, name: str, key: str = key) -> str:
-        if not row.right(name) or key not in row.cells[name].judged:
-            return "-"
-        base = row.get(name, of) if of == "original_ms" else row.original[of]
-        return f"{row.get(name, key) / base:.3f}"
-
-    def again(row: Row) -> str:
-        told = (ratio(row, name, last) for name in names)
-        return next((text for text in told if text != "-"), "-")
-
-    lines = _header("model", [*names, "the original again"] if last else names)
-    return lines + [
-        f"| {row.name} | {' | '.join(ratio(row, name) for name in names)} |"
-        + (f" {again(row)} |" if last else "")
-        for row in found
-    ]
-
-
 def latency(found: list[Row]) -> list[str]:
-    """Return milliseconds over those of the original, timed in turns with it, and its own."""
-    return _ratios(found, "ms", "original_ms", "again_ms")
+    """Return the time of an inference over the original's, and the original's again."""
+    lines = _header("model", [*NAMES, "the original again"])
+    for row in found:
+        timed = [c.judged for c in row.cells.values() if "again" in c.judged]
+        again = f"{timed[0]['again']:.3f}" if timed else "-"
+        told = " | ".join(_ratio(row, name, "latency", 1) for name in NAMES)
+        lines.append(f"| {row.name} | {told} | {again} |")
+    return lines
 
 
 def sizes(found: list[Row]) -> list[str]:
     """Return bytes over those of the original."""
-    return _ratios(found, "bytes", "bytes")
+    return _header("model", NAMES) + [
+        f"| {row.name} | "
+        f"{' | '.join(_ratio(row, name, 'bytes', row.original['bytes']) for name in NAMES)} |"
+        for row in found
+    ]
+
+
+def _ratio(row: Row, tool: str, key: str, base: float) -> str:
+    found = row.cells[tool].judged.get(key) if row.right(tool) else None
+    return f"{found / base:.3f}" if isinstance(found, int | float) else "-"
 
 
 def faults(found: list[Row]) -> list[str]:
@@ -196,13 +184,12 @@ def remains(found: list[Row]) -> list[str]:
     """Return the operators that ours has more of than the best peer, and fewer."""
     lines = []
     for row in found:
-        for preset in (SIMPLIFY, OPTIMIZE):
-            best, own = row.best_peer(preset), row.own(preset)
-            if best is None or own is None or row.get(own, "nodes") <= row.get(best, "nodes"):
-                continue
-            a, b = Counter(row.get(own, "operators")), Counter(row.get(best, "operators"))
-            more = ", ".join(f"{op} {n}" for op, n in (a - b).most_common())
-            fewer = ", ".join(f"{op} {n}" for op, n in (b - a).most_common())
-            counts = f"`{preset}` {row.get(own, 'nodes')}, {best} {row.get(best, 'nodes')}"
-            lines.append(f"- {row.name}, {counts}: more {more}; fewer {fewer or 'none'}")
+        best, own = row.best_peer(), row.own()
+        if best is None or own is None or row.get(own, "nodes") <= row.get(best, "nodes"):
+            continue
+        a, b = Counter(row.get(own, "operators")), Counter(row.get(best, "operators"))
+        more = ", ".join(f"{op} {n}" for op, n in (a - b).most_common())
+        fewer = ", ".join(f"{op} {n}" for op, n in (b - a).most_common())
+        counts = f"ours {row.get(own, 'nodes')}, {best} {row.get(best, 'nodes')}"
+        lines.append(f"- {row.name}, {counts}: more {more}; fewer {fewer or 'none'}")
     return lines or ["None."]

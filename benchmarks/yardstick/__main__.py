@@ -20,7 +20,6 @@ from typing import Any, TextIO
 
 import click
 
-from benchmarks.peers.server import Server
 from benchmarks.yardstick.comparison import (
     Records,
     compare,
@@ -32,6 +31,7 @@ from benchmarks.yardstick.comparison import (
     report,
     within,
 )
+from benchmarks.yardstick.server import Server
 from benchmarks.yardstick.suites import ROOT, SIZES, SUITES, Key, Record, keys, sizes
 from onnx_passes.runtime.environment import versions
 

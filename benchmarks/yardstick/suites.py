@@ -33,8 +33,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks.peers.worker import serve
 from benchmarks.speed import half_of
+from benchmarks.yardstick.server import serve
 
 Record = dict[str, Any]
 Key = tuple[str, str, str]
@@ -258,7 +258,7 @@ def judge_file(path: Path, preset: str) -> Record:
 def _config(preset: str) -> Any:
     from onnx_passes.configs.pipeline_files import load_config
 
-    return load_config(preset, ["reproducers=false", "cache=false"])
+    return load_config(preset, ["reproducers=false"])
 
 
 def _judge_bytes(data: bytes, preset: str) -> Record:

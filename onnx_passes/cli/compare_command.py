@@ -420,7 +420,6 @@ Examples:
     metavar="FILE",
     help="Write a Python script that does this, to be edited, and stop.",
 )
-@click.option("--plots", type=FILE, metavar="DIR", help="Draw errors as PNG (extra: plots).")
 @data_options
 @click.option("-v", "--verbose", is_flag=True, help="List every value.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
@@ -431,7 +430,6 @@ def command(
     load_outputs: tuple[Path, ...],
     save_inputs: Path | None,
     save_outputs: Path | None,
-    plots: Path | None,
     timed: bool,
     write_script: Path | None,
     verbose: bool,
@@ -453,7 +451,7 @@ def command(
         )
         return
     if given["data"]:
-        if load_outputs or save_outputs or save_inputs or plots:
+        if load_outputs or save_outputs or save_inputs:
             raise UsageError(
                 "saved results and --data do not go together",
                 help="--json=FILE writes the result",
@@ -472,7 +470,6 @@ def command(
     assert page is None or isinstance(page, Path)
     refuse_without_data({name: value for name, value in given.items() if name != "html"})
     loaders = loaders_of(models, now=bool(given["outputs"]))
-    from onnx_passes.optional import import_optional
     from onnx_passes.report.comparison import comparison_dict, comparison_lines
     from onnx_passes.verify.runs import compare, save_results
     from onnx_passes.verify.runs.results import check_form
@@ -482,7 +479,7 @@ def command(
     alone = len(runners) + len(recorded) == 1  # its results are reported
     settings = settings_of(
         given,
-        keep=bool(save_outputs or plots or alone),
+        keep=bool(save_outputs or alone),
         hashes=bool(save_outputs or load_outputs),
     )
     if not runners and (given["inputs"] or given["generate"] or given["data_loader"]):
@@ -491,9 +488,6 @@ def command(
         raise UsageError("there is no MODEL", help="name one, or give --load-outputs")
     read: dict[str, list[Path]] = {"a model": list(models), "results": list(load_outputs)}
     check_destinations(None, {"--save-outputs": save_outputs, "--html": page}, read)
-    if plots is not None:
-        import_optional("matplotlib")  # before the models run
-        check_folder("--plots", plots)
     if save_outputs is not None:
         check_form(save_outputs, len(runners) + len(recorded))
     samples = samples_of(given, runners)
@@ -523,11 +517,6 @@ def command(
     try:
         if save_outputs is not None:
             save_results(found, save_outputs)
-        if plots is not None:
-            from onnx_passes.report.error_plots import draw_plots
-
-            drawn = draw_plots(found, plots)
-            found.notes.append(f"{len(drawn)} pictures are in {plots}")
         if page is not None:
             from onnx_passes.report.comparison import compare_page
             from onnx_passes.report.report_files import write_text

@@ -1,7 +1,7 @@
-"""How sure a number is: exact intervals, a paired test, and bounds that hold at each look.
+"""How sure a number is: exact intervals, and bounds that hold at each look.
 
 All intervals have two bounds, and each bound holds with the stated confidence. Exact
-bounds and tests raise ``UsageError`` if scipy is not installed.
+bounds raise ``UsageError`` if scipy is not installed.
 """
 
 from __future__ import annotations
@@ -10,14 +10,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from onnx_passes.optional import import_optional
 
 _BETS = tuple(2.0**-power for power in range(8))
 """Shares of the largest bet; the evidence is the mean over them."""
-
-RESAMPLES = 1000
 
 
 @dataclass(frozen=True)
@@ -37,15 +33,6 @@ def clopper_pearson(hits: int, count: int, confidence: float) -> Interval:
     low = float(inverse(hits, count - hits + 1, alpha)) if hits else 0.0
     high = float(inverse(hits + 1, count - hits, 1 - alpha)) if hits < count else 1.0
     return Interval(hits / count, low, high, confidence)
-
-
-def mcnemar(lost: int, gained: int) -> float:
-    """Return the p-value of McNemar's exact test: are gains and losses equally likely?"""
-    flips = lost + gained
-    if not flips:
-        return 1.0
-    tail = import_optional("scipy.special").bdtr(min(lost, gained), flips, 0.5)
-    return min(1.0, 2 * float(tail))
 
 
 @dataclass(frozen=True)
@@ -125,16 +112,3 @@ def _edge(inside: Callable[[float], bool], low: float, high: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if inside(middle) else (low, middle)
     return high
-
-
-def bootstrap(
-    measure: Callable[[list[int]], float], groups: int, confidence: float, seed: int = 0
-) -> tuple[float, float]:
-    """Return the bounds of ``measure``, which gets numbers of groups, some repeated."""
-    draws = np.random.default_rng(seed).integers(0, groups, (RESAMPLES, groups))
-    values = np.array([measure(draw.tolist()) for draw in draws])
-    values = values[np.isfinite(values)]
-    if not values.size:
-        return math.nan, math.nan
-    low, high = np.quantile(values, [1 - confidence, confidence])
-    return float(low), float(high)

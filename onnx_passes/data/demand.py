@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
-from onnx_passes.data.confidence import DecisionFlips, Interval, clopper_pearson, mcnemar
+from onnx_passes.data.confidence import DecisionFlips, Interval, clopper_pearson
 from onnx_passes.data.exact_sums import plain
 from onnx_passes.data.measures import PairState
 from onnx_passes.errors import UsageError
@@ -146,8 +146,6 @@ class Demand:
             if classes.labelled:
                 for side in ("left", "right"):
                     shares[f"accuracy_{side}"] = classes.correct(side), classes.labelled
-                paired = classes.paired
-                found["mcnemar_p"] = mcnemar(paired["only_left"], paired["only_right"])
         for name, (hits, count) in shares.items():
             found[name] = asdict(clopper_pearson(hits, count, self.confidence))
         return found

@@ -15,12 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_passes.data.confidence import bootstrap
 from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.demand import EXIT_CODES, Demand, RunOutcome
 from onnx_passes.data.evaluation_job import FORMAT, DataJob
-from onnx_passes.data.exact_sums import plain
-from onnx_passes.data.measures import Metrics, PairState
+from onnx_passes.data.measures import PairState
 from onnx_passes.errors import OnnxPassesError, ReferenceDataError
 from onnx_passes.plain import PlainDict
 from onnx_passes.verify.saved import write_samples
@@ -106,13 +104,11 @@ def describe(
     job: DataJob,
     rule: Demand,
     states: Sequence[PairState],
-    groups: Sequence[Sequence[Metrics]],
     counts: PlainDict,
     timing: RunTiming,
 ) -> DataResult:
     """Judge what was added up.
 
-    ``groups`` has metrics by group of shards and candidate; it is empty without metrics.
     ``counts`` says how many samples were evaluated, left out and not needed.
     """
     alone = len(job.runs) == 1
@@ -123,9 +119,8 @@ def describe(
             "alone": alone,
             "verdict": rule.judge(state, alone=alone),
             "found": state.finish(),
-            "bootstrap": _bootstrap([g[place] for g in groups], rule.confidence),
         }
-        for place, (run, state) in enumerate(zip(job.candidates, states, strict=True))
+        for run, state in zip(job.candidates, states, strict=True)
     ]
     outcomes = {RunOutcome(pair["verdict"]["outcome"]) for pair in pairs}
     outcome = _overall(outcomes, rule, complete=not (counts["left_out"] or counts["broken"]))
@@ -167,40 +162,6 @@ def _names(job: DataJob, rows: Sequence[int]) -> dict[str, str]:
             found[str(row)] = data.name(row)
         except (OnnxPassesError, OSError):
             found[str(row)] = f"sample {row}"  # the file is gone since
-    return found
-
-
-def _bootstrap(groups: Sequence[Metrics], confidence: float) -> PlainDict:
-    """Return the bounds of metrics by resampling groups of shards."""
-    found: PlainDict = {}
-    if not groups:
-        return found
-    for name in groups[0].states:
-        states = [group.states[name] for group in groups]
-        empty = Metrics((name,)).states[name].to_json()
-        used = [state for state in states if state.to_json() != empty]
-        if len(used) < 8:
-            found[name] = None
-            continue
-        forms = [state.to_json() for state in used]
-
-        def measure(
-            numbers: list[int], name: str = name, forms: list[object] = forms
-        ) -> float:
-            total = Metrics((name,)).states[name]
-            for number in numbers:
-                other = Metrics((name,)).states[name]
-                other.load(forms[number])
-                total.merge(other)
-            return float(total.finish())
-
-        low, high = bootstrap(measure, len(forms), confidence)
-        found[name] = {
-            "low": plain(low),
-            "high": plain(high),
-            "confidence": confidence,
-            "groups": len(forms),
-        }
     return found
 
 

@@ -1,6 +1,6 @@
 """Files of a data set: found by folder, pattern or URL, brought here, and hashed.
 
-Libraries that only some data sets and plots need are imported on first use.
+Libraries that only some data sets need are imported on first use.
 """
 
 from __future__ import annotations

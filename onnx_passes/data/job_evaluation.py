@@ -21,7 +21,7 @@ from onnx_passes.data.confidence import Interval
 from onnx_passes.data.demand import Demand, flips_of
 from onnx_passes.data.evaluation_job import FORMAT, DataJob
 from onnx_passes.data.evaluation_result import DataResult, RunTiming, describe
-from onnx_passes.data.measures import Metrics, PairState
+from onnx_passes.data.measures import PairState
 from onnx_passes.data.workers import Executor
 from onnx_passes.errors import OnnxPassesError, UsageError
 from onnx_passes.optional import import_optional
@@ -223,9 +223,6 @@ class Progress:
 ATTEMPTS = 3
 """How often a shard is tried before it is left out."""
 
-GROUPS = 64
-"""Groups of shards by which the bootstrap resamples metrics."""
-
 AHEAD = 8
 """Shards that may be finished before one that comes earlier, for each slot of workers."""
 
@@ -235,7 +232,6 @@ class _State:
     """What was added up so far, in the order of shards."""
 
     pairs: list[PairState]
-    groups: list[list[Metrics]]
     evaluated: int = 0
     merged: int = 0
     quarantined: list[PlainDict] = field(default_factory=list)
@@ -275,15 +271,7 @@ class _Evaluation:
     ) -> None:
         self.job, self.rule, self.executor, self.journal = job, rule, executor, journal
         self.on_progress, self.accept = on_progress, accept
-        names = job.measures.metrics
-        candidates = len(job.candidates)
-        self.state = _State(
-            [PairState(job.measures) for _ in range(candidates)],
-            [
-                [Metrics(names) for _ in range(candidates)]
-                for _ in range(GROUPS if names else 0)
-            ],
-        )
+        self.state = _State([PairState(job.measures) for _ in job.candidates])
         self.ready: dict[int, PlainDict] = {}
         self.attempts: dict[int, int] = {}
         self.again: deque[int] = deque()
@@ -305,14 +293,7 @@ class _Evaluation:
                     self.executor.close()
         self.timing.seconds = time.perf_counter() - start
         self.timing.resumed = self.resumed
-        return describe(
-            self.job,
-            self.rule,
-            self.state.pairs,
-            self.state.groups,
-            self._counts(),
-            self.timing,
-        )
+        return describe(self.job, self.rule, self.state.pairs, self._counts(), self.timing)
 
     def _replay(self) -> bool:
         """Add up what the journal holds from the start on; return whether that is enough."""
@@ -407,8 +388,6 @@ class _Evaluation:
                     f"shard {shard} has {error}",
                     help="the scores have one size in all samples",
                 ) from error
-            if state.groups:
-                state.groups[shard % GROUPS][place].merge(more.metrics)
 
     def _counts(self) -> PlainDict:
         plan, state = self.job.plan, self.state

@@ -1,25 +1,12 @@
-"""The result of a run over a data set: as text, and as one self-contained HTML page.
-
-The page shows errors, classes and the worst samples.
-"""
+"""The result of a run over a data set: as text, also on one self-contained HTML page."""
 
 from __future__ import annotations
 
-import base64
-import struct
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
-from onnx_passes.arrays import Array
-from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.evaluation_result import DataResult
-from onnx_passes.data.exact_sums import STEPS, upper_edge
-from onnx_passes.data.measures import MOST_CLASSES
-from onnx_passes.errors import OnnxPassesError
-from onnx_passes.plain import Plain, PlainDict, PlainMapping
-from onnx_passes.report.pages import BarRow, render_page, scaled
+from onnx_passes.plain import Plain, PlainMapping
+from onnx_passes.report.pages import render_page
 from onnx_passes.report.summary import Tone, Words
 from onnx_passes.report.text import percent
 
@@ -98,7 +85,7 @@ def _pair(pair: PlainMapping, names: Mapping[str, str], most: int) -> Iterator[s
     alone = pair["alone"]
     yield pair["candidate"] if alone else f"{pair['candidate']} against {pair['reference']}"
     yield from _accuracy(verdict)
-    yield from _metrics(verdict, pair["bootstrap"])
+    yield from _metrics(verdict)
     yield from _classes(found["classes"], verdict["statistics"], alone=alone)
     if alone:
         return
@@ -138,14 +125,10 @@ def _accuracy(verdict: PlainMapping) -> Iterator[str]:
         yield f"  not decided: about {needed:,} samples would be needed if the drop stays"
 
 
-def _metrics(verdict: PlainMapping, bounds: PlainMapping) -> Iterator[str]:
+def _metrics(verdict: PlainMapping) -> Iterator[str]:
     for name, metric in verdict.get("metrics", {}).items():
         text = f"  {name} {_number(metric['value'])}"
-        text += f", range {_number(metric['low'])} to {_number(metric['high'])}"
-        interval = bounds.get(name)
-        if interval is not None:
-            text += f"; bootstrap {_number(interval['low'])} to {_number(interval['high'])}"
-        yield text
+        yield f"{text}, range {_number(metric['low'])} to {_number(metric['high'])}"
 
 
 def _classes(
@@ -164,10 +147,7 @@ def _classes(
             told.append(text)
         yield f"  accuracy {' -> '.join(told)}"
     if not alone:
-        text = f"  decisions that changed: {classes['flips']:,} of {classes['rows']:,}"
-        if "mcnemar_p" in statistics:
-            text += f"; McNemar p = {statistics['mcnemar_p']:.3g}"
-        yield text
+        yield f"  decisions that changed: {classes['flips']:,} of {classes['rows']:,}"
 
 
 def _output(output: PlainMapping) -> str:
@@ -186,190 +166,11 @@ def _number(value: Plain) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"
 
 
-_CELL, _MARGIN, _SMALL_CELL = 34, 22, 8
-_NAMED_ROWS = 16
-"""Classes up to which the rows and columns of a matrix have names and numbers."""
-
-_DIGITS = 5
-_LARGEST_IMAGE = 1024
-_MOST_BARS = 40
-
-
-def errors(output: PlainMapping) -> Sequence[BarRow]:
-    """Return the absolute errors of an output, a bar for each power of two."""
-    histogram = output["histogram"]
-    counts: dict[int, int] = {}
-    for place, count in histogram["bins"].items():
-        power = int(place) // STEPS
-        counts[power] = counts.get(power, 0) + count
-    if not counts:
-        return []
-    rows = [BarRow("0", f"{histogram['zeros']:,}", [[(histogram["zeros"], "second")]])]
-    for power in sorted(counts)[-_MOST_BARS:]:
-        edge = upper_edge(power * STEPS + STEPS - 1)
-        count = counts[power]
-        rows.append(BarRow(f"to {edge:.2g}", f"{count:,}", [[(count, "first")]]))
-    return scaled(rows)
-
-
-def matrix(title: str, classes: PlainMapping, name: str) -> PlainDict | None:
-    """Return a table of classes by classes as squares, the denser the more rows.
-
-    ``name`` is "agreement", "left" or "right".
-    """
-    count = classes["classes"]
-    cells = classes["tables"].get(name, [])
-    if not cells or count > MOST_CLASSES:
-        return None
-    width = count + 1
-    totals: dict[int, int] = {}
-    for place, number in cells:
-        totals[place // width] = totals.get(place // width, 0) + number
-    cell, margin = (_CELL, _MARGIN) if count <= _NAMED_ROWS else (_SMALL_CELL, 0)
-    # Rows without a class, because of a NaN, come last and are rare.
-    shown = width if any(count in divmod(place, width) for place, _ in cells) else count
-    caption = f"A row for each class of the {title.split()[0].lower()}"
-    caption += "; the last is not a class" if shown > count else ""
-    squares = [
-        _square(divmod(place, width), n, totals[place // width], count, cell, margin)
-        for place, n in cells
-    ]
-    axis = [
-        ("-" if place == count else str(place), margin + cell * place + cell // 2)
-        for place in range(shown if margin else 0)
-    ]
-    return {
-        "title": title,
-        "caption": caption,
-        "side": margin + cell * shown,
-        "cell": cell,
-        "margin": margin,
-        "squares": squares,
-        "axis": axis,
-    }
-
-
-def _square(
-    where: tuple[int, int], number: int, total: int, count: int, cell: int, margin: int
-) -> PlainDict:
-    """Return a cell of a matrix; a number is written where there is room."""
-    row, column = where
-    share = number / total
-    text = f"{number:,}"
-    return {
-        "x": margin + cell * column,
-        "y": margin + cell * row,
-        "style": "first" if row == column else "off",
-        "opacity": f"{0.2 + 0.8 * share:.3f}",
-        "told": f"{_class(row, count)}, {_class(column, count)}: {text}",
-        "text": text if margin and len(text) <= _DIGITS else "",
-        "strong": row == column and share > 0.5,
-    }
-
-
-def per_class(classes: PlainMapping, *, alone: bool) -> list[list[str]]:
-    """Return how many rows of each class are right; with ``alone`` there is one side only."""
-    if not classes["labelled"]:
-        return []
-    left, right = (_hits(classes, side) for side in ("left", "right"))
-    return [
-        [
-            str(label),
-            f"{right[label][1]:,}",
-            "" if alone else _share(*left[label]),
-            _share(*right[label]),
-        ]
-        for label in range(classes["classes"])
-        if right[label][1]
-    ]
-
-
-def _hits(classes: PlainMapping, side: str) -> list[tuple[int, int]]:
-    """Return, for each class, how many rows are right and how many there are."""
-    count = classes["classes"]
-    width = count + 1
-    hits, totals = [0] * width, [0] * width
-    for place, number in classes["tables"][side]:
-        row, column = divmod(place, width)
-        if count > MOST_CLASSES:
-            # Not a matrix: the labels, the decisions, and those that are right.
-            if row == 0:
-                totals[column] += number
-            elif row == 2:
-                hits[column] += number
-            continue
-        totals[row] += number
-        hits[row] += number if row == column else 0
-    return list(zip(hits, totals, strict=True))
-
-
-def values_of(feeds: Mapping[str, Array]) -> list[PlainDict]:
-    """Return what a sample feeds a model; what looks like an image is a PNG in base64."""
-    return [_value(name, value) for name, value in feeds.items()]
-
-
-def _value(name: str, value: Array) -> PlainDict:
-    picture = as_image(value)
-    kind = f"{value.dtype}[{','.join(map(str, value.shape))}]"
-    png = None if picture is None else base64.b64encode(encode(picture)).decode()
-    return {"name": name, "kind": kind, "png": png}
-
-
-def as_image(value: Array) -> Array | None:
-    """Return an input as a picture, uint8 [height, width, 3]; None if it is not like one."""
-    item = value[0] if value.ndim == 4 and len(value) else value
-    if item.ndim != 3 or item.dtype.kind not in "fiu":
-        return None
-    if item.shape[0] in (1, 3):
-        item = np.moveaxis(item, 0, -1)
-    height, width, channels = item.shape
-    if channels not in (1, 3) or min(height, width) < 4 or max(height, width) > _LARGEST_IMAGE:
-        return None
-    pixels = item.astype(np.float64)
-    if not np.isfinite(pixels).all():
-        return None
-    low, high = float(pixels.min()), float(pixels.max())
-    scaled = (pixels - low) * (255 / (high - low) if high > low else 0)
-    return np.broadcast_to(scaled.round().astype(np.uint8), (height, width, 3))
-
-
-def _class(place: int, count: int) -> str:
-    return "none" if place == count else str(place)
-
-
-def _share(hits: int, total: int) -> str:
-    return f"{hits / total:.2%}" if total else ""
-
-
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_TRUECOLOUR = 2
-
-
-def encode(image: Array) -> bytes:
-    """Return a picture, uint8 [height, width, RGB], as a PNG file."""
-    height, width, _ = image.shape
-    # Each line begins with the number of its filter, 0 for none.
-    lines = np.zeros((height, 1 + 3 * width), np.uint8)
-    lines[:, 1:] = image.reshape(height, -1)
-    header = struct.pack(">IIBBBBB", width, height, 8, _TRUECOLOUR, 0, 0, 0)
-    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
-    return _SIGNATURE + b"".join(_chunk(kind, data) for kind, data in parts)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    check = zlib.crc32(kind + data)
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", check)
-
-
-MOST = 16
 _TONES: dict[str, Tone] = {"passed": "good", "failed": "bad"}
 
 
 def data_page(result: DataResult) -> str:
-    """Return a result as a page for a browser.
-
-    The worst samples are read again; those whose files are gone are left out.
-    """
+    """Return a result as a page for a browser: all lines of it."""
     data = result.data
     words = Words(data["outcome"].upper(), _TONES.get(data["outcome"], "warn"))
     models = ", ".join(model["name"] for model in data["models"])
@@ -380,47 +181,4 @@ def data_page(result: DataResult) -> str:
         words=words,
         models=models,
         whole="\n".join(result_lines(data, result.timing.to_json(), verbose=True)),
-        left_out=list(_left_out(data["counts"])),
-        pairs=[_data_pair(pair) for pair in data["pairs"]],
-        worst=[(name, values_of(feeds)) for name, feeds in _worst(result)],
     )
-
-
-def _left_out(counts: PlainMapping) -> Iterator[tuple[str, str, str]]:
-    """Yield what was not evaluated: a file or a shard, its samples, and why."""
-    for part in counts["broken"]:
-        yield part["name"], "", part["reason"]
-    for e in counts["left_out"]:
-        yield f"shard {e['shard']}", f"{e['first']} to {e['stop'] - 1}", e["reason"]
-
-
-def _data_pair(pair: PlainMapping) -> PlainDict:
-    classes, alone = pair["found"]["classes"], pair["alone"]
-    drawn: list[PlainDict | None] = []
-    if classes is not None:
-        if not alone:
-            drawn.append(matrix("Reference and candidate", classes, "agreement"))
-        drawn.append(matrix("Label and decision", classes, "right"))
-    return {
-        "candidate": pair["candidate"],
-        "alone": alone,
-        "errors": [
-            (name, rows)
-            for name, output in pair["found"]["outputs"].items()
-            if (rows := errors(output))
-        ],
-        "matrices": [found for found in drawn if found is not None],
-        "classes": [] if classes is None else per_class(classes, alone=alone),
-    }
-
-
-def _worst(result: DataResult) -> list[tuple[str, dict[str, Array]]]:
-    data = DataSet(result.job.plan)
-    found: list[tuple[str, dict[str, Array]]] = []
-    for row in result.worst_rows()[:MOST]:
-        try:
-            feeds = {name: np.asarray(v) for name, v in data.feeds(row).items()}
-        except (OnnxPassesError, OSError):
-            continue  # its file is gone since
-        found.append((result.data["samples"][str(row)], feeds))
-    return found

@@ -1,6 +1,5 @@
 """The benchmark models, small: valid, dynamic, sane on ONNX Runtime, made from the seed."""
 
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -8,10 +7,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from click.testing import CliRunner
 
 from benchmarks import models
-from benchmarks.models.__main__ import main
 
 SMALL_ENCODER = {"layers": 2, "hidden": 32, "heads": 4, "ffn": 64, "vocab": 50}
 SMALL_DECODER = SMALL_ENCODER | {"kv_heads": 2}
@@ -110,26 +107,6 @@ def test_chain_has_exactly_the_nodes_asked_for(nodes):
     assert np.isfinite(y).all()
 
 
-def test_big_external_keeps_its_weights_beside_the_model(tmp_path):
-    path = tmp_path / "big.onnx"
-    size = models.big_external(path, gigabytes=0.001, width=100)
-    assert size == (tmp_path / "big.onnx.data").stat().st_size
-    assert size == pytest.approx(25 * 64 * 1024, abs=64 * 1024)
-    assert path.stat().st_size < 20_000
-    (y,) = run(path, x=np.random.default_rng(0).normal(size=(2, 100)).astype(np.float32))
-    assert 0.05 < y.std() < 1
-
-
-def test_big_external_holds_one_weight_at_a_time(tmp_path):
-    import tracemalloc
-
-    tracemalloc.start()
-    models.big_external(tmp_path / "big.onnx", gigabytes=0.08, width=1000)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 20_000_000
-
-
 @pytest.mark.parametrize(
     "build",
     [
@@ -143,22 +120,3 @@ def test_seed_decides_the_weights(build):
         deterministic=True
     )
     assert build(1) != build(2)
-
-
-def test_command_writes_the_model_asked_for(tmp_path):
-    out = tmp_path / "chain.onnx"
-    result = CliRunner().invoke(main, ["chain", str(out), "nodes=20", "seed=3"])
-    assert result.exit_code == 0, result.output
-    assert onnx.load(out) == models.chain(20, seed=3)
-    assert re.search(r"20 nodes", result.output)
-
-
-@pytest.mark.parametrize(
-    ("setting", "complaint"),
-    [("node=3", "chain has no 'node'"), ("nodes=many", "nodes is a whole number, not 'many'")],
-)
-def test_command_explains_a_wrong_setting(tmp_path, setting, complaint):
-    result = CliRunner().invoke(main, ["chain", str(tmp_path / "x.onnx"), setting])
-    assert result.exit_code == 2
-    assert complaint in result.output
-    assert not (tmp_path / "x.onnx").exists()

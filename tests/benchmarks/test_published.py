@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import published
-from benchmarks.peers.measure import Cell, run, to_json
+from benchmarks.processes import run
 from benchmarks.published import PACKAGES, Package
 
 SOURCE = """<ir_version: 10, opset_import: ["" : 20, "local" : 1]>
@@ -100,49 +100,9 @@ def test_processor_time_and_memory_of_children_count(tmp_path):
         "held = bytearray(80_000_000)\nwhile True:\n    held[::4096] = held[::4096]"
     )
     start = f"import subprocess; subprocess.run([{sys.executable!r}, {str(child)!r}])"
-    _, megabytes, error = run([sys.executable, "-c", start], 60, processor=0.5)
-    assert error == "it was stopped after 0.5 s of processor time"
-    assert megabytes > 80
-
-
-def test_means_are_over_models_that_both_ran():
-    def cell(nodes, seconds, error="", fault=""):
-        return Cell([seconds], [seconds], error, {"fault": fault, "nodes": nodes}, [1e2])
-
-    def line(verdict, **cells):
-        named = {name.replace("__", ", "): value for name, value in cells.items()}
-        original = {"nodes": 100, "operators": {}, "bytes": 1}
-        return {
-            "model": "m",
-            "preset": "optimize",
-            "exporter": "",
-            "opset": "20",
-            "original": original,
-            "verdict": verdict,
-            "said": [],
-            "cells": to_json(named),
-        }
-
-    failed = cell(0, 9.0, "it ended with 1: x is off")
-    lines = [
-        line(
-            "VERIFIED",
-            optimize=cell(25, 8.0),
-            optimize__unverified=cell(25, 4.0),
-            onnxsim=cell(50, 2.0),
-            onnxslim=cell(10, 1.0, fault="y is off by 1"),
-        ),
-        line("FAILED", optimize=failed, optimize__unverified=cell(25, 1), onnxsim=cell(50, 1)),
-        line("VERIFIED", optimize=cell(36, 9.0), optimize__unverified=cell(36, 4.0)),
-    ]
-    *rows, _, verified, nodes, plain, checked = published.table(lines, "optimize")
-    assert "| 100 | 25 | 50 | - | VERIFIED | 4.0 | 8.0 | 2.0 | 2.0 | 4.0 | 100 |" in rows[2]
-    assert rows[2].endswith("| onnxslim: y is off by 1 |")
-    assert "| 100 | 25 | 50 | - | FAILED | 1.0 | - | 1.0 | 1.0 | - |" in rows[3]
-    assert verified == "Verified or unchanged: 2 of 3."
-    assert nodes.endswith("optimize 0.282, onnxsim 0.500, onnxslim 1.000.")
-    assert "geometric mean 1.41 of 2, at most 2.0." in plain
-    assert "geometric mean 4.00 of 1, at most 4.0." in checked
+    done = run([sys.executable, "-c", start], 60, processor=0.5)
+    assert done.error == "it was stopped after 0.5 s of processor time"
+    assert done.megabytes > 80
 
 
 def test_packages_are_held_back_by_a_hash_of_their_names():

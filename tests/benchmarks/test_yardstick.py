@@ -7,14 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
 from benchmarks.yardstick import __main__ as yardstick
 from benchmarks.yardstick import comparison, suites
-from onnx_passes.errors import EngineError, VerificationError
 
 FAILED = {"outcome": "failed", "exit": 1, "passes": ["fold: 1 executed"]}
 PASSED = {"outcome": "verified", "exit": 0, "passes": ["fold: 1 proved"]}
@@ -136,53 +134,6 @@ def test_a_larger_size_has_all_of_a_smaller_one():
 # What is recorded
 
 
-@pytest.mark.parametrize(
-    ("error", "outcome", "code"),
-    [
-        (VerificationError("too far"), "failed", 1),
-        (EngineError("cannot run"), "refused", 3),
-        (ValueError("a fault of ours"), "crashed", None),
-    ],
-)
-def test_an_exception_is_recorded_with_its_class_and_exit_code(error, outcome, code):
-    entry = suites.describe_error(error)
-    assert entry == {"outcome": outcome, "exit": code, "error": type(error).__name__}
-
-
-def test_a_report_with_fewer_fields_is_described():
-    done = SimpleNamespace(name="fold", verdict="passed")
-    run = SimpleNamespace(report=SimpleNamespace(passes=[done]), error=None)
-    entry = suites.describe_run(run)
-    assert entry["passes"] == ["fold"]
-    assert "final" not in entry
-
-
-def test_a_pass_is_recorded_with_evidence_and_what_did_not_pass():
-    check = SimpleNamespace(kind="equality", scope="region", verdict="failed")
-    evidence = [SimpleNamespace(kind=k, count=n) for k, n in (("proved", 2), ("executed", 1))]
-    done = SimpleNamespace(
-        name="fold",
-        verdict="failed",
-        action="stopped",
-        rewrites=[1, 2, 3],
-        culprits=[2],
-        checks=[check],
-        evidence=[*evidence, evidence[0]],
-    )
-    assert suites._describe_pass(done) == (
-        "fold x3, failed, stopped, culprits 2, equality region failed: 1 executed, 4 proved"
-    )
-
-
-def test_a_verified_model_is_recorded_with_the_checks_of_its_passes():
-    entry = suites.judge("built", "transformer", "cleanup", None)
-    assert entry["outcome"] == "verified"
-    assert any(text.startswith("lift-constants: ") for text in entry["passes"])
-    assert entry["checks"]["structure"] == len(entry["passes"])
-    assert entry["final"]
-    assert entry["source"] != entry["result"][:8]
-
-
 def test_console_text_is_recorded_without_what_differs_between_runs():
     text = (
         "fold   3 → 2   12 ms equal\n\n╭──── x ──╮\nVERIFIED  a 1.5 s, <1 ms, onnx 1.23.2  \n"
@@ -192,46 +143,6 @@ def test_console_text_is_recorded_without_what_differs_between_runs():
         "- x -",
         "VERIFIED a TIME, TIME, onnx VERSION",
     ]
-
-
-def test_each_command_of_a_page_is_recorded(tmp_path):
-    page, start = tmp_path / "page.md", tmp_path / "start"
-    start.mkdir()
-    (start / "a.py").write_text("print('took 3 ms', 2 + 2)\n")
-    page.write_text("```console\n$ python a.py\nnothing\n$ pwd\n```\n")
-    assert suites.consoles(page, start) == {"$ python a.py": ["took TIME 4"], "$ pwd": ["..."]}
-
-
-def test_an_example_is_run_by_its_command():
-    entry = suites.judge("examples", "break_adds", "own", None)
-    assert entry["exit"] == 1
-    assert any(line.startswith("FAILED") and "TIME" in line for line in entry["console"])
-
-
-def test_a_planted_fault_is_caught_and_named():
-    name = next(n for n in suites._faults() if n.endswith("/negative-index"))
-    entry = suites.judge("faults", name, "small", None)
-    assert entry["outcome"] == "caught"
-    assert entry["named"]["default"] == "right"
-
-
-def test_an_innocent_pass_is_not_accused():
-    name = next(n for n in suites._faults() if n.startswith("correct/negated-twice"))
-    assert suites.judge("faults", name, "small", None)["outcome"] == "not accused"
-
-
-def test_the_certificate_of_a_rule_is_recorded(tmp_path):
-    path = tmp_path / "rules.jsonl"
-    rules = [
-        {"pass": "fuse", "rule": "a", "verdict": "proved", "claim": "for all sizes", "key": 1},
-        {"pass": "fuse", "rule": "b", "verdict": "tested", "models": 100},
-        {"pass": "fuse", "rule": "b", "verdict": "proved", "claim": "for all sizes"},
-    ]
-    path.write_text("".join(json.dumps(rule) + "\n" for rule in rules))
-    assert suites.read_rules(path) == {
-        "fuse: a": {"outcome": "proved", "claims": ["for all sizes"]},
-        "fuse: b": {"outcome": "tested, proved", "claims": ["", "for all sizes"]},
-    }
 
 
 # Comparing

@@ -112,7 +112,6 @@ $ compare digits.onnx
 --generate range=image:1 => write range=NAME:LOW:HIGH
 --outputs all scores => --outputs all leaves no others
 --save-inputs /proc/i.json => cannot be written
---plots digits.onnx => is not a folder
 --inputs none.npz => there are no inputs 'none.npz'
 --load-outputs none.zip => there are no saved results 'none.zip'
 --tolerance tight => is not a number

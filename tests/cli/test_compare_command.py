@@ -310,14 +310,6 @@ def test_a_model_that_is_not_there_is_no_comparison(cli):
     assert "none.onnx" in done.err
 
 
-def test_pictures_are_drawn(cli, wrong, tmp_path):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    words = ("compare", DIGITS, wrong, "--outputs", "all", "--plots", "plots")
-    assert cli(*words).code == 1
-    names = {path.name for path in (tmp_path / "plots").iterdir()}
-    assert {"1-layers.png", "1-scores.heat.png", "1-scores.errors.png"} <= names
-
-
 def test_an_engine_in_a_child_process_gives_the_same(cli):
     words = (
         "--engine",

@@ -52,8 +52,7 @@ def test_accuracy_that_is_lost_is_found_with_its_samples(cli, blind, tmp_path):
     row = int(re.search(r"\[(\d+)\]", listed[0]["sample"])[1])
     assert labels[row] == 1
     page = (tmp_path / "page.html").read_text()
-    assert "data:image/png;base64," in page
-    assert "Accuracy by class" in page
+    assert "were lost and" in page
     assert "<script" not in page
     again = cli("compare", MODEL, blind, "--inputs", tmp_path / "worst" / "0.npz")
     assert again.code == 1
@@ -76,7 +75,7 @@ def test_one_model_is_measured_by_labels_and_metrics(cli):
     done = cli("compare", MODEL, *FAST, "--metric", "accuracy=0.9:1", "--shard", "40")
     assert done.code == 0
     assert "accuracy 99.500%" in done.out
-    assert re.search(r"accuracy 0.995, range 0.9 to 1; bootstrap 0.9\d+ to 1", done.out)
+    assert "accuracy 0.995, range 0.9 to 1" in done.out
     assert cli("compare", MODEL, *FAST, "--metric", "accuracy=0.999:1").code == 1
     alone = cli("compare", MODEL, *FAST)
     assert alone.code == 2

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from onnx_passes.data.confidence import DecisionFlips, bootstrap, clopper_pearson, mcnemar
+from onnx_passes.data.confidence import DecisionFlips, clopper_pearson
 
 
 def test_clopper_pearson_has_the_bounds_of_the_literature():
@@ -14,14 +14,6 @@ def test_clopper_pearson_has_the_bounds_of_the_literature():
     found = clopper_pearson(10, 100, 0.975)
     assert (found.low, found.high) == pytest.approx((0.0490047, 0.1762226), abs=1e-6)
     assert clopper_pearson(5, 5, 0.9).high == 1.0
-
-
-def test_mcnemar_is_the_exact_test():
-    assert mcnemar(0, 0) == 1.0
-    assert mcnemar(5, 0) == pytest.approx(2 / 32)
-    assert mcnemar(3, 3) == 1.0
-    # R: binom.test(15, 20)$p.value
-    assert mcnemar(15, 5) == pytest.approx(0.04138947)
 
 
 @pytest.mark.parametrize("drop", [0.0, 0.02, 0.1])
@@ -84,11 +76,3 @@ def test_bounds_and_decisions_agree():
     high = flips.sequence(0.95).high
     assert flips.evidence_below(high + 1e-5) >= math.log(20)
     assert flips.evidence_below(high - 1e-5) < math.log(20)
-
-
-def test_the_bootstrap_repeats_itself_and_covers_the_mean():
-    values = np.random.default_rng(6).normal(size=64)
-    low, high = bootstrap(lambda numbers: float(values[numbers].mean()), 64, 0.95)
-    assert (low, high) == bootstrap(lambda n: float(values[n].mean()), 64, 0.95)
-    assert low < values.mean() < high
-    assert high - low == pytest.approx(2 * 1.645 / 8, rel=0.3)

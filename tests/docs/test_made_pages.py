@@ -51,38 +51,6 @@ def test_other_text_is_not_drawn(module, before):
     assert module("drawings").drawing(text) is None
 
 
-def test_plots_show_the_numbers_of_the_table(module):
-    plots = module("plots")
-    page = "\n## Speed\n\n| model | a | b |\n|---|---|---|\n"
-    page += "| m | 2.0 | **1.5** |\n| n | - | 3 |\n\n"
-    found = plots.table(page, "## Speed", "model")
-    assert found.column("b") == [1.5, 3.0]
-    assert found.column("a") == [2.0, None]
-    svg = plots.pairs("t", found, ["a", "b"], " s")
-    assert [t for t in labels(svg) if t.endswith((" a", " b"))] == [
-        "2 s a",
-        "1.5 s b",
-        "3 s b",
-    ]
-    with pytest.raises(ValueError, match="no table of fault"):
-        plots.table(page, "## Speed", "fault")
-
-
-def test_long_names_of_rows_are_cut_and_numbers_grouped(module):
-    plots = module("plots")
-    svg = plots.pairs("t", plots.Table(["m", "n"], [["a" * 60, "12345"]]), ["n"], "")
-    assert {"a" * 43 + "…", "12,345"} <= set(labels(svg))
-
-
-def test_a_mean_is_taken_over_what_all_have(module):
-    plots = module("plots")
-    rows = [["m", "100", "50", "25"], ["n", "100", "-", "1"], ["o", "100", "2", "16"]]
-    svg = plots.means("t", plots.Table(["model", "all", "a", "b"], rows), ["a", "b"], "all")
-    shown = labels(svg)
-    assert "t, 2 models" in shown
-    assert {"0.100", "0.200"} <= set(shown)  # sqrt(0.5 * 0.02), sqrt(0.25 * 0.16)
-
-
 def test_each_command_and_option_is_on_the_page(module):
     page = module("references").command_line()
     context = click.Context(program)

@@ -89,9 +89,9 @@ def test_nothing_says_to_install_the_program_that_has_the_name_on_the_index():
     ("text", "is_named"),
     [
         ("pip install onnx-passes", True),
-        ("python -m pip install -U 'onnx-passes[plots]'", True),
+        ("python -m pip install -U 'onnx-passes[prove]'", True),
         ("uv add onnx_passes", True),
-        ("pip install '.[plots]'", False),
+        ("pip install '.[prove]'", False),
         ("pip install 'onnx-passes @ git+https://github.com/OWNER/onnx-passes'", False),
         ("pip install ./onnx-passes", False),
     ],

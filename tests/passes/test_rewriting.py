@@ -21,6 +21,7 @@ from onnx_passes.passes.patterns import NodeIndex
 from onnx_passes.passes.registry import lookup
 from onnx_passes.passes.rewriting import rewrite
 from onnx_passes.testing import parse as parse_model
+from tests.tables import pass_cases
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "local" : 1]> '
 
@@ -235,16 +236,13 @@ def test_a_constant_output_keeps_the_shape_that_its_user_declared():
     assert str(model.graph.outputs[0].shape) == "[K]"
 
 
-def test_a_shape_noted_in_a_function_is_not_believed(leaves_alone):
-    # It was noted for one call; another may pass another shape.
-    leaves_alone(
-        EliminateNoopReshape(),
-        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
-        m (float[2,3] x, float[3,2] z) => (float[2,3] y, float[2,3] w)
-        { y = l.F(x) w = l.F(z) }
-        <domain: "l", opset_import: ["" : 20]> F (a) => (c) <float[2,3] b>
-        { b = Exp(a) s = Constant<value_ints = [2, 3]>() c = Reshape(b, s) }""",
-    )
+CASES = """
+a shape noted in a function is not believed: <ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+  m (float[2,3] x, float[3,2] z) => (float[2,3] y, float[2,3] w) { y = l.F(x) w = l.F(z) }
+  <domain: "l", opset_import: ["" : 20]> F (a) => (c) <float[2,3] b> { b = Exp(a) s =
+  Constant<value_ints = [2, 3]>() c = Reshape(b, s) }
+"""
+test_cases = pass_cases(EliminateNoopReshape, CASES)
 
 
 def test_a_rule_is_tried_once_another_rewrite_brings_its_operators():

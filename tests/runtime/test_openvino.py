@@ -16,6 +16,7 @@ from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.isolated import IsolatedEngine, end_children
 from onnx_passes.runtime.openvino import OpenVinoEngine, load_openvino
 from onnx_passes.runtime.tensorrt.engine import with_profiling
+from tests.tables import cases
 
 pytest.importorskip("openvino", reason="openvino is missing: pip install -e '.[openvino]'")
 
@@ -139,21 +140,15 @@ def test_a_precision_that_the_device_replaces_by_another_is_refused():
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [
-        ("g (double[2] x) => (double[2] y) { y = Neg(x) }", "float64 in float32"),
-        (
-            "g (float[2] x) => (float[2] y) { a = Cast<to=11>(x) y = Cast<to=1>(a) }",
-            "float64 in float32",
-        ),
-        ("g (string[2] x) => (string[2] y) { y = Identity(x) }", "strings are not run"),
-        ("g (int4[2] x) => (float[2] y) { y = Cast<to=1>(x) }", "'x' is int4"),
-        (
-            "g (seq(float[2]) x) => (float[2] y) { y = ConcatFromSequence<axis=0>(x) }",
-            "tensor",
-        ),
-        ("g (float[2] x) => (float[2] y) { y = Nothing(x) }", "no conversion for Nothing"),
-        ("g (float[2] x) => (float[2] y) { y = Dropout(x) }", "drops inputs or outputs"),
-    ],
+    cases("""
+1: g (double[2] x) => (double[2] y) { y = Neg(x) } | float64 in float32
+2: g (float[2] x) => (float[2] y) { a = Cast<to=11>(x) y = Cast<to=1>(a) } | float64 in float32
+3: g (string[2] x) => (string[2] y) { y = Identity(x) } | strings are not run
+4: g (int4[2] x) => (float[2] y) { y = Cast<to=1>(x) } | 'x' is int4
+5: g (seq(float[2]) x) => (float[2] y) { y = ConcatFromSequence<axis=0>(x) } | tensor
+6: g (float[2] x) => (float[2] y) { y = Nothing(x) } | no conversion for Nothing
+7: g (float[2] x) => (float[2] y) { y = Dropout(x) } | drops inputs or outputs
+"""),
 )
 def test_what_it_does_not_run_is_refused(text, told):
     with (

@@ -10,6 +10,7 @@ import pytest
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.surgery import copy, load, prune
+from tests.tables import cases
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
 HEAD = '<ir_version: 10, opset_import: ["": 20]> main '
@@ -41,44 +42,21 @@ def drawn(*shape):
 
 @pytest.mark.parametrize(
     ("text", "shape", "axis"),
-    [
-        ("(float[2,8] x, float[8,3] w) => (float[2,3] y) { y = MatMul(x, w) }", (8, 3), 0),
-        ("(float[8,2] x, float[3,8] w) => (float[3,2] y) { y = MatMul(w, x) }", (3, 8), 1),
-        ("(float[2,8] x, float[8] w) => (float[2] y) { y = MatMul(x, w) }", (8,), 0),
-        (
-            "(float[5,2,8] x, float[5,8,3] w) => (float[5,2,3] y) { y = MatMul(x, w) }",
-            (5, 8, 3),
-            1,
-        ),
-        ("(float[2,8] x, float[8,3] w) => (float[2,3] y) { y = Gemm(x, w) }", (8, 3), 0),
-        (
-            "(float[2,8] x, float[3,8] w) => (float[2,3] y) { y = Gemm<transB = 1>(x, w) }",
-            (3, 8),
-            1,
-        ),
-        (
-            "(float[8,2] x, float[8,3] w) => (float[3,2] y) { y = Gemm<transA = 1>(w, x) }",
-            (8, 3),
-            0,
-        ),
-        (
-            "(float[1,8,5,5] x, float[6,8,3,3] w) => (float[1,6,3,3] y) { y = Conv(x, w) }",
-            (6, 8, 3, 3),
-            1,
-        ),
-        (
-            "(float[1,8,5,5] x, float[6,4,3,3] w) => (float[1,6,3,3] y) "
-            "{ y = Conv<group = 2>(x, w) }",
-            (6, 4, 3, 3),
-            1,
-        ),
-        (
-            "(float[2,8] x, float[3,8] w) => (float[2,3] y) "
-            "{ t = Transpose<perm = [1, 0]>(w) y = MatMul(x, t) }",
-            (3, 8),
-            1,
-        ),
-    ],
+    cases("""
+1: (float[2,8] x, float[8,3] w) => (float[2,3] y) { y = MatMul(x, w) } | =(8, 3) | =0
+2: (float[8,2] x, float[3,8] w) => (float[3,2] y) { y = MatMul(w, x) } | =(3, 8) | =1
+3: (float[2,8] x, float[8] w) => (float[2] y) { y = MatMul(x, w) } | =(8,) | =0
+4: (float[5,2,8] x, float[5,8,3] w) => (float[5,2,3] y) { y = MatMul(x, w) } | =(5, 8, 3) | =1
+5: (float[2,8] x, float[8,3] w) => (float[2,3] y) { y = Gemm(x, w) } | =(8, 3) | =0
+6: (float[2,8] x, float[3,8] w) => (float[2,3] y) { y = Gemm<transB = 1>(x, w) } | =(3, 8) | =1
+7: (float[8,2] x, float[8,3] w) => (float[3,2] y) { y = Gemm<transA = 1>(w, x) } | =(8, 3) | =0
+8: (float[1,8,5,5] x, float[6,8,3,3] w) => (float[1,6,3,3] y) { y = Conv(x, w) } | =(6, 8, 3,
+  3) | =1
+9: (float[1,8,5,5] x, float[6,4,3,3] w) => (float[1,6,3,3] y) { y = Conv<group = 2>(x, w) } |
+  =(6, 4, 3, 3) | =1
+10: (float[2,8] x, float[3,8] w) => (float[2,3] y) { t = Transpose<perm = [1, 0]>(w) y =
+  MatMul(x, t) } | =(3, 8) | =1
+"""),
 )
 def test_the_axis_that_is_summed_over_is_pruned(text, shape, axis):
     before = drawn(*shape)

@@ -14,6 +14,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify import bundle as module
 from onnx_passes.verify.bundle import Bundle, write_bundle, write_failing
+from tests.tables import cases
 
 
 def model(body, inputs="float[N] x", outputs="float[N] y"):
@@ -164,21 +165,11 @@ def test_a_sequence_of_a_type_that_numpy_lacks_is_refused_with_its_name(tmp_path
 
 @pytest.mark.parametrize(
     ("kind", "after", "outputs", "told"),
-    [
-        ("structure", "y = Add(x)", "float[N] y", "after.onnx is not valid"),
-        (
-            "interface",
-            "y = Add(x, x)",
-            "float[M] y",
-            "the outputs are y float[M], expected y float[N]",
-        ),
-        (
-            "interface",
-            "z = Add(x, x)",
-            "float[N] z",
-            "the outputs are z float[N], expected y float[N]",
-        ),
-    ],
+    cases("""
+1: structure | y = Add(x) | float[N] y | after.onnx is not valid
+2: interface | y = Add(x, x) | float[M] y | the outputs are y float[M], expected y float[N]
+3: interface | z = Add(x, x) | float[N] z | the outputs are z float[N], expected y float[N]
+"""),
 )
 @pytest.mark.parametrize("feeds", [{}, {"x": np.ones(2, np.float32)}])
 def test_faults_of_structure_and_interface_need_no_inputs(

@@ -2,6 +2,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.verify.snapshot import compare_interfaces, interface_of
+from tests.tables import cases
 
 BODY = "{ y = Add(a, b)  z = Relu(a) }"
 
@@ -50,70 +51,34 @@ def test_says_nothing_of_a_kept_interface():
 
 @pytest.mark.parametrize(
     ("after", "sentence", "part"),
-    [
-        (
-            "(float[N,4] x, float[4] b) => (float[N,4] y, float[N,4] z)",
-            "input 'a' is now named 'x'",
-            "inputs",
-        ),
-        ("(float[N,4] a) => (float[N,4] y, float[N,4] z)", "input 'b' is gone", "inputs"),
-        (
-            "(float[N,4] a, float[4] b, int64 k) => (float[N,4] y, float[N,4] z)",
-            "input 'k' is new",
-            "inputs",
-        ),
-        (
-            "(float[4] b, float[N,4] a) => (float[N,4] y, float[N,4] z)",
-            "the inputs are b, a, were a, b",
-            "inputs",
-        ),
-        ("(float[N,4] a, float[4] b) => (float[N,4] y)", "output 'z' is gone", "outputs"),
-        (
-            "(float[N,4] a, float[4] b) => (float[N,4] z, float[N,4] y)",
-            "the outputs are z, y, were y, z",
-            "outputs",
-        ),
-        (
-            "(float[2,4] a, float[4] b) => (float[N,4] y, float[N,4] z)",
-            "dimension 0 of input 'a' is 2, was dynamic 'N'",
-            "dims",
-        ),
-        (
-            "(float[M,4] a, float[4] b) => (float[N,4] y, float[N,4] z)",
-            "dimension 0 of input 'a' is dynamic 'M', was dynamic 'N'",
-            "dims",
-        ),
-        (
-            "(float[N,4] a, float[4] b) => (float[?,4] y, float[N,4] z)",
-            "dimension 0 of output 'y' is dynamic without a name, was dynamic 'N'",
-            "dims",
-        ),
-        (
-            "(float[4] b, float[N,4] a, int64 k) => (float[N,4] y, float[N,4] z)",
-            ["input 'k' is new", "the inputs are b, a, k, were a, b"],
-            "inputs",
-        ),
-        (
-            "(float[N,4] a, float[4] b) => (float[N,4] y, float[N,K] z)",
-            "dimension 1 of output 'z' is dynamic 'K', was 4",
-            "dims",
-        ),
-        (
-            "(float[N,4] a, float[4] b) => (float[N,4,1] y, float[N,4] z)",
-            "output 'y' has shape [N,4,1], had shape [N,4]",
-            "dims",
-        ),
-        (
-            "(float[N,4] a, float[4] b) => (float[N,4] y, float z)",
-            "output 'z' has shape [], had shape [N,4]",
-            "dims",
-        ),
-        (
-            "(float[N,4] a, float[4] b) => (float16[N,4] y, float[N,4] z)",
-            "output 'y' is tensor(float16), was tensor(float)",
-            "types",
-        ),
-    ],
+    cases("""
+1: (float[N,4] x, float[4] b) => (float[N,4] y, float[N,4] z) | input 'a' is now named 'x' |
+  inputs
+2: (float[N,4] a) => (float[N,4] y, float[N,4] z) | input 'b' is gone | inputs
+3: (float[N,4] a, float[4] b, int64 k) => (float[N,4] y, float[N,4] z) | input 'k' is new |
+  inputs
+4: (float[4] b, float[N,4] a) => (float[N,4] y, float[N,4] z) | the inputs are b, a, were a, b
+  | inputs
+5: (float[N,4] a, float[4] b) => (float[N,4] y) | output 'z' is gone | outputs
+6: (float[N,4] a, float[4] b) => (float[N,4] z, float[N,4] y) | the outputs are z, y, were y, z
+  | outputs
+7: (float[2,4] a, float[4] b) => (float[N,4] y, float[N,4] z) | dimension 0 of input 'a' is 2,
+  was dynamic 'N' | dims
+8: (float[M,4] a, float[4] b) => (float[N,4] y, float[N,4] z) | dimension 0 of input 'a' is
+  dynamic 'M', was dynamic 'N' | dims
+9: (float[N,4] a, float[4] b) => (float[?,4] y, float[N,4] z) | dimension 0 of output 'y' is
+  dynamic without a name, was dynamic 'N' | dims
+10: (float[4] b, float[N,4] a, int64 k) => (float[N,4] y, float[N,4] z) | =["input 'k' is new",
+  'the inputs are b, a, k, were a, b'] | inputs
+11: (float[N,4] a, float[4] b) => (float[N,4] y, float[N,K] z) | dimension 1 of output 'z' is
+  dynamic 'K', was 4 | dims
+12: (float[N,4] a, float[4] b) => (float[N,4,1] y, float[N,4] z) | output 'y' has shape
+  [N,4,1], had shape [N,4] | dims
+13: (float[N,4] a, float[4] b) => (float[N,4] y, float z) | output 'z' has shape [], had shape
+  [N,4] | dims
+14: (float[N,4] a, float[4] b) => (float16[N,4] y, float[N,4] z) | output 'y' is
+  tensor(float16), was tensor(float) | types
+"""),
 )
 def test_says_what_changed_unless_declared(after, sentence, part):
     sentences = sentence if isinstance(sentence, list) else [sentence]

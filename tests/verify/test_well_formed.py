@@ -12,6 +12,7 @@ from onnx_passes.verify.well_formed import (
     complaints,
     find_wrong_annotations,
 )
+from tests.tables import cases
 
 TEXT = """<ir_version: 10, opset_import: ["" : 20, "ai.onnx.ml" : 3]>
 main (float[4] x, float[4] z) => (float[4] y) <float[4] w = {1, 2, 3, 4}> {
@@ -363,22 +364,14 @@ def test_a_large_constant_is_no_initializer_of_an_old_model():
 
 @pytest.mark.parametrize(
     ("body", "sentence"),
-    [
-        (
-            "[n] y = NoSuchOperator(x)",
-            "node 'n' (NoSuchOperator): No Op registered for NoSuchOperator with "
-            "domain_version of 20",
-        ),
-        (
-            "[n] y = Relu <alpha = 1> (x)",
-            "node 'n' (Relu): Unrecognized attribute: alpha for operator Relu",
-        ),
-        (
-            "y = Add(x)",
-            "the Add node that computes 'y': under schema ::Add:14 it has input size 1 not in "
-            "range [min=2, max=2]",
-        ),
-    ],
+    cases("""
+1: [n] y = NoSuchOperator(x) | node 'n' (NoSuchOperator): No Op registered for NoSuchOperator
+  with domain_version of 20
+2: [n] y = Relu <alpha = 1> (x) | node 'n' (Relu): Unrecognized attribute: alpha for operator
+  Relu
+3: y = Add(x) | the Add node that computes 'y': under schema ::Add:14 it has input size 1 not
+  in range [min=2, max=2]
+"""),
 )
 def test_asks_the_checker_for_what_operators_demand(body, sentence):
     text = f"main (float[2] x) => (float[2] y) {{ {body} }}"

@@ -16,6 +16,6 @@ def test_results_are_judged_and_the_right_ones_timed(tmp_path: Path) -> None:
     judge(MODEL, results, cells)
     time_inference(MODEL, results, cells)
     assert cells["same"].judged["fault"] == ""
-    assert {"ms", "original_ms", "again_ms"} <= cells["same"].judged.keys()
+    assert {"latency", "original_ms", "again"} <= cells["same"].judged.keys()
     assert "ended with 1" in str(cells["broken"].judged["fault"])
-    assert "ms" not in cells["broken"].judged
+    assert "latency" not in cells["broken"].judged

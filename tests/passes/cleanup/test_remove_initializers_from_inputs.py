@@ -7,6 +7,7 @@ import pytest
 from onnx_passes.passes.cleanup.remove_initializers_from_inputs import (
     RemoveInitializersFromInputs,
 )
+from tests.tables import pass_cases
 
 
 def test_default_becomes_a_constant(rewrites):
@@ -29,18 +30,17 @@ def test_ir_version_3_which_demands_initializers_to_be_inputs_is_raised():
     onnx.checker.check_model(ir.to_proto(model), full_check=True)
 
 
-def test_leaves_alone(leaves_alone):
-    leaves_alone(
-        RemoveInitializersFromInputs(),
-        "(float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }",
-    )
+CASES = """
+leaves alone: (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }
+"""
+test_cases = pass_cases(RemoveInitializersFromInputs, CASES)
 
 
-def test_where_only_older_models_are_meant_later_ones_keep_their_defaults(leaves_alone):
-    leaves_alone(
-        RemoveInitializersFromInputs(before_ir_version=4),
-        "(float[2] w, float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }",
-    )
+CASES_2 = """
+where only older models are meant later ones keep their defaults: (float[2] w, float[2] x) =>
+  (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }
+"""
+test_cases_2 = pass_cases(lambda: RemoveInitializersFromInputs(before_ir_version=4), CASES_2)
 
 
 def test_weights_of_ir_version_3_are_constants_to_onnx_runtime_which_the_presets_rely_on():

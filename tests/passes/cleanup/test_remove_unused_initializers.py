@@ -2,28 +2,20 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.passes.cleanup.remove_unused_initializers import RemoveUnusedInitializers
+from tests.tables import pass_cases
 
-
-def test_removes_in_the_graph_and_in_branches(rewrites):
-    rewrites(
-        RemoveUnusedInitializers(),
-        """(bool c, float[1] x) => (float[1] y) <float[1] w = {1}> { y = If(c) <
-          then_branch = g () => (float[1] t) <float[1] v = {2}> { t = Exp(x) },
-          else_branch = h () => (float[1] e) { e = Neg(x) }> }""",
-        """(bool c, float[1] x) => (float[1] y) { y = If(c) <
-          then_branch = g () => (float[1] t) { t = Exp(x) },
-          else_branch = h () => (float[1] e) { e = Neg(x) }> }""",
-    )
-
-
-def test_keeps_what_a_branch_reads_and_what_belongs_to_the_user(leaves_alone):
-    leaves_alone(
-        RemoveUnusedInitializers(),
-        """(bool c, float[1] x, float[1] d) => (float[1] y, float[1] w)
-        <float[1] w = {1}, float[1] v = {1}, float[1] d = {3}> { y = If(c) <
-          then_branch = g () => (float[1] t) { t = Add(x, v) },
-          else_branch = h () => (float[1] e) { e = Neg(x) }> }""",
-    )
+CASES = """
+removes in the graph and in branches: (bool c, float[1] x) => (float[1] y) <float[1] w = {1}> {
+  y = If(c) < then_branch = g () => (float[1] t) <float[1] v = {2}> { t = Exp(x) }, else_branch
+  = h () => (float[1] e) { e = Neg(x) }> } | (bool c, float[1] x) => (float[1] y) { y = If(c) <
+  then_branch = g () => (float[1] t) { t = Exp(x) }, else_branch = h () => (float[1] e) { e =
+  Neg(x) }> }
+keeps what a branch reads and what belongs to the user: (bool c, float[1] x, float[1] d) =>
+  (float[1] y, float[1] w) <float[1] w = {1}, float[1] v = {1}, float[1] d = {3}> { y = If(c) <
+  then_branch = g () => (float[1] t) { t = Add(x, v) }, else_branch = h () => (float[1] e) { e
+  = Neg(x) }> }
+"""
+test_cases = pass_cases(RemoveUnusedInitializers, CASES)
 
 
 def test_keeps_what_a_quantization_annotation_names():

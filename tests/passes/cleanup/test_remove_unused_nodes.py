@@ -1,16 +1,10 @@
-import pytest
-
 from onnx_passes import testing
 from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.passes.cleanup.remove_unused_nodes import RemoveUnusedNodes
 from onnx_passes.pipeline.run import run_pipeline
-from tests.tables import cases
+from tests.tables import pass_cases
 
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases(
-        """
+CASES = """
 chain: (float[N] x) => (float[N] y) { a = Exp(x) b = Neg(a) y = Abs(x) }
   | (float[N] x) => (float[N] y) { y = Abs(x) }
 in-a-branch-then-outside: (bool c, float[N] x) => (float[N] y) { o = Exp(x) y = If(c) <
@@ -22,11 +16,13 @@ captured-only-by-an-unused-if-which-onnx-ir-keeps: (bool c, float[N] x) => (floa
   o = Exp(x) u = If(c) < then_branch = g () => (float[N] t) { t = Neg(o) },
   else_branch = h () => (float[N] e) { e = Neg(x) }> y = Abs(x) }
   | (bool c, float[N] x) => (float[N] y) { y = Abs(x) }
+(float[N] x) => (float[N] y, float[N] z) { y = Exp(x) z = Neg(x) }
+captured: (bool c, float[N] x) => (float[N] y) { o = Exp(x) y = If(c) < then_branch = g () =>
+  (float[N] t) { t = Neg(o) }, else_branch = h () => (float[N] e) { e = Neg(x) }> }
+one-of-two-outputs: (float[1,1,4] x) => (float[1,1,2] i) { i, m = MaxPool<kernel_shape =
+  [3]>(x) }
 """
-    ),
-)
-def test_removes(before, after, rewrites):
-    rewrites(RemoveUnusedNodes(), before, after)
+test_cases = pass_cases(RemoveUnusedNodes, CASES)
 
 
 def test_looks_into_functions(rewrites):
@@ -38,26 +34,6 @@ def test_looks_into_functions(rewrites):
     )
     (function,) = model.functions.values()
     assert [node.op_type for node in function] == ["Exp"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("(float[N] x) => (float[N] y, float[N] z) { y = Exp(x) z = Neg(x) }"),
-        pytest.param(
-            """(bool c, float[N] x) => (float[N] y) { o = Exp(x) y = If(c) <
-              then_branch = g () => (float[N] t) { t = Neg(o) },
-              else_branch = h () => (float[N] e) { e = Neg(x) }> }""",
-            id="captured",
-        ),
-        pytest.param(
-            "(float[1,1,4] x) => (float[1,1,2] i) { i, m = MaxPool<kernel_shape = [3]>(x) }",
-            id="one-of-two-outputs",
-        ),
-    ],
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(RemoveUnusedNodes(), text)
 
 
 def test_what_only_removed_nodes_read_goes_in_the_same_run():

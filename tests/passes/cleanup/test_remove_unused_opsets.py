@@ -1,4 +1,5 @@
 from onnx_passes.passes.cleanup.remove_unused_opsets import RemoveUnusedOpsets
+from tests.tables import pass_cases
 
 
 def test_removes_an_import_that_no_node_needs(rewrites):
@@ -23,12 +24,11 @@ def test_keeps_what_only_a_subgraph_or_function_needs(leaves_alone):
     assert set(model.opset_imports) == {"", "ai.onnx.ml", "l"}
 
 
-def test_keeps_the_default_domain_where_every_node_is_of_another(leaves_alone):
-    leaves_alone(
-        RemoveUnusedOpsets(),
-        """<ir_version: 10, opset_import: ["" : 20, "ai.onnx.ml" : 3]>
-        m (float[N] x) => (float[N] y) { y = ai.onnx.ml.Binarizer(x) }""",
-    )
+CASES = """
+keeps the default domain where every node is of another: <ir_version: 10, opset_import: ["" :
+  20, "ai.onnx.ml" : 3]> m (float[N] x) => (float[N] y) { y = ai.onnx.ml.Binarizer(x) }
+"""
+test_cases = pass_cases(RemoveUnusedOpsets, CASES)
 
 
 def test_cleans_the_imports_of_functions(rewrites):

@@ -10,6 +10,7 @@ from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.convert.convert_opset import ConvertOpset
 from onnx_passes.verify.snapshot import Snapshot
+from tests.tables import cases
 
 
 def text(opset, graph, functions="", ir_version=8):
@@ -351,31 +352,17 @@ def test_the_ir_version_is_raised_as_the_opset_demands():
 
 @pytest.mark.parametrize(
     ("source", "target", "graph", "reason"),
-    [
-        (
-            20,
-            13,
-            "(float[1,1,4,4] x) => (float[1,1,4,4] y) <int64[8] p = {0,0,1,1,0,0,1,1}> "
-            '{ a = Pad<mode = "wrap">(x, p) y = Exp(a) }',
-            "its mode is wrap",
-        ),
-        (
-            20,
-            12,
-            "(float[2,3] x, int64[1] a) => (float[?,?] y) { y = ReduceSum(x, a) }",
-            "its axes are computed",
-        ),
-        (20, 13, "(float[2] x, int32[2] i) => (int32[2] y) { y = Relu(i) }", "tensor(int32)"),
-        (20, 13, "(int64[4] x) => (int64[4] y) { y = BitwiseNot(x) }", "no such operator"),
-        (13, 9, "(double[4] x) => (double[4] y) { y = Clip(x) }", "a bound is left out"),
-        (
-            8,
-            9,
-            "(float[1,2] x) => (float[1,2] y) { s = Constant<value = float[2] {1, 1}>() "
-            "y = BatchNormalization<spatial = 0>(x, s, s, s, s) }",
-            "spatial=0",
-        ),
-    ],
+    cases("""
+1: =20 | =13 | (float[1,1,4,4] x) => (float[1,1,4,4] y) <int64[8] p = {0,0,1,1,0,0,1,1}> { a =
+  Pad<mode = "wrap">(x, p) y = Exp(a) } | its mode is wrap
+2: =20 | =12 | (float[2,3] x, int64[1] a) => (float[?,?] y) { y = ReduceSum(x, a) } | its axes
+  are computed
+3: =20 | =13 | (float[2] x, int32[2] i) => (int32[2] y) { y = Relu(i) } | tensor(int32)
+4: =20 | =13 | (int64[4] x) => (int64[4] y) { y = BitwiseNot(x) } | no such operator
+5: =13 | =9 | (double[4] x) => (double[4] y) { y = Clip(x) } | a bound is left out
+6: =8 | =9 | (float[1,2] x) => (float[1,2] y) { s = Constant<value = float[2] {1, 1}>() y =
+  BatchNormalization<spatial = 0>(x, s, s, s, s) } | spatial=0
+"""),
 )
 def test_what_has_no_equivalent_is_an_error_that_says_why(source, target, graph, reason):
     model = ir.from_onnx_text(text(source, graph))

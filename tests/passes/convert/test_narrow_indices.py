@@ -2,6 +2,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.passes.convert.narrow_indices import NarrowIndices
+from tests.tables import pass_cases
 
 GATHER = "(float[9] x) => (float[3] y) <int64[3] i = {0, 2, -1}> { y = Gather(x, i) }"
 
@@ -56,27 +57,19 @@ def test_in_a_body(rewrites):
     )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "(float[9] x, int64[3] i) => (float[3] y) { y = Gather(x, i) }",
-        """(float[9] x, int64[3] i = {0, 1, 2}) => (float[3] y) { y = Gather(x, i) }""",
-        # The size of N is not known, and so not whether it is reached.
-        """(float[N] x) => (float[M] y) <int64[1] s = {1}, int64[1] e = {9223372036854775807}>
-        { y = Slice(x, s, e) }""",
-        # All operands are of one type, and one is not known.
-        "(float[9] x, int64[1] s) => (float[M] y) <int64[1] e = {3}> { y = Slice(x, s, e) }",
-        "(float[9] x, uint32[3] n) => (float[3] y) { i = Cast <to = 7> (n) y = Gather(x, i) }",
-        "(float[3,3] x) => (float[3] y) <int64[1,1] i = {1}> { t = GatherND(x, i) s = Constant"
-        " <value_ints = [3]> () y = Reshape(t, s) }",
-        "(float[9] x) => (float[9] y) { y = Exp(x) }",
-        # onnx's shape inference reads int64 only.
-        """(float[9,N] x) => (int64 y) <int64 i = {1}>
-        { s = Shape(x) y = Gather(s, i) }""",
-    ],
-)
-def test_leaves_alone(leaves_alone, text):
-    leaves_alone(NarrowIndices(), text)
+CASES = """
+(float[9] x, int64[3] i) => (float[3] y) { y = Gather(x, i) }
+(float[9] x, int64[3] i = {0, 1, 2}) => (float[3] y) { y = Gather(x, i) }
+(float[N] x) => (float[M] y) <int64[1] s = {1}, int64[1] e = {9223372036854775807}> { y =
+  Slice(x, s, e) }
+(float[9] x, int64[1] s) => (float[M] y) <int64[1] e = {3}> { y = Slice(x, s, e) }
+(float[9] x, uint32[3] n) => (float[3] y) { i = Cast <to = 7> (n) y = Gather(x, i) }
+(float[3,3] x) => (float[3] y) <int64[1,1] i = {1}> { t = GatherND(x, i) s = Constant
+  <value_ints = [3]> () y = Reshape(t, s) }
+(float[9] x) => (float[9] y) { y = Exp(x) }
+(float[9,N] x) => (int64 y) <int64 i = {1}> { s = Shape(x) y = Gather(s, i) }
+"""
+test_cases = pass_cases(NarrowIndices, CASES)
 
 
 def test_a_constant_that_others_read_stays_for_them(rewrites):

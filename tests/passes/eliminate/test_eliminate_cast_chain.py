@@ -9,30 +9,15 @@ from onnx_passes.passes.eliminate.eliminate_cast_chain import (
     EliminateCastChain,
     holds,
 )
-from tests.tables import cases
+from tests.tables import pass_cases
 
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases(
-        """
+CASES = """
 there and back: (float[2,3] x) => (float[2,3] y) { a = Cast<to = 11>(x) b = Cast<to = 1>(a)
   y = Exp(b) } | (float[2,3] x) => (float[2,3] y) { y = Exp(x) }
 wider first: (float16[2] x) => (double[2] y) { a = Cast<to = 1>(x) y = Cast<to = 11>(a) }
   | (float16[2] x) => (double[2] y) { y = Cast<to = 11>(x) }
 integers: (uint8[2] x) => (float[2] y) { a = Cast<to = 7>(x) y = Cast<to = 1>(a) }
   | (uint8[2] x) => (float[2] y) { y = Cast<to = 1>(x) }
-"""
-    ),
-)
-def test_fires(before, after, rewrites):
-    rewrites(EliminateCastChain(), before, after)
-
-
-@pytest.mark.parametrize(
-    "text",
-    cases(
-        """
 narrower between: (float[2,3] x) => (float[2,3] y) { a = Cast<to = 10>(x)
   y = Cast<to = 1>(a) }
 rounds to integers: (float[2,3] x) => (float[2,3] y) { a = Cast<to = 7>(x)
@@ -41,10 +26,7 @@ signed to unsigned: (int8[2] x) => (int64[2] y) { a = Cast<to = 12>(x) y = Cast<
 too many bits: (int32[2] x) => (int64[2] y) { a = Cast<to = 1>(x) y = Cast<to = 7>(a) }
 to bool: (float[2] x) => (float[2] y) { a = Cast<to = 9>(x) y = Cast<to = 1>(a) }
 """
-    ),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(EliminateCastChain(), text)
+test_cases = pass_cases(EliminateCastChain, CASES)
 
 
 def numbers(dtype):

@@ -1,16 +1,11 @@
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.passes.eliminate.eliminate_common_subexpressions import (
     EliminateCommonSubexpressions,
 )
-from tests.tables import cases
+from tests.tables import pass_cases
 
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases(
-        """
+CASES = """
 pair: (float[N] x) => (float[N] y) { a = Exp(x) b = Exp(x) y = Add(a, b) }
   | (float[N] x) => (float[N] y) { a = Exp(x) y = Add(a, a) }
 chain-in-one-sweep: (float[N] x) => (float[N] y) { a = Exp(x) b = Exp(x) c = Neg(a)
@@ -44,77 +39,33 @@ equal-subgraphs: (bool c, float[N] x) => (float[N] y) { p = If(c) <then_branch =
   => (float[N] e2) { e2 = Neg(x) }> y = Add(p, q) }
   | (bool c, float[N] x) => (float[N] y) { p = If(c) <then_branch = g () => (float[N] t) {
     t = Exp(x) }, else_branch = h () => (float[N] e) { e = Neg(x) }> y = Add(p, p) }
+(float x, float w) => (float y) { a = Sub(x, w) b = Sub(w, x) y = Div(a, b) }
+(float x, float w) => (float y) { a = Max(x, w) b = Max(w, x) y = Div(a, b) }
+operator: (float[2] x) => (float[2] y) { a = Exp(x) b = Neg(x) y = Add(a, b) }
+attribute: (float[2,2] x) => (float[2,2] y) { a = Softmax<axis = 0>(x) b = Softmax<axis = 1>(x)
+  y = Add(a, b) }
+zero-and-negative-zero: (float[2] x) => (float[2] y) { a = Constant <value = float {0}>() b =
+  Constant <value = float {-0.0}>() c = Div(x, a) d = Div(x, b) y = Add(c, d) }
+random: (float[2] x) => (float[2] y) { a = RandomNormalLike(x) b = RandomNormalLike(x) y =
+  Sub(a, b) }
+bernoulli-which-onnx-ir-merges: (float[2] x) => (float[2] y) { a = Bernoulli(x) b =
+  Bernoulli(x) y = Sub(a, b) }
+dropout-in-training: (float[2] x) => (float[2] y) <bool t = {1}, float r = {0.5}> { a =
+  Dropout(x, r, t) b = Dropout(x, r, t) y = Sub(a, b) }
+random-in-a-function: <ir_version: 10, opset_import: ["" : 20, "l" : 1]> m (float[2] x) =>
+  (float[2] y) { a = l.F(x) b = l.F(x) y = Sub(a, b) } <domain: "l", opset_import: ["" : 20]> F
+  (a) => (b) { b = RandomNormalLike(a) }
+random-in-a-branch: (bool c, float[2] x) => (float[2] y) { p = If(c) <then_branch = g () =>
+  (float[2] t) { t = RandomNormalLike(x) }, else_branch = h () => (float[2] e) { e = Neg(x) }>
+  q = If(c) <then_branch = g2 () => (float[2] t2) { t2 = RandomNormalLike(x) }, else_branch =
+  h2 () => (float[2] e2) { e2 = Neg(x) }> y = Add(p, q) }
+in-two-branches-of-which-one-runs: (bool c, float[2] x) => (float[2] y) { y = If(c) <
+  then_branch = g () => (float[2] t) { a = Exp(x) t = Neg(a) }, else_branch = h () => (float[2]
+  e) { b = Exp(x) e = Abs(b) }> }
+identities-that-name-outputs: (float[2] x) => (float[2] y, float[2] z) { y = Identity(x) z =
+  Identity(x) }
 """
-    ),
-)
-def test_computes_once(before, after, rewrites):
-    rewrites(EliminateCommonSubexpressions(), before, after)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "(float x, float w) => (float y) { a = Sub(x, w) b = Sub(w, x) y = Div(a, b) }",
-        "(float x, float w) => (float y) { a = Max(x, w) b = Max(w, x) y = Div(a, b) }",
-        pytest.param(
-            "(float[2] x) => (float[2] y) { a = Exp(x) b = Neg(x) y = Add(a, b) }",
-            id="operator",
-        ),
-        pytest.param(
-            """(float[2,2] x) => (float[2,2] y)
-            { a = Softmax<axis = 0>(x) b = Softmax<axis = 1>(x) y = Add(a, b) }""",
-            id="attribute",
-        ),
-        pytest.param(
-            """(float[2] x) => (float[2] y)
-            { a = Constant <value = float {0}>() b = Constant <value = float {-0.0}>()
-              c = Div(x, a) d = Div(x, b) y = Add(c, d) }""",
-            id="zero-and-negative-zero",
-        ),
-        pytest.param(
-            """(float[2] x) => (float[2] y)
-            { a = RandomNormalLike(x) b = RandomNormalLike(x) y = Sub(a, b) }""",
-            id="random",
-        ),
-        pytest.param(
-            """(float[2] x) => (float[2] y)
-            { a = Bernoulli(x) b = Bernoulli(x) y = Sub(a, b) }""",
-            id="bernoulli-which-onnx-ir-merges",
-        ),
-        pytest.param(
-            """(float[2] x) => (float[2] y) <bool t = {1}, float r = {0.5}>
-            { a = Dropout(x, r, t) b = Dropout(x, r, t) y = Sub(a, b) }""",
-            id="dropout-in-training",
-        ),
-        pytest.param(
-            """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
-            m (float[2] x) => (float[2] y) { a = l.F(x) b = l.F(x) y = Sub(a, b) }
-            <domain: "l", opset_import: ["" : 20]> F (a) => (b) { b = RandomNormalLike(a) }""",
-            id="random-in-a-function",
-        ),
-        pytest.param(
-            """(bool c, float[2] x) => (float[2] y)
-            { p = If(c) <then_branch = g () => (float[2] t) { t = RandomNormalLike(x) },
-                         else_branch = h () => (float[2] e) { e = Neg(x) }>
-              q = If(c) <then_branch = g2 () => (float[2] t2) { t2 = RandomNormalLike(x) },
-                         else_branch = h2 () => (float[2] e2) { e2 = Neg(x) }>
-              y = Add(p, q) }""",
-            id="random-in-a-branch",
-        ),
-        pytest.param(
-            """(bool c, float[2] x) => (float[2] y) { y = If(c) <
-              then_branch = g () => (float[2] t) { a = Exp(x) t = Neg(a) },
-              else_branch = h () => (float[2] e) { b = Exp(x) e = Abs(b) }> }""",
-            id="in-two-branches-of-which-one-runs",
-        ),
-        pytest.param(
-            "(float[2] x) => (float[2] y, float[2] z) { y = Identity(x) z = Identity(x) }",
-            id="identities-that-name-outputs",
-        ),
-    ],
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(EliminateCommonSubexpressions(), text)
+test_cases = pass_cases(EliminateCommonSubexpressions, CASES)
 
 
 def test_operators_of_unknown_domains_are_not_trusted():

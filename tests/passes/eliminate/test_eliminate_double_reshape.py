@@ -1,13 +1,7 @@
-import pytest
-
 from onnx_passes.passes.eliminate.eliminate_double_reshape import EliminateDoubleReshape
-from tests.tables import cases
+from tests.tables import pass_cases
 
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases(
-        """
+CASES = """
 reshape: (float[2,N] x) => (float[A,B] y) <int64[3] s = {2, -1, 1}, int64[2] t = {-1, 2}> {
   a = Reshape(x, s) y = Reshape(a, t) }
   | (float[2,N] x) => (float[A,B] y) <int64[2] t = {-1, 2}> { y = Reshape(x, t) }
@@ -17,23 +11,9 @@ flatten: (float[2,N] x) => (float[A,B] y) <int64[2] t = {-1, 2}> { a = Flatten<a
 unsqueeze: (float[2,N] x) => (float[A,B] y) <int64[1] s = {0}, int64[2] t = {-1, 2}> {
   a = Unsqueeze(x, s) y = Reshape(a, t) }
   | (float[2,N] x) => (float[A,B] y) <int64[2] t = {-1, 2}> { y = Reshape(x, t) }
-"""
-    ),
-)
-def test_fires(before, after, rewrites):
-    rewrites(EliminateDoubleReshape(), before, after)
-
-
-@pytest.mark.parametrize(
-    "text",
-    cases(
-        """
 copies a dimension of the tensor between: (float[2,N] x) => (float[A,B] y)
   <int64[3] s = {2, -1, 1}, int64[2] t = {0, -1}> { a = Reshape(x, s) y = Reshape(a, t) }
 computed target: (float[2,N] x, int64[2] t) => (float[A,B] y) <int64[3] s = {2, -1, 1}> {
   a = Reshape(x, s) y = Reshape(a, t) }
 """
-    ),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(EliminateDoubleReshape(), text)
+test_cases = pass_cases(EliminateDoubleReshape, CASES)

@@ -1,7 +1,7 @@
 import pytest
 
 from onnx_passes.passes.eliminate.eliminate_double_squeeze import EliminateDoubleSqueeze
-from tests.tables import cases
+from tests.tables import pass_cases
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,7 @@ def test_every_reader_of_the_tensor_between_is_merged(rewrites):
     assert [n.op_type for n in model.graph if n.op_type != "Constant"] == ["Unsqueeze"] * 2
 
 
-@pytest.mark.parametrize(
-    "text",
-    cases(
-        """
+CASES = """
 computed-axes: (float[1,1] x, int64[1] a) => (float[?] y) <int64[1] b = {0}> {
   t = Squeeze(x, a) y = Squeeze(t, b) }
 all-axes: (float[1,2] x) => (float[?] y) <int64[1] b = {0}> { t = Squeeze(x)
@@ -59,7 +56,4 @@ what-something-else-reads: (float[N] x) => (float[1,1,N] y, float[1,N] z) <int64
 axes-as-attributes: <ir_version: 8, opset_import: ["" : 12]> m (float[2] x)
   => (float[1,1,2] y) { t = Unsqueeze<axes = [0]>(x) y = Unsqueeze<axes = [0]>(t) }
 """
-    ),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(EliminateDoubleSqueeze(), text)
+test_cases = pass_cases(EliminateDoubleSqueeze, CASES)

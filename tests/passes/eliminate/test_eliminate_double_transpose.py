@@ -1,13 +1,7 @@
-import pytest
-
 from onnx_passes.passes.eliminate.eliminate_double_transpose import EliminateDoubleTranspose
-from tests.tables import cases
+from tests.tables import pass_cases
 
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases(
-        """
+CASES = """
 undo: (float[2,3] x) => (float[2,3] y) { a = Transpose(x) b = Transpose(a) y = Exp(b) }
   | (float[2,3] x) => (float[2,3] y) { y = Exp(x) }
 merge: (float[2,3,4] x) => (float[A,B,C] y) { a = Transpose<perm = [1, 2, 0]>(x)
@@ -16,22 +10,8 @@ merge: (float[2,3,4] x) => (float[A,B,C] y) { a = Transpose<perm = [1, 2, 0]>(x)
 three: (float[2,3,4] x) => (float[2,3,4] y) { a = Transpose<perm = [1, 2, 0]>(x)
   b = Transpose<perm = [1, 2, 0]>(a) c = Transpose<perm = [1, 2, 0]>(b) y = Exp(c) }
   | (float[2,3,4] x) => (float[2,3,4] y) { y = Exp(x) }
-"""
-    ),
-)
-def test_fires(before, after, rewrites):
-    rewrites(EliminateDoubleTranspose(), before, after)
-
-
-@pytest.mark.parametrize(
-    "text",
-    cases(
-        """
 one: (float[2,3,4] x) => (float[A,B,C] y) { y = Transpose<perm = [1, 2, 0]>(x) }
 something between: (float[2,3] x) => (float[2,3] y) { a = Transpose(x) b = Exp(a)
   y = Transpose(b) }
 """
-    ),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(EliminateDoubleTranspose(), text)
+test_cases = pass_cases(EliminateDoubleTranspose, CASES)

@@ -3,7 +3,7 @@ import pytest
 from onnx_passes.passes.eliminate.eliminate_expand_before_broadcast import (
     EliminateExpandBeforeBroadcast,
 )
-from tests.tables import cases
+from tests.tables import cases, pass_cases
 
 
 def unexpanded(model):
@@ -37,10 +37,7 @@ def test_what_the_reader_repeats_itself(text, left, rewrites):
     assert len(producers) == text.count("Expand(") - 1
 
 
-@pytest.mark.parametrize(
-    "text",
-    cases(
-        """
+CASES = """
 widened-by-it-alone: (float[N,1] x, float[4] m) => (float[N,4] y)
   <float[1,4] e, int64[2] s = {1, 4}> { e = Expand(m, s) y = Add(x, e) }
 repeats: (float[1] x, float[1] m) => (float[3] y) <float[3] e, int64[1] s = {3}> {
@@ -56,10 +53,7 @@ min-which-chose-the-other-zero: (float[4] x) => (float[4] y)
 itself: (float[4] x, float k) => (float[4] y) <float[4] e, int64[1] s = {4}> {
   e = Expand(k, s) y = Add(e, e) }
 """
-    ),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(EliminateExpandBeforeBroadcast(), text)
+test_cases = pass_cases(EliminateExpandBeforeBroadcast, CASES)
 
 
 def test_looks_into_bodies(rewrites):

@@ -2,7 +2,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
-from tests.tables import cases
+from tests.tables import cases, pass_cases
 
 
 @pytest.mark.parametrize(
@@ -31,32 +31,19 @@ def test_takes_identities_out(before, after, rewrites, leaves_alone):
         rewrites(EliminateIdentity(), before, after)
 
 
-def test_looks_into_functions(rewrites):
-    rewrites(
-        EliminateIdentity(),
-        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
-        m (float[N] x) => (float[N] y) { y = l.F(x) }
-        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c = Identity(a) b = Exp(c) }""",
-        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
-        m (float[N] x) => (float[N] y) { y = l.F(x) }
-        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { b = Exp(a) }""",
-    )
-
-
-@pytest.mark.parametrize(
-    "text",
-    cases(
-        """
+CASES = """
+looks into functions: <ir_version: 10, opset_import: ["" : 20, "l" : 1]> m (float[N] x) =>
+  (float[N] y) { y = l.F(x) } <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c =
+  Identity(a) b = Exp(c) } | <ir_version: 10, opset_import: ["" : 20, "l" : 1]> m (float[N] x)
+  => (float[N] y) { y = l.F(x) } <domain: "l", opset_import: ["" : 20]> F (a) => (b) { b =
+  Exp(a) }
 input-to-output: (float[N] x) => (float[N] y) { y = Identity(x) }
 initializer-to-output: () => (float[1] y) <float[1] w = {1}> { y = Identity(w) }
 outer-value-as-output-of-a-branch: (bool c, float[N] x) => (float[N] y) { y = If(c) <
   then_branch = g () => (float[N] t) { t = Identity(x) }, else_branch = h () => (float[N] e)
   { e = Neg(x) }> }
 """
-    ),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(EliminateIdentity(), text)
+test_cases = pass_cases(EliminateIdentity, CASES)
 
 
 def test_dims_that_the_user_declared_on_an_output_stay():

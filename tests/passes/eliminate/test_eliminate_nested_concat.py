@@ -1,13 +1,7 @@
-import pytest
-
 from onnx_passes.passes.eliminate.eliminate_nested_concat import EliminateNestedConcat
-from tests.tables import cases
+from tests.tables import pass_cases
 
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases(
-        """
+CASES = """
 first: (float[1,2] a, float[1,2] b, float[1,2] c) => (float[1,6] y) {
   t = Concat<axis = 1>(a, b) y = Concat<axis = 1>(t, c) }
   | (float[1,2] a, float[1,2] b, float[1,2] c) => (float[1,6] y) {
@@ -21,17 +15,6 @@ two-levels: (float[2] a, float[2] b) => (float[12] y) { t = Concat<axis = 0>(a, 
   y = Relu(w) }
   | (float[2] a, float[2] b) => (float[12] y) { w = Concat<axis = 0>(a, b, a, b, a, a)
     y = Relu(w) }
-"""
-    ),
-)
-def test_fires(before, after, rewrites):
-    rewrites(EliminateNestedConcat(), before, after)
-
-
-@pytest.mark.parametrize(
-    "text",
-    cases(
-        """
 other-axis: (float[1,2] a) => (float[2,4] y) { t = Concat<axis = 1>(a, a)
   y = Concat<axis = 0>(t, t) }
 read-elsewhere: (float[2] a) => (float[6] y, float[4] z) { t = Concat<axis = 0>(a, a)
@@ -41,10 +24,7 @@ read-twice: (float[2] a) => (float[8] y) { t = Concat<axis = 0>(a, a)
 returned: (float[2] a) => (float[6] y, float[4] t) { t = Concat<axis = 0>(a, a)
   y = Concat<axis = 0>(t, a) }
 """
-    ),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(EliminateNestedConcat(), text)
+test_cases = pass_cases(EliminateNestedConcat, CASES)
 
 
 def test_in_a_subgraph(rewrites):

@@ -1,13 +1,7 @@
-import pytest
-
 from onnx_passes.passes.eliminate.eliminate_noop_arithmetic import EliminateNoopArithmetic
-from tests.tables import cases
+from tests.tables import pass_cases
 
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases(
-        """
+CASES = """
 mul: (float[2,3] x) => (float[2,3] y) <float[1] c = {1}> { t = Mul(x, c) y = Exp(t) }
   | (float[2,3] x) => (float[2,3] y) { y = Exp(x) }
 mul flipped: (float[2,3] x) => (float[2,3] y) <float[1] c = {1}> { t = Mul(c, x) y = Exp(t) }
@@ -30,17 +24,6 @@ and: (bool[2] x) => (bool[2] y) <bool c = {1}> { t = And(x, c) y = Not(t) }
   | (bool[2] x) => (bool[2] y) { y = Not(x) }
 shift: (uint8[2] x) => (uint8[2] y) <uint8 c = {0}> { t = BitShift<direction = "LEFT">(x, c)
   y = BitwiseNot(t) } | (uint8[2] x) => (uint8[2] y) { y = BitwiseNot(x) }
-"""
-    ),
-)
-def test_fires(before, after, rewrites):
-    rewrites(EliminateNoopArithmetic(), before, after)
-
-
-@pytest.mark.parametrize(
-    "text",
-    cases(
-        """
 power of integers: (int64[2] x) => (int64[2] y) <int64 c = {1}> { y = Pow(x, c) }
 plus zero turns -0 into 0: (float[2,3] x) => (float[2,3] y) <float c = {0}> { y = Add(x, c) }
 zero minus: (float[2,3] x) => (float[2,3] y) <float c = {0}> { y = Sub(c, x) }
@@ -54,7 +37,4 @@ one other element: (float[2,3] x) => (float[2,3] y) <float[3] c = {1, 1, 2}> {
 a default that callers may override: (float[2] x, float c) => (float[2] y) <float c = {1}> {
   y = Mul(x, c) }
 """
-    ),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(EliminateNoopArithmetic(), text)
+test_cases = pass_cases(EliminateNoopArithmetic, CASES)

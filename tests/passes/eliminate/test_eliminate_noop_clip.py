@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.passes.eliminate.eliminate_noop_clip import EliminateNoopClip
+from tests.tables import pass_cases
 
 ENDS = np.array([-np.inf, -1.5, -0.0, 0.0, np.nan, np.inf], np.float32).reshape(2, 3)
 
@@ -31,12 +32,15 @@ def test_of_integers(body, rewrites):
     rewrites(EliminateNoopClip(), model(body, "int8"), idle("int8"))
 
 
-@pytest.mark.parametrize(
-    "body",
-    ["Clip(x)", "Clip(x, low)", "Clip(x, near, high)", "Max(x, high)", "Max(x, z)", "Max(x)"],
-)
-def test_leaves_alone(body, leaves_alone):
-    leaves_alone(EliminateNoopClip(), model(body))
+CASES = """
+Clip(x)
+Clip(x, low)
+Clip(x, near, high)
+Max(x, high)
+Max(x, z)
+Max(x)
+"""
+test_cases = pass_cases(EliminateNoopClip, CASES, model)
 
 
 def test_leaves_a_bound_that_callers_may_override_alone(leaves_alone):

@@ -1,13 +1,7 @@
-import pytest
-
 from onnx_passes.passes.eliminate.eliminate_noop_expand import EliminateNoopExpand
-from tests.tables import cases
+from tests.tables import pass_cases
 
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases(
-        """
+CASES = """
 ones: (float[2,3] x) => (float[2,3] y) <int64[2] s = {1, 1}> { t = Expand(x, s) y = Exp(t) }
   | (float[2,3] x) => (float[2,3] y) { y = Exp(x) }
 own sizes: (float[2,3] x) => (float[2,3] y) <int64[2] s = {1, 3}> { t = Expand(x, s)
@@ -16,24 +10,10 @@ fewer: (float[2,3] x) => (float[2,3] y) <int64[1] s = {3}> { t = Expand(x, s) y 
   | (float[2,3] x) => (float[2,3] y) { y = Exp(x) }
 tile: (float[2,3] x) => (float[2,3] y) <int64[2] s = {1, 1}> { t = Tile(x, s) y = Exp(t) }
   | (float[2,3] x) => (float[2,3] y) { y = Exp(x) }
-"""
-    ),
-)
-def test_fires(before, after, rewrites):
-    rewrites(EliminateNoopExpand(), before, after)
-
-
-@pytest.mark.parametrize(
-    "text",
-    cases(
-        """
 more dimensions: (float[2,3] x) => (float[1,2,3] y) <int64[3] s = {1, 1, 1}> {
   y = Expand(x, s) }
 bigger: (float[1,3] x) => (float[2,3] y) <int64[2] s = {2, 3}> { y = Expand(x, s) }
 dynamic: (float[N] x) => (float[M] y) <int64[1] s = {3}> { y = Expand(x, s) }
 tile twice: (float[2] x) => (float[4] y) <int64[1] s = {2}> { y = Tile(x, s) }
 """
-    ),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(EliminateNoopExpand(), text)
+test_cases = pass_cases(EliminateNoopExpand, CASES)

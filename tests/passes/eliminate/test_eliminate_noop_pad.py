@@ -1,34 +1,14 @@
-import pytest
-
 from onnx_passes.passes.eliminate.eliminate_noop_pad import EliminateNoopPad
-from tests.tables import cases
+from tests.tables import pass_cases
 
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases(
-        """
+CASES = """
 zeros: (float[2,3] x) => (float[2,3] y) <int64[4] s = {0, 0, 0, 0}> { t = Pad(x, s)
   y = Exp(t) } | (float[2,3] x) => (float[2,3] y) { y = Exp(x) }
 reflect: (float[2,3] x) => (float[2,3] y) <int64[4] s = {0, 0, 0, 0}> {
   t = Pad<mode = "reflect">(x, s) y = Exp(t) }
   | (float[2,3] x) => (float[2,3] y) { y = Exp(x) }
-"""
-    ),
-)
-def test_fires(before, after, rewrites):
-    rewrites(EliminateNoopPad(), before, after)
-
-
-@pytest.mark.parametrize(
-    "text",
-    cases(
-        """
 one: (float[2] x) => (float[3] y) <int64[2] s = {0, 1}> { y = Pad(x, s) }
 computed: (float[2] x, int64[2] s) => (float[N] y) { y = Pad(x, s) }
 crops and pads: (float[2] x) => (float[2] y) <int64[2] s = {-1, 1}> { y = Pad(x, s) }
 """
-    ),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(EliminateNoopPad(), text)
+test_cases = pass_cases(EliminateNoopPad, CASES)

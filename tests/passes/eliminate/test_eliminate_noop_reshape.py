@@ -1,13 +1,7 @@
-import pytest
-
 from onnx_passes.passes.eliminate.eliminate_noop_reshape import EliminateNoopReshape
-from tests.tables import cases
+from tests.tables import pass_cases
 
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases(
-        """
+CASES = """
 inferred: (float[2,N] x) => (float[2,N] y) <int64[2] s = {2, -1}> { t = Reshape(x, s)
   y = Exp(t) } | (float[2,N] x) => (float[2,N] y) { y = Exp(x) }
 copied: (float[2,N] x) => (float[2,N] y) <int64[2] s = {0, 0}> { t = Reshape(x, s)
@@ -18,17 +12,6 @@ flatten: (float[2,N] x) => (float[2,N] y) { t = Flatten(x) y = Exp(t) }
   | (float[2,N] x) => (float[2,N] y) { y = Exp(x) }
 own shape: (float[2,N] x) => (float[2,N] y) { s = Shape(x) t = Reshape(x, s) y = Exp(t) }
   | (float[2,N] x) => (float[2,N] y) { y = Exp(x) }
-"""
-    ),
-)
-def test_fires(before, after, rewrites):
-    rewrites(EliminateNoopReshape(), before, after)
-
-
-@pytest.mark.parametrize(
-    "text",
-    cases(
-        """
 another shape: (float[2,3] x) => (float[3,2] y) <int64[2] s = {3, -1}> { y = Reshape(x, s) }
 a number for a dynamic dimension: (float[2,N] x) => (float[2,N] y) <int64[2] s = {2, 4}> {
   y = Reshape(x, s) }
@@ -38,7 +21,4 @@ another rank: (float[2] x) => (float[1,2] y) <int64[2] s = {1, 2}> { y = Reshape
 part of the shape: (float[2,N] x) => (float[2] y) <int64[1] a = {1}> {
   s = Shape<start = 0, end = 1>(x) t = ReduceSum<keepdims = 0>(x, a) y = Reshape(t, s) }
 """
-    ),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(EliminateNoopReshape(), text)
+test_cases = pass_cases(EliminateNoopReshape, CASES)

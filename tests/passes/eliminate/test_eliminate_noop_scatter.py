@@ -1,13 +1,7 @@
-import pytest
-
 from onnx_passes.passes.eliminate.eliminate_noop_scatter import EliminateNoopScatter
-from tests.tables import cases
+from tests.tables import pass_cases
 
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases(
-        """
+CASES = """
 all-rows: (float[2,3] x, float[2,3] u) => (float[2,3] y) <int64[2,1] i = {0, 1}> {
   t = ScatterND(x, i, u) y = Relu(t) }
   | (float[2,3] x, float[2,3] u) => (float[2,3] y) { y = Relu(u) }
@@ -23,17 +17,6 @@ nothing: (float[2,3] x, float[0,3] u) => (float[2,3] y) <int64[0,1] i = {}> {
 no-index-of-depth-0: (float[2,3] x, float[0,2,3] u) => (float[2,3] y) <int64[0,0] i = {}> {
   t = ScatterND(x, i, u) y = Relu(t) }
   | (float[2,3] x, float[0,2,3] u) => (float[2,3] y) { y = Relu(x) }
-"""
-    ),
-)
-def test_fires(before, after, rewrites):
-    rewrites(EliminateNoopScatter(), before, after)
-
-
-@pytest.mark.parametrize(
-    "text",
-    cases(
-        """
 another-order: (float[2,3] x, float[2,3] u) => (float[2,3] y) <int64[2,1] i = {1, 0}> {
   y = ScatterND(x, i, u) }
 a-part: (float[3,3] x, float[2,3] u) => (float[3,3] y) <int64[2,1] i = {0, 1}> {
@@ -49,7 +32,4 @@ fewer-indices-than-elements: (float[2,2] x, float[2,2] u) => (float[2,2] y)
 an-index-of-depth-0-writes-everything: (float[2,3] x, float[1,2,3] u) => (float[2,3] y)
   <int64[1,0] i = {}> { t = ScatterND(x, i, u) y = Relu(t) }
 """
-    ),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(EliminateNoopScatter(), text)
+test_cases = pass_cases(EliminateNoopScatter, CASES)

@@ -1,13 +1,7 @@
-import pytest
-
 from onnx_passes.passes.eliminate.eliminate_noop_slice import EliminateNoopSlice
-from tests.tables import cases
+from tests.tables import pass_cases
 
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases(
-        """
+CASES = """
 to the end: (float[2,N] x) => (float[2,N] y) <int64[1] a = {0}, int64[1] b =
   {9223372036854775807}, int64[1] c = {1}, int64[1] d = {1}> { t = Slice(x, a, b, c, d)
   y = Exp(t) } | (float[2,N] x) => (float[2,N] y) { y = Exp(x) }
@@ -22,17 +16,6 @@ negative axis: (float[2,N] x) => (float[2,N] y) <int64[1] a = {0}, int64[1] b = 
   | (float[2,N] x) => (float[2,N] y) { y = Exp(x) }
 no axes: (float[2,N] x) => (float[2,N] y) <int64[2] a = {0, 0}, int64[2] b = {2, 2147483647}>
   { t = Slice(x, a, b) y = Exp(t) } | (float[2,N] x) => (float[2,N] y) { y = Exp(x) }
-"""
-    ),
-)
-def test_fires(before, after, rewrites):
-    rewrites(EliminateNoopSlice(), before, after)
-
-
-@pytest.mark.parametrize(
-    "text",
-    cases(
-        """
 one less: (float[2,N] x) => (float[M,K] y) <int64[1] a = {0}, int64[1] b = {1}, int64[1] c =
   {0}, int64[1] d = {1}> { y = Slice(x, a, b, c, d) }
 from the second: (float[2,N] x) => (float[M,K] y) <int64[1] a = {1}, int64[1] b = {2},
@@ -46,7 +29,4 @@ unknown size: (float[2,N] x) => (float[M,K] y) <int64[1] a = {0}, int64[1] b = {
 before the last: (float[2,N] x) => (float[M,K] y) <int64[1] a = {0}, int64[1] b = {-1},
   int64[1] c = {1}, int64[1] d = {1}> { y = Slice(x, a, b, c, d) }
 """
-    ),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(EliminateNoopSlice(), text)
+test_cases = pass_cases(EliminateNoopSlice, CASES)

@@ -1,35 +1,15 @@
-import pytest
-
 from onnx_passes.passes.eliminate.eliminate_noop_transpose import EliminateNoopTranspose
-from tests.tables import cases
+from tests.tables import pass_cases
 
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases(
-        """
+CASES = """
 identity: (float[2,3] x) => (float[2,3] y) { t = Transpose<perm = [0, 1]>(x) y = Exp(t) }
   | (float[2,3] x) => (float[2,3] y) { y = Exp(x) }
 ones: (float[1,1,N] x) => (float[1,1,N] y) { t = Transpose<perm = [1, 0, 2]>(x) y = Exp(t) }
   | (float[1,1,N] x) => (float[1,1,N] y) { y = Exp(x) }
 vector: (float[N] x) => (float[N] y) { t = Transpose(x) y = Exp(t) }
   | (float[N] x) => (float[N] y) { y = Exp(x) }
-"""
-    ),
-)
-def test_fires(before, after, rewrites):
-    rewrites(EliminateNoopTranspose(), before, after)
-
-
-@pytest.mark.parametrize(
-    "text",
-    cases(
-        """
 moves: (float[2,2] x) => (float[2,2] y) { y = Transpose(x) }
 moves a one: (float[1,2] x) => (float[2,1] y) { y = Transpose<perm = [1, 0]>(x) }
 dynamic: (float[N,N] x) => (float[N,N] y) { y = Transpose<perm = [1, 0]>(x) }
 """
-    ),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(EliminateNoopTranspose(), text)
+test_cases = pass_cases(EliminateNoopTranspose, CASES)

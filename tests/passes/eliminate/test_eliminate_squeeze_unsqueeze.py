@@ -1,13 +1,7 @@
-import pytest
-
 from onnx_passes.passes.eliminate.eliminate_squeeze_unsqueeze import EliminateSqueezeUnsqueeze
-from tests.tables import cases
+from tests.tables import pass_cases
 
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases(
-        """
+CASES = """
 squeeze first: (float[2,1] x) => (float[2,1] y) <int64[1] a = {1}, int64[1] b = {1}> {
   s = Squeeze(x, a) t = Unsqueeze(s, b) y = Exp(t) }
   | (float[2,1] x) => (float[2,1] y) { y = Exp(x) }
@@ -20,17 +14,6 @@ the-same-axes-counted-from-the-end-stayed: (float[2,3] x) => (float[2,3] y)
 squeeze-first-counted-from-the-end: (float[N,1,3] x) => (float[N,1,3] y)
   <int64[1] a = {-2}, int64[1] b = {1}> { s = Squeeze(x, a) t = Unsqueeze(s, b) y = Exp(t) }
   | (float[N,1,3] x) => (float[N,1,3] y) { y = Exp(x) }
-"""
-    ),
-)
-def test_fires(before, after, rewrites):
-    rewrites(EliminateSqueezeUnsqueeze(), before, after)
-
-
-@pytest.mark.parametrize(
-    "text",
-    cases(
-        """
 other axes: (float[2] x) => (float[A,B] y) <int64[2] a = {0, 2}, int64[1] b = {0}> {
   s = Unsqueeze(x, a) y = Squeeze(s, b) }
 other axes counted from the end: (float[1,1,2] x) => (float[A,B,C] y)
@@ -38,7 +21,4 @@ other axes counted from the end: (float[1,1,2] x) => (float[A,B,C] y)
 all axes: (float[1] x) => (float[1] y) <int64[1] a = {0}> { s = Squeeze(x)
   y = Unsqueeze(s, a) }
 """
-    ),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(EliminateSqueezeUnsqueeze(), text)
+test_cases = pass_cases(EliminateSqueezeUnsqueeze, CASES)

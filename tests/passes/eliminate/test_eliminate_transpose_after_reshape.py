@@ -5,6 +5,7 @@ from onnx_passes.passes.eliminate.eliminate_transpose_after_reshape import (
     EliminateTransposeAfterReshape,
 )
 from onnx_passes.testing import assert_leaves_alone, parse
+from tests.tables import cases
 
 
 def model(body, *, x="float[B,32] x", rank=4):
@@ -46,33 +47,16 @@ def test_reverses_axes_without_a_permutation(rewrites):
 
 @pytest.mark.parametrize(
     ("body", "x"),
-    [
-        pytest.param(
-            """s = Constant<value_ints = [-1, 2, 4, 4]>() r = Reshape(x, s)
-            y = Transpose<perm = [0, 2, 1, 3]>(r)""",
-            "float[B,32] x",
-            id="elements-move",
-        ),
-        pytest.param(
-            """s = Constant<value_ints = [0, -1, 1, 4]>() r = Reshape(x, s)
-            y = Transpose<perm = [0, 2, 1, 3]>(r)""",
-            "float[B,S] x",
-            id="two-unknown-dimensions",
-        ),
-        pytest.param(
-            """s = Constant<value_ints = [-1, 1, 8, 4]>() r = Reshape(x, s)
-            t = Transpose<perm = [0, 2, 1, 3]>(r) u = Transpose<perm = [0, 2, 1, 3]>(t)
-            y = Add(r, u)""",
-            "float[B,32] x",
-            id="another-reader",
-        ),
-        pytest.param(
-            """s = Constant<value_ints = [2, 1, 0, 4]>() r = Reshape<allowzero = 1>(x, s)
-            y = Transpose<perm = [0, 2, 1, 3]>(r)""",
-            "float[0,32] x",
-            id="empty",
-        ),
-    ],
+    cases("""
+elements-move: s = Constant<value_ints = [-1, 2, 4, 4]>() r = Reshape(x, s) y = Transpose<perm
+  = [0, 2, 1, 3]>(r) | float[B,32] x
+two-unknown-dimensions: s = Constant<value_ints = [0, -1, 1, 4]>() r = Reshape(x, s) y =
+  Transpose<perm = [0, 2, 1, 3]>(r) | float[B,S] x
+another-reader: s = Constant<value_ints = [-1, 1, 8, 4]>() r = Reshape(x, s) t = Transpose<perm
+  = [0, 2, 1, 3]>(r) u = Transpose<perm = [0, 2, 1, 3]>(t) y = Add(r, u) | float[B,32] x
+empty: s = Constant<value_ints = [2, 1, 0, 4]>() r = Reshape<allowzero = 1>(x, s) y =
+  Transpose<perm = [0, 2, 1, 3]>(r) | float[0,32] x
+"""),
 )
 def test_leaves_alone(body, x):
     assert_leaves_alone(EliminateTransposeAfterReshape(), model(body, x=x))

@@ -2,6 +2,7 @@ import pytest
 
 from onnx_passes.passes.eliminate.eliminate_zero_state import EliminateZeroState
 from onnx_passes.testing import parse
+from tests.tables import pass_cases
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
@@ -44,17 +45,13 @@ def test_a_state_of_zeros_for_each_batch(operator, directions, made, rewrites):
     assert states(model) == ()
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        "h = ConstantOfShape<value = float[1] {1}>(t)",
-        "h = ConstantOfShape<value = float[1] {-0.0}>(t)",
-        "z = Constant<value = float {0.5}>() h = Expand(z, t)",
-        "f = ConstantOfShape(t) h = Exp(f)",
-    ],
-)
-def test_leaves_other_states_alone(made, leaves_alone):
-    leaves_alone(EliminateZeroState(), layer("GRU", made))
+CASES = """
+h = ConstantOfShape<value = float[1] {1}>(t)
+h = ConstantOfShape<value = float[1] {-0.0}>(t)
+z = Constant<value = float {0.5}>() h = Expand(z, t)
+f = ConstantOfShape(t) h = Exp(f)
+"""
+test_cases = pass_cases(EliminateZeroState, CASES, lambda body: layer("GRU", body))
 
 
 def test_leaves_a_state_that_callers_give_alone(leaves_alone):

@@ -7,7 +7,7 @@ from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.eliminate.merge_shape_changes import MergeShapeChanges
 from onnx_passes.verify.snapshot import Snapshot
-from tests.tables import cases
+from tests.tables import cases, pass_cases
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,11 @@ def test_leaves_alone(text):
     testing.assert_leaves_alone(MergeShapeChanges(), model)
 
 
-def test_names_of_outputs_are_not_trusted(leaves_alone):
-    leaves_alone(
-        MergeShapeChanges(),
-        """(float[A,B,C] x) => (float[A,B] y) <int64[1] t = {0}>
-        { r = Unsqueeze(x, t) y = Flatten<axis = 2>(r) }""",
-    )
+CASES = """
+names of outputs are not trusted: (float[A,B,C] x) => (float[A,B] y) <int64[1] t = {0}> { r =
+  Unsqueeze(x, t) y = Flatten<axis = 2>(r) }
+"""
+test_cases = pass_cases(MergeShapeChanges, CASES)
 
 
 def test_an_empty_batch_still_works():

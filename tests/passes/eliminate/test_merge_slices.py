@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.passes.eliminate.merge_slices import MergeSlices
-from tests.tables import cases
+from tests.tables import cases, pass_cases
 
 HEAD = "(float[N,M,9] x) => (float[?,?,?] y)"
 END = 2**63 - 1
@@ -61,17 +61,11 @@ def test_leaves_alone(first, second, leaves_alone):
     leaves_alone(MergeSlices(), two(first, second))
 
 
-@pytest.mark.parametrize(
-    "body",
-    cases(
-        """
+CASES = """
 read: t = Slice(x, a, b) u = Slice(t, a, b) y = Concat<axis=0>(t, u)
 computed: c = Abs(a) t = Slice(x, a, b) y = Slice(t, c, b)
 """
-    ),
-)
-def test_leaves_what_it_does_not_know_alone(body, leaves_alone):
-    leaves_alone(MergeSlices(), graph(body, a=[0], b=[2]))
+test_cases = pass_cases(MergeSlices, CASES, lambda body: graph(body, a=[0], b=[2]))
 
 
 def test_one_that_only_slices_read_goes_into_all_of_them(rewrites):

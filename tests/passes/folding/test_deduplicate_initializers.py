@@ -1,13 +1,7 @@
-import pytest
-
 from onnx_passes.passes.folding.deduplicate_initializers import DeduplicateInitializers
-from tests.tables import cases
+from tests.tables import pass_cases
 
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases(
-        """
+CASES = """
 pair: (float[2] x) => (float[2] y) <float[2] a = {1, 2}, float[2] b = {1, 2}> { t = Mul(x, a)
   y = Add(t, b) }
   | (float[2] x) => (float[2] y) <float[2] a = {1, 2}> { t = Mul(x, a) y = Add(t, a) }
@@ -21,17 +15,6 @@ one-is-returned: (float[1] x) => (float[1] y, float[1] b)
   <float[1] a = {1}, float[1] b = {1}, float[1] c = {1}> { t = Mul(x, a) y = Add(t, c) }
   | (float[1] x) => (float[1] y, float[1] b) <float[1] a = {1}, float[1] b = {1}> {
     t = Mul(x, a) y = Add(t, a) }
-"""
-    ),
-)
-def test_keeps_one(before, after, rewrites):
-    rewrites(DeduplicateInitializers(), before, after)
-
-
-@pytest.mark.parametrize(
-    "text",
-    cases(
-        """
 zero-and-negative-zero: (float[1] x) => (float[1] y) <float[1] a = {0}, float[1] b = {-0.0}>
   { t = Div(x, a) y = Div(t, b) }
 type: (float[1] x, int32[1] i) => (float[1] y, int32[1] z)
@@ -46,7 +29,4 @@ two-branches: (bool c, float[1] x) => (float[1] y) { y = If(c) < then_branch = g
 strings-whose-bytes-joined-are-equal: () => (string[2] y, string[2] z)
   <string[2] a = {"a", "bc"}, string[2] b = {"ab", "c"}> { y = Identity(a) z = Identity(b) }
 """
-    ),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(DeduplicateInitializers(), text)
+test_cases = pass_cases(DeduplicateInitializers, CASES)

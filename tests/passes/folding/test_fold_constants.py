@@ -9,7 +9,7 @@ from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.folding.fold_constants import FoldConstants
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import cases
+from tests.tables import cases, pass_cases
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '
 
@@ -26,10 +26,7 @@ def operators(model):
     return [node.op_type for node in model.graph]
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases(
-        """
+CASES = """
 chain: (float[2] x) => (float[2] y) <float[2] a = {1, 2}, float[2] b = {3, 4}> {
   c = Add(a, b) d = Neg(c) y = Mul(x, d) }
   | (float[2] x) => (float[2] y) <float[2] d = {-4, -6}> { y = Mul(x, d) }
@@ -55,41 +52,11 @@ a-constant-if: (float[1] x) => (float[1] y) <bool k = {1}, float[1] a = {1}> { b
 through-a-sequence: (float[2] x) => (float[2] y) <float[2] a = {1, 2}> {
   s = SequenceConstruct(a, a) i = Constant<value_int = 1>() b = SequenceAt(s, i)
   y = Add(x, b) } | (float[2] x) => (float[2] y) <float[2] b = {1, 2}> { y = Add(x, b) }
-"""
-    ),
-)
-def test_computes_what_does_not_depend_on_inputs(before, after, rewrites):
-    rewrites(FoldConstants(), before, after)
-
-
-def test_functions_get_constant_nodes(rewrites):
-    rewrites(
-        FoldConstants(),
-        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
-        m (float[1] x) => (float[1] y) { y = l.F(x) }
-        <domain: "l", opset_import: ["" : 20]>
-        F (a) => (b) { c = Constant<value_float = 2.0>() d = Neg(c) b = Mul(a, d) }""",
-        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
-        m (float[1] x) => (float[1] y) { y = l.F(x) }
-        <domain: "l", opset_import: ["" : 20]>
-        F (a) => (b) { d = Constant<value = float {-2}>() b = Mul(a, d) }""",
-    )
-
-
-def test_calls_of_functions_over_constants_are_computed(rewrites):
-    model = rewrites(
-        FoldConstants(),
-        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
-        m (float[1] x) => (float[1] y) <float[1] w = {3}> { v = l.F(w) y = Add(x, v) }
-        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { b = Neg(a) }""",
-    )
-    assert operators(model) == ["Add"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    cases(
-        """
+functions get constant nodes: <ir_version: 10, opset_import: ["" : 20, "l" : 1]> m (float[1] x)
+  => (float[1] y) { y = l.F(x) } <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c =
+  Constant<value_float = 2.0>() d = Neg(c) b = Mul(a, d) } | <ir_version: 10, opset_import: [""
+  : 20, "l" : 1]> m (float[1] x) => (float[1] y) { y = l.F(x) } <domain: "l", opset_import: [""
+  : 20]> F (a) => (b) { d = Constant<value = float {-2}>() b = Mul(a, d) }
 overridable: (float[2] x, float[2] a) => (float[2] y) <float[2] a = {1, 2}> { b = Neg(a)
   y = Add(x, b) }
 random-and-what-depends-on-it: (float[2] x) => (float[2] y) <int64[1] s = {2}> {
@@ -109,11 +76,20 @@ strings: (string[1] x) => (string[1] y) <string[1] a = {"a"}, string[1] b = {"b"
 dequantize: (float[3] x) => (float[3] y) <uint8[3] w = {1, 2, 3}, float s = {0.5}> {
   d = DequantizeLinear(w, s) y = Add(x, d) }
 sequence: () => (seq(float[2]) y) <float[2] a = {1, 2}> { y = SequenceConstruct(a) }
+an output that names a constant again is no second copy of it: () => (float[2] y, float[2] z) {
+  y = Constant<value = float[2] {1, 2}>() z = Identity(y) }
 """
-    ),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(FoldConstants(), text)
+test_cases = pass_cases(FoldConstants, CASES)
+
+
+def test_calls_of_functions_over_constants_are_computed(rewrites):
+    model = rewrites(
+        FoldConstants(),
+        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+        m (float[1] x) => (float[1] y) <float[1] w = {3}> { v = l.F(w) y = Add(x, v) }
+        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { b = Neg(a) }""",
+    )
+    assert operators(model) == ["Add"]
 
 
 def test_operators_of_unknown_domains_are_not_trusted():
@@ -217,12 +193,11 @@ def test_a_result_of_another_shape_than_onnx_infers_is_not_believed(rewrites):
     assert operators(after)[-1] == "ReduceSumSquare"
 
 
-def test_a_product_over_an_empty_dimension_is_not_folded(leaves_alone):
-    # ONNX Runtime leaves the output of this one unwritten: memory would become a weight.
-    leaves_alone(
-        FoldAfterInference(),
-        "() => (float[2,2] y) <float[0] a = {}, float[2,0,2] b = {}> { y = MatMul(a, b) }",
-    )
+CASES_2 = """
+a product over an empty dimension is not folded: () => (float[2,2] y) <float[0] a = {},
+  float[2,0,2] b = {}> { y = MatMul(a, b) }
+"""
+test_cases_2 = pass_cases(FoldAfterInference, CASES_2)
 
 
 def test_two_dynamic_dimensions_that_stay_in_place_are_copied(rewrites):
@@ -530,13 +505,12 @@ def test_float8_and_int4(rewrites):
     assert operators(model) == ["Add", "Add"]
 
 
-def test_dequantize_can_be_asked_for(rewrites):
-    rewrites(
-        FoldConstants(fold_dequantize=True),
-        """(float[3] x) => (float[3] y) <uint8[3] w = {1, 2, 3}, float s = {0.5}>
-        { d = DequantizeLinear(w, s) y = Add(x, d) }""",
-        "(float[3] x) => (float[3] y) <float[3] d = {0.5, 1, 1.5}> { y = Add(x, d) }",
-    )
+CASES_3 = """
+dequantize can be asked for: (float[3] x) => (float[3] y) <uint8[3] w = {1, 2, 3}, float s =
+  {0.5}> { d = DequantizeLinear(w, s) y = Add(x, d) } | (float[3] x) => (float[3] y) <float[3]
+  d = {0.5, 1, 1.5}> { y = Add(x, d) }
+"""
+test_cases_3 = pass_cases(lambda: FoldConstants(fold_dequantize=True), CASES_3)
 
 
 def test_ir_version_3_is_raised():
@@ -572,15 +546,6 @@ def test_a_range_whose_bound_has_rank_one_still_loads_on_onnxruntime():
     )
     FoldConstants()(model)
     assert [n.op_type for n in model.graph if n.op_type == "Greater"]
-
-
-def test_an_output_that_names_a_constant_again_is_no_second_copy_of_it(leaves_alone):
-    """Merged into the first copy again, it got another name in each run."""
-    leaves_alone(
-        FoldConstants(),
-        "() => (float[2] y, float[2] z) { y = Constant<value = float[2] {1, 2}>() "
-        "z = Identity(y) }",
-    )
 
 
 @pytest.mark.parametrize("calls", [False, True])

@@ -4,7 +4,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.passes.folding.lift_constants import LiftConstants
-from tests.tables import cases
+from tests.tables import pass_cases
 
 
 @pytest.mark.parametrize(
@@ -28,32 +28,18 @@ def test_every_form_of_the_value(type_, attribute, initializer, rewrites):
     )
 
 
-def test_constants_of_a_branch_stay_in_the_branch(rewrites):
-    rewrites(
-        LiftConstants(),
-        """(bool c, float[1] x) => (float[1] y) { y = If(c) <
-          then_branch = g () => (float[1] t) { w = Constant<value_floats = [1.0]>()
-            t = Add(x, w) },
-          else_branch = h () => (float[1] e) { e = Neg(x) }> }""",
-        """(bool c, float[1] x) => (float[1] y) { y = If(c) <
-          then_branch = g () => (float[1] t) <float[1] w = {1}> { t = Add(x, w) },
-          else_branch = h () => (float[1] e) { e = Neg(x) }> }""",
-    )
-
-
-@pytest.mark.parametrize(
-    "text",
-    cases(
-        """
+CASES = """
+constants of a branch stay in the branch: (bool c, float[1] x) => (float[1] y) { y = If(c) <
+  then_branch = g () => (float[1] t) { w = Constant<value_floats = [1.0]>() t = Add(x, w) },
+  else_branch = h () => (float[1] e) { e = Neg(x) }> } | (bool c, float[1] x) => (float[1] y) {
+  y = If(c) < then_branch = g () => (float[1] t) <float[1] w = {1}> { t = Add(x, w) },
+  else_branch = h () => (float[1] e) { e = Neg(x) }> }
 output: () => (float[1] y) { y = Constant<value_floats = [1.0]>() }
 function: <ir_version: 10, opset_import: ["" : 20, "l" : 1]> m (float[N] x) => (float[N] y) {
   y = l.F(x) } <domain: "l", opset_import: ["" : 20]> F (a) => (b) {
   w = Constant<value_float = 1.0>() b = Add(a, w) }
 """
-    ),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(LiftConstants(), text)
+test_cases = pass_cases(LiftConstants, CASES)
 
 
 def test_leaves_sparse_values_alone():

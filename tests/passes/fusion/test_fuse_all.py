@@ -6,6 +6,7 @@ from onnx_passes.contracts import Tolerance
 from onnx_passes.passes.fusion.fuse_all import FIRST, FuseAll
 from onnx_passes.passes.registry import lookup
 from onnx_passes.pipeline.run import run_pipeline
+from tests.tables import pass_cases
 
 CONV = """(float[N,2,4,4] x) => (float[N,2,?,?] y) <float[2,2,1,1] w = {1, 2, 3, 4},
     float[2] s = {1, 2}, float[2] b = {0, 1}, float[2] m = {0.5, 1}, float[2] v = {1, 4}>
@@ -60,8 +61,10 @@ def test_every_fusion_takes_part_and_none_is_stricter_than_the_whole():
     assert [type(c) for c in FuseAll.contracts()] == [Tolerance]
 
 
-def test_leaves_alone(leaves_alone):
-    leaves_alone(FuseAll(), "(float[2] x) => (float[2] y) { y = Relu(x) }")
+CASES = """
+leaves alone: (float[2] x) => (float[2] y) { y = Relu(x) }
+"""
+test_cases = pass_cases(FuseAll, CASES)
 
 
 def test_the_preset_fuses():

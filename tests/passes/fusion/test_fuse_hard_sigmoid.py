@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.passes.fusion.fuse_hard_sigmoid import FuseHardSigmoid
-from tests.tables import cases
+from tests.tables import pass_cases
 
 HEAD = "(float[2,N] x) => (float[?,?] y)"
 NUMBERS = """<float three = {3}, float zero = {0}, float six = {6}, float sixth = {0.16666667},
@@ -35,10 +35,7 @@ def test_leaves_bounds_as_attributes_alone(leaves_alone):
     leaves_alone(FuseHardSigmoid(), text)
 
 
-@pytest.mark.parametrize(
-    "body",
-    cases(
-        """
+CASES = """
 scale: a = Add(x, three) c = Clip(a, zero, six) y = Div(c, three)
 low: a = Add(x, three) c = Clip(a, one, six) y = Div(c, six)
 no-low: a = Add(x, three) c = Clip(a, , six) y = Div(c, six)
@@ -46,10 +43,7 @@ no-high: a = Add(x, three) c = Clip(a, zero) y = Div(c, six)
 read: a = Add(x, three) c = Clip(a, zero, six) d = Div(c, six) y = Add(c, d)
 high: m = Mul(x, slope) a = Add(m, half) y = Clip(a, zero, six)
 """
-    ),
-)
-def test_leaves_alone(body, leaves_alone):
-    leaves_alone(FuseHardSigmoid(), f"{HEAD} {NUMBERS} {{ {body} }}")
+test_cases = pass_cases(FuseHardSigmoid, CASES, lambda body: f"{HEAD} {NUMBERS} {{ {body} }}")
 
 
 def test_leaves_types_without_a_kernel_alone(leaves_alone):

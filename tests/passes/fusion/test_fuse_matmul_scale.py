@@ -4,6 +4,7 @@ import pytest
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.fusion.fuse_matmul_scale import FuseMatmulScale
 from onnx_passes.testing import assert_leaves_alone, parse
+from tests.tables import cases, pass_cases
 
 FIXED = """<float[3,2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {1, -1}, float s = {4},
   float[2] r = {2, 8}, float[2,1] c = {2, 8}, float[1] one = {1}, float zero = {0}>"""
@@ -15,21 +16,15 @@ def graph(body, dims="?,?,?"):
 
 @pytest.mark.parametrize(
     ("body", "kinds", "weights"),
-    [
-        ("t = MatMul(x, w) y = Mul(t, s)", ["MatMul"], [[4, 8], [12, 16], [20, 24]]),
-        ("t = MatMul(x, w) y = Mul(s, t)", ["MatMul"], [[4, 8], [12, 16], [20, 24]]),
-        ("t = MatMul(x, w) y = Div(t, r)", ["MatMul"], [[0.5, 0.25], [1.5, 0.5], [2.5, 0.75]]),
-        (
-            "t = MatMul(x, w) u = Add(b, t) y = Mul(u, s)",
-            ["MatMul", "Add"],
-            [[4, 8], [12, 16], [20, 24]],
-        ),
-        (
-            "t = MatMul(x, w) u = Add(t, b) y = Div(u, r)",
-            ["MatMul", "Add"],
-            [[0.5, 0.25], [1.5, 0.5], [2.5, 0.75]],
-        ),
-    ],
+    cases("""
+1: t = MatMul(x, w) y = Mul(t, s) | =['MatMul'] | =[[4, 8], [12, 16], [20, 24]]
+2: t = MatMul(x, w) y = Mul(s, t) | =['MatMul'] | =[[4, 8], [12, 16], [20, 24]]
+3: t = MatMul(x, w) y = Div(t, r) | =['MatMul'] | =[[0.5, 0.25], [1.5, 0.5], [2.5, 0.75]]
+4: t = MatMul(x, w) u = Add(b, t) y = Mul(u, s) | =['MatMul', 'Add'] | =[[4, 8], [12, 16], [20,
+  24]]
+5: t = MatMul(x, w) u = Add(t, b) y = Div(u, r) | =['MatMul', 'Add'] | =[[0.5, 0.25], [1.5,
+  0.5], [2.5, 0.75]]
+"""),
 )
 def test_fires(body, kinds, weights, rewrites):
     after = rewrites(FuseMatmulScale(), graph(body))
@@ -38,19 +33,15 @@ def test_fires(body, kinds, weights, rewrites):
     assert constant_of(nodes[0].inputs[1]).numpy().tolist() == weights
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        pytest.param("t = MatMul(x, w) y = Mul(t, c)", id="rows"),
-        pytest.param("t = MatMul(x, w) y = Div(t, zero)", id="by-zero"),
-        pytest.param("t = MatMul(x, w) y = Div(s, t)", id="reciprocal"),
-        pytest.param("t = MatMul(x, w) u = Mul(t, s) y = Add(t, u)", id="read"),
-        pytest.param("t = MatMul(x, w) u = Add(t, one) y = Mul(u, r)", id="one-summand"),
-        pytest.param("v = Abs(w) t = MatMul(x, v) y = Mul(t, s)", id="computed"),
-    ],
-)
-def test_leaves_alone(body, leaves_alone):
-    leaves_alone(FuseMatmulScale(), graph(body))
+CASES = """
+rows: t = MatMul(x, w) y = Mul(t, c)
+by-zero: t = MatMul(x, w) y = Div(t, zero)
+reciprocal: t = MatMul(x, w) y = Div(s, t)
+read: t = MatMul(x, w) u = Mul(t, s) y = Add(t, u)
+one-summand: t = MatMul(x, w) u = Add(t, one) y = Mul(u, r)
+computed: v = Abs(w) t = MatMul(x, v) y = Mul(t, s)
+"""
+test_cases = pass_cases(FuseMatmulScale, CASES, graph)
 
 
 @pytest.mark.parametrize("name", ["w", "s", "b"])

@@ -1,6 +1,7 @@
 import pytest
 
 from onnx_passes.passes.fusion.fuse_mish import FuseMish
+from tests.tables import pass_cases
 
 HEAD = "(float[2,N] x) => (float[2,N] y)"
 
@@ -11,15 +12,11 @@ def test_fires(product, rewrites):
     rewrites(FuseMish(), before, f"{HEAD} {{ y = Mish(x) }}")
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        pytest.param("s = Softplus(x) t = Tanh(s) r = Mul(x, t) y = Add(r, t)", id="read"),
-        pytest.param("s = Softplus(x) t = Tanh(s) y = Mul(s, t)", id="another-operand"),
-    ],
-)
-def test_leaves_alone(body, leaves_alone):
-    leaves_alone(FuseMish(), f"{HEAD} {{ {body} }}")
+CASES = """
+read: s = Softplus(x) t = Tanh(s) r = Mul(x, t) y = Add(r, t)
+another-operand: s = Softplus(x) t = Tanh(s) y = Mul(s, t)
+"""
+test_cases = pass_cases(FuseMish, CASES, lambda body: f"{HEAD} {{ {body} }}")
 
 
 def test_leaves_older_opsets_alone(leaves_alone):

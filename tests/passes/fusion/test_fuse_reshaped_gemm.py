@@ -4,6 +4,7 @@ from onnx_passes import testing
 from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.passes.fusion.fuse_reshaped_gemm import FuseReshapedGemm
 from onnx_passes.pipeline.run import run_pipeline
+from tests.tables import pass_cases
 
 HEAD = """(float[B,S,4] x, float[4,2] w, float[2,4] v, float[2] b, float[1,2] r)
   => (float[?,?,?] y)"""
@@ -42,16 +43,12 @@ def test_a_weight_is_transposed_if_nothing_else_reads_it(rewrites):
     ]
 
 
-@pytest.mark.parametrize(
-    "gemm",
-    [
-        "Gemm<alpha = 2.0>(g, w, b)",
-        "Gemm<beta = 2.0>(g, w, b)",
-        "Gemm<transB = 1>(g, v, b)",
-    ],
-)
-def test_leaves_alone(gemm, leaves_alone):
-    leaves_alone(FuseReshapedGemm(), between(gemm))
+CASES = """
+Gemm<alpha = 2.0>(g, w, b)
+Gemm<beta = 2.0>(g, w, b)
+Gemm<transB = 1>(g, v, b)
+"""
+test_cases = pass_cases(FuseReshapedGemm, CASES, between)
 
 
 def test_leaves_other_leading_dimensions_alone(leaves_alone):

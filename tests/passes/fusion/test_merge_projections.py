@@ -1,7 +1,5 @@
-import pytest
-
 from onnx_passes.passes.fusion.merge_projections import MergeProjections
-from tests.tables import cases
+from tests.tables import pass_cases
 
 HEAD = "(float[N,2] x) => (float[N,?] y)"
 TWO = f"""{HEAD} <float[2,2] v = {{1, 2, 3, 4}}, float[2,1] w = {{5, 6}},
@@ -16,19 +14,13 @@ def test_joins_products_with_their_sums(rewrites):
     rewrites(MergeProjections(), f"{TWO} {{ {before} }}", f"{JOINED} {{ {after} }}")
 
 
-@pytest.mark.parametrize(
-    "body",
-    cases(
-        """
+CASES = """
 as-many-nodes: s = MatMul(x, v) t = MatMul(x, w) y = Mul(s, t)
 shared-weight: s = MatMul(x, v) t = Add(s, b) p = MatMul(x, v) q = Add(p, b) y = Mul(t, q)
 other-operand: s = MatMul(x, v) t = Add(s, b) r = Neg(x) p = MatMul(r, w) q = Add(p, c)
   y = Mul(t, q)
 """
-    ),
-)
-def test_leaves_alone(body, leaves_alone):
-    leaves_alone(MergeProjections(), f"{TWO} {{ {body} }}")
+test_cases = pass_cases(MergeProjections, CASES, lambda body: f"{TWO} {{ {body} }}")
 
 
 def test_three_without_sums_keep_their_names_as_outputs(rewrites):

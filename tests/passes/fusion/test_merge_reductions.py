@@ -1,7 +1,7 @@
 import pytest
 
 from onnx_passes.passes.fusion.merge_reductions import MERGED, MergeReductions
-from tests.tables import cases
+from tests.tables import pass_cases
 
 AXES = "int64[1] a = {1}, int64[1] b = {2}, int64[1] l = {-1}, int64[2] ab = {1, 2}"
 
@@ -35,10 +35,7 @@ def test_axes_are_attributes_in_older_opsets(rewrites):
     rewrites(MergeReductions(), f"{head} {{ {before} }}", f"{head} {{ {after} }}")
 
 
-@pytest.mark.parametrize(
-    "body",
-    cases(
-        """
+CASES = """
 read: t = ReduceSum(x, a) u = ReduceSum(t, b) y = Mul(u, t)
 others: t = ReduceSum(x, a) y = ReduceMax(t, b)
 same-axis: t = ReduceSum(x, a) y = ReduceSum(t, a)
@@ -47,7 +44,4 @@ keepdims: t = ReduceSum<keepdims = 0>(x, a) u = ReduceSum<keepdims = 1>(t, a)
   y = Unsqueeze(u, b)
 integers: k = Cast<to = 7>(x) t = ReduceSum(k, a) u = ReduceSum(t, b) y = Cast<to = 1>(u)
 """
-    ),
-)
-def test_leaves_alone(body, leaves_alone):
-    leaves_alone(MergeReductions(), graph(body))
+test_cases = pass_cases(MergeReductions, CASES, graph)

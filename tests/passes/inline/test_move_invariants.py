@@ -1,6 +1,5 @@
-import pytest
-
 from onnx_passes.passes.inline.move_invariants import MoveInvariants
+from tests.tables import pass_cases
 
 INPUTS = "(float[2,2] x, float[2,2] w) => (float[2,2] y)"
 CONSTANTS = "n = Constant<value = int64 {7}>() t = Constant<value = bool {1}>()"
@@ -40,13 +39,11 @@ def test_a_body_that_may_never_run_gives_what_cannot_fail(rewrites):
     assert [node.op_type for node in graph] == ["Constant", "Constant", "Exp", "Loop"]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        pytest.param("e = Exp(s) o = Add(e, w)", id="carried"),
-        pytest.param("o = Exp(w)", id="result"),
-        pytest.param("e = RandomNormalLike(w) o = Add(s, e)", id="random"),
-    ],
+CASES = """
+carried: e = Exp(s) o = Add(e, w)
+result: o = Exp(w)
+random: e = RandomNormalLike(w) o = Add(s, e)
+"""
+test_cases = pass_cases(
+    MoveInvariants, CASES, lambda body: f"{INPUTS} {{ {CONSTANTS} {loop(body)} }}"
 )
-def test_leaves_alone(body, leaves_alone):
-    leaves_alone(MoveInvariants(), f"{INPUTS} {{ {CONSTANTS} {loop(body)} }}")

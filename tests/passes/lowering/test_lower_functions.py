@@ -6,7 +6,7 @@ from onnx_passes.errors import OptionError
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.lowering.lower_functions import LowerFunctions
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import cases
+from tests.tables import cases, pass_cases
 
 FORMULAS = [
     *["Celu<alpha = 2.0>(x)", "Elu<alpha = 2.0>(x)", "Selu(x)", "Softsign(x)", "PRelu(x, x)"],
@@ -47,11 +47,17 @@ def test_fires_in_a_branch(rewrites):
     assert "Selu" not in {node.op_type for node in all_nodes(model)}
 
 
-def test_by_default_all_are_lowered_but_what_gets_no_simpler(leaves_alone):
-    leaves_alone(
-        LowerFunctions(),
-        "(int64 x, int64 d) => (int64[N] y) <int64 z = {0}> { y = Range(z, x, d) }",
-    )
+CASES = """
+by default all are lowered but what gets no simpler: (int64 x, int64 d) => (int64[N] y) <int64
+  z = {0}> { y = Range(z, x, d) }
+(int64[2] x) => (int64 y) { y = ReduceLogSum<keepdims = 0>(x) }
+(uint8[2] x) => (uint8[2] y) { y = Shrink(x) }
+a celu that changes positive numbers is left alone: (float[2] x) => (float[2] y) { y =
+  Celu<alpha = -0.5>(x) }
+(double[N,3] x) => (double[N,1] y) <int64[1] a = {1}> { y = ReduceL2(x, a) }
+(double[N] x) => (double[N] y) { y = Shrink<lambd = 1.0>(x) }
+"""
+test_cases = pass_cases(LowerFunctions, CASES)
 
 
 @pytest.mark.parametrize(
@@ -85,17 +91,6 @@ def test_names_of_values_around_stay(rewrites):
     assert [value.name for value in model.graph.inputs] == ["x", "alpha"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "(int64[2] x) => (int64 y) { y = ReduceLogSum<keepdims = 0>(x) }",
-        "(uint8[2] x) => (uint8[2] y) { y = Shrink(x) }",
-    ],
-)
-def test_a_definition_that_takes_no_such_integers_is_not_put_in(text, leaves_alone):
-    leaves_alone(LowerFunctions(), text)
-
-
 @pytest.mark.parametrize("operator", ["L1", "L2", "LogSumExp", "SumSquare"])
 def test_sums_of_integers_that_saturate_are_left_alone(operator, leaves_alone):
     text = "(int32[2] x) => (int32 y) { y = Reduce" + operator + "<keepdims = 0>(x) }"
@@ -111,12 +106,6 @@ def test_a_definition_of_inconsistent_types_is_not_put_in(dtype, opset, put_in):
         {{ y = MeanVarianceNormalization(x) }}"""
     )
     assert LowerFunctions()(model).modified == bool(put_in)
-
-
-def test_a_celu_that_changes_positive_numbers_is_left_alone(leaves_alone):
-    leaves_alone(
-        LowerFunctions(), "(float[2] x) => (float[2] y) { y = Celu<alpha = -0.5>(x) }"
-    )
 
 
 @pytest.mark.parametrize("sizes", [[2, 3, 4, 5], [2, 3, 4, 5, 6]])
@@ -162,14 +151,3 @@ def test_a_definition_that_loses_digits_is_only_put_in_if_it_is_named(leaves_alo
     leaves_alone(LowerFunctions(), NORMALIZED)
     model = rewrites(LowerFunctions(operators=("LayerNormalization",)), NORMALIZED)
     assert "LayerNormalization" not in {node.op_type for node in all_nodes(model)}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "(double[N,3] x) => (double[N,1] y) <int64[1] a = {1}> { y = ReduceL2(x, a) }",
-        "(double[N] x) => (double[N] y) { y = Shrink<lambd = 1.0>(x) }",
-    ],
-)
-def test_leaves_doubles_alone_that_are_computed_in_floats(leaves_alone, text):
-    leaves_alone(LowerFunctions(), text)

@@ -1,6 +1,7 @@
 import pytest
 
 from onnx_passes.passes.lowering.lower_layer_normalization import LowerLayerNormalization
+from tests.tables import pass_cases
 
 
 def model(call, shape="2,3,4", dtype="float", opset=20, weights="float[4] s, float[4] b"):
@@ -30,12 +31,11 @@ def test_fires_over_several_axes_and_dynamic_ones(axis, lowers):
     lowers(LowerLayerNormalization(), model(call, shape, weights=weights))
 
 
-def test_leaves_alone_what_shows_its_mean(leaves_alone):
-    leaves_alone(
-        LowerLayerNormalization(),
-        """(float[2,4] x, float[4] s) => (float[2,4] y, float[2,1] m) {
-        y, m = LayerNormalization(x, s) }""",
-    )
+CASES = """
+leaves alone what shows its mean: (float[2,4] x, float[4] s) => (float[2,4] y, float[2,1] m) {
+  y, m = LayerNormalization(x, s) }
+"""
+test_cases = pass_cases(LowerLayerNormalization, CASES)
 
 
 def test_fires_where_nobody_reads_the_mean(lowers):

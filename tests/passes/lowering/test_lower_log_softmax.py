@@ -1,6 +1,7 @@
 import pytest
 
 from onnx_passes.passes.lowering.lower_log_softmax import LowerLogSoftmax
+from tests.tables import pass_cases
 
 
 @pytest.mark.parametrize("call", ["LogSoftmax(x)"])
@@ -34,5 +35,7 @@ def test_old_opsets_flatten(opset, axis, lowers):
     )
 
 
-def test_leaves_doubles_alone(leaves_alone):
-    leaves_alone(LowerLogSoftmax(), "(double[2] x) => (double[2] y) { y = LogSoftmax(x) }")
+CASES = """
+leaves doubles alone: (double[2] x) => (double[2] y) { y = LogSoftmax(x) }
+"""
+test_cases = pass_cases(LowerLogSoftmax, CASES)

@@ -4,6 +4,7 @@ import pytest
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.lowering.lower_softmax import LowerSoftmax
+from tests.tables import pass_cases
 
 
 @pytest.mark.parametrize("call", ["Softmax(x)"])
@@ -37,12 +38,11 @@ def test_old_opsets_flatten(opset, axis, lowers):
     )
 
 
-def test_leaves_alone_what_is_over_no_axis(leaves_alone):
-    leaves_alone(
-        LowerSoftmax(),
-        """<ir_version: 8, opset_import: ["" : 11]> g (float[2] x) => (float[2] y) {
-        y = Softmax<axis = 1>(x) }""",
-    )
+CASES = """
+leaves alone what is over no axis: <ir_version: 8, opset_import: ["" : 11]> g (float[2] x) =>
+  (float[2] y) { y = Softmax<axis = 1>(x) }
+"""
+test_cases = pass_cases(LowerSoftmax, CASES)
 
 
 def test_an_empty_axis_gives_nothing(lowers):

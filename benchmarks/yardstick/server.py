@@ -7,7 +7,8 @@ import os
 import selectors
 import signal
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.environments import clean_environment
@@ -69,3 +70,12 @@ class Server:
             os.killpg(self.child.pid, signal.SIGKILL)
             self.child.communicate()
             self.child = None
+
+
+def serve(answer: Callable[[Any], object]) -> None:
+    """Answer each line of standard input; what is printed meanwhile goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    print("ready", file=answers)
+    for line in sys.stdin:
+        print(json.dumps(answer(json.loads(line))), file=answers)

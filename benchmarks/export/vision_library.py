@@ -1,4 +1,4 @@
-"""Imported first: lets torchvision be imported where its own operators cannot be loaded.
+"""``torchvision``, also where its own operators cannot be loaded.
 
 PyPI has torchvision only as built for CUDA. Beside a PyTorch without CUDA its library of
 operators does not load, and importing it then fails where it describes two of them. They are
@@ -13,3 +13,7 @@ LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
 for _name in ("nms", "qnms"):
     if not hasattr(torch.ops.torchvision, _name):
         LIBRARY.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+import torchvision  # noqa: E402
+
+__all__ = ["torchvision"]
