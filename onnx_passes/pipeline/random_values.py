@@ -7,6 +7,7 @@ rays; intervals report what no input gives.
 
 from __future__ import annotations
 
+import math
 from collections import ChainMap
 from collections.abc import (
     Callable,
@@ -227,6 +228,8 @@ class RandomComparison:
         """
         mine, theirs = reads_of(part, part.old, part.new)
         others = ({self.renamed.get(name, name) for name in theirs} - mine) & self.varying
+        if others & {v.name for node in part.old for v in node.outputs}:
+            return None  # what it has to compute is elsewhere in the model after
         ahead: list[ir.Node] = []
         for _ in range(_STEPS):
             made = {str(v.name) for node in ahead for v in node.outputs}
@@ -640,11 +643,15 @@ class RandomInputs:
         mixed, positive = (self._draw(moving, kind, 0) for kind in DRAWS_OF_OTHERS[:2])
         negative = {name: np.asarray(-array) for name, array in positive.items()}
         rays = [positive, {n: feeds[n] for n in moving}, mixed, negative]
+        usual = named_anew(feeds, self.renamed)
         try:
-            with prepare_nodes(self.engine, *side, [named_anew(feeds, self.renamed)]) as run:
+            with prepare_nodes(self.engine, *side, [usual]) as run:
+                left = _RAY_WORK // max(_LEAST_WORK, _work_of(side[1], run(usual) or {}))
 
                 def under_both(row: Mapping[str, Array]) -> Outputs | None:
-                    return run(named_anew(row, self.renamed))
+                    nonlocal left
+                    left -= 1
+                    return run(named_anew(row, self.renamed)) if left >= 0 else None
 
                 for name, ends in wanted:
                     few = covers(known.get(name), ends)
@@ -707,6 +714,25 @@ class RandomInputs:
             {name: rows[k % len(rows)] for name, rows in found.items()} for k in range(count)
         ]
         return [*rows, ties] if ties else rows
+
+
+_RAY_WORK, _LEAST_WORK = 1 << 28, 1 << 15
+"""Products and comparisons of a part up to which it runs along rays; of one run at least."""
+
+
+def _work_of(nodes: Sequence[ir.Node], made: Mapping[str, Data]) -> int:
+    """Return about how many products or comparisons nodes take for what they made.
+
+    Each element of a constant meets each result, but for the channels that it comes in.
+    """
+    work = 0
+    for node in nodes:
+        tensors = (constant_tensor(value) for value in node.inputs if value is not None)
+        shapes = [t.shape.numpy() for t in tensors if t is not None]
+        met = [math.prod(shape[1:]) for shape in shapes]
+        found = (made.get(str(value.name)) for value in node.outputs)
+        work += sum(d.size for d in found if isinstance(d, np.ndarray)) * max((1, *met))
+    return work
 
 
 def _equal_rows(draw: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:
