@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import onnx
 import onnx.checker
@@ -198,9 +198,19 @@ def annotate(model: ir.Model) -> None:
             node.op_type = node.op_type.removesuffix(_MARK)
 
 
-def makes_map(node: ir.Node | None) -> bool:
+def makes_map(node: ir.Node | None) -> TypeGuard[ir.Node]:
     """Whether what a node computes has a type that onnx-ir cannot hold."""
     return node is not None and (node.domain, node.op_type) == ("ai.onnx.ml", "ZipMap")
+
+
+def map_type(node: ir.Node) -> onnx.TypeProto:
+    """Return the type of what a ZipMap computes."""
+    found = onnx.TypeProto()
+    inner = found.sequence_type.elem_type.map_type
+    text = "classlabels_strings" in node.attributes
+    inner.key_type = onnx.TensorProto.STRING if text else onnx.TensorProto.INT64
+    inner.value_type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    return found
 
 
 def set_maps_apart(model: onnx.ModelProto) -> dict[str, bytes]:

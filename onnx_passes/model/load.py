@@ -18,7 +18,7 @@ from onnx import numpy_helper
 from onnx_passes.arrays import Array
 from onnx_passes.errors import ModelError
 from onnx_passes.model.formats import LIMIT, Form, form_of, lost_fields, parse, split_losses
-from onnx_passes.model.inference import infer_output_types, set_maps_apart
+from onnx_passes.model.inference import infer_output_types, makes_map, map_type, set_maps_apart
 from onnx_passes.model.protos import (
     all_attributes,
     all_bodies,
@@ -89,10 +89,12 @@ def write_noted_types(model: ir.Model, proto: onnx.ModelProto) -> None:
 
     That is types of maps, and negative sizes of inputs and outputs where nothing was inferred.
     """
-    maps = model.meta.get(_MAPS, {})
-    for info in proto.graph.output if maps else ():
-        if info.name in maps:
-            info.type.ParseFromString(maps[info.name])
+    declared = model.meta.get(_MAPS, {})
+    for value, info in zip(model.graph.outputs, proto.graph.output, strict=True):
+        maker = value.producer()
+        if makes_map(maker):
+            told = declared.get(info.name)  # another name if a pass renames it
+            info.type.CopyFrom(onnx.TypeProto.FromString(told) if told else map_type(maker))
     noted = model.meta.get(_NOTED, {})
     for info in (*proto.graph.input, *proto.graph.output) if noted else ():
         dims = _dims(info.type)

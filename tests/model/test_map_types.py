@@ -56,6 +56,15 @@ def test_a_run_over_a_classifier_is_verified(request, given):
     assert kept.graph.output[1].type.sequence_type.elem_type.HasField("map_type")
 
 
+def test_an_output_that_is_renamed_declares_its_map(proto, path):
+    rename = {"rename-io": {"outputs": {"scores": "likelihood"}}}
+    kept = onnx_passes.run(path, {"passes": [rename]}).raise_for_verdict().proto()
+    assert kept.graph.output[1].name == "likelihood"
+    onnx.checker.check_model(kept, full_check=True)
+    kinds = [p.graph.output[1].type.sequence_type.elem_type.map_type for p in (kept, proto)]
+    assert kinds[0].key_type == kinds[1].key_type == onnx.TensorProto.INT64
+
+
 def test_a_wrong_score_in_a_map_is_seen(proto, path):
     proto.graph.node[1].attribute[0].floats[0] = 1.5
     found = onnx_passes.compare(path, proto)
