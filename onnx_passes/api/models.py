@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.model.copy import copy_model
-from onnx_passes.model.load import load_model, read_dynamic_dims
+from onnx_passes.model.load import load_model, load_proto, read_dynamic_dims
 from onnx_passes.ops.bodies import QONNX_ALIASES, attach_to_model, has_body
 from onnx_passes.ops.bodies.operator_bodies import CHANNELS_LAST
 from onnx_passes.runtime.engine_base import Data, Feeds
@@ -35,15 +35,17 @@ def take_model(model: AnyModel) -> tuple[ir.Model, str, list[str]]:
     if isinstance(model, onnx.ModelProto):
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
-        own = ir.from_proto(copy)
-    elif isinstance(model, ir.Model):
+        name = model.graph.name or "model"
+        own, notes = load_proto(copy, Path(name))
+        return own, name, notes
+    if isinstance(model, ir.Model):
         own = copy_model(model)
     else:
         raise UsageError(
             f"{type(model).__name__} is not a model",
             help="give a path, an onnx.ModelProto or an onnx_ir.Model",
         )
-    return own, model.graph.name or "model", read_dynamic_dims(own)
+    return own, own.graph.name or "model", read_dynamic_dims(own)
 
 
 def take_samples(inputs: Feeds | Sequence[Feeds], model: ir.Model) -> list[Feeds]:

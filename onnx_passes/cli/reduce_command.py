@@ -288,6 +288,7 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
     _places(path, output, given)
     import numpy as np
 
+    from onnx_passes.model.inference import annotate
     from onnx_passes.model.load import load_model
     from onnx_passes.runtime.ort import engine_for
     from onnx_passes.verify.reduce import Boundary, Reducer
@@ -302,7 +303,7 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
     for golden in samples:
         _fits(golden, model, given["load_inputs"])
     if given["passes"] or given["config"]:
-        infer_shapes(model)  # passes look at inner values, other checks at cuts only
+        annotate(model)  # passes look at inner values, other checks at cuts only
     artifacts = Artifacts(model, given["artifacts"]) if given["artifacts"] else None
 
     def tell(trial: Trial) -> None:
@@ -422,13 +423,6 @@ def _places(path: Path, output: Path, given: PlainMapping) -> None:
         )
     if given["artifacts"] and given["artifacts"].exists() and not given["artifacts"].is_dir():
         raise UsageError(f"--artifacts {given['artifacts']} is not a folder")
-
-
-def infer_shapes(model: ir.Model) -> None:
-    """Say what is known of inner values; onnx-ir's pass loads in a fraction of ours' time."""
-    from onnx_ir.passes.common import ShapeInferencePass
-
-    ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
 
 
 def _read_golden(path: str | None, model: ir.Model) -> list[dict[str, Array]]:

@@ -54,7 +54,7 @@ def command(
     model: str, output: Path | None, report: Path | None, load_inputs: str | None
 ) -> None:
     """Write the graph of a model as a page."""
-    from onnx_passes.cli.reduce_command import infer_shapes
+    from onnx_passes.model.inference import annotate
     from onnx_passes.model.load import load_model
     from onnx_passes.report.json import read_json
     from onnx_passes.report.model_page import PageContent, facts_of, marks_of, to_page
@@ -65,7 +65,7 @@ def command(
     read = {"the model itself": [loaded.path]}
     read |= {"the report": [report]} if report is not None else {}
     check_destinations(None, {"-o": place}, read)
-    infer_shapes(loaded.model)
+    annotate(loaded.model)
     marks = {} if report is None else marks_of(read_json(report), loaded.model)
     ranges, told = (
         _bounds(loaded.model) if load_inputs is None else _seen(loaded.model, load_inputs)

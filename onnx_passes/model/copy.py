@@ -155,23 +155,18 @@ class _Copier:
 
     def attribute(self, attribute: ir.Attr) -> ir.Attr:
         value = attribute.value
-        if value is not None:
-            match attribute.type:
-                case ir.AttributeType.GRAPH:
-                    value = self.graph(value)
-                case ir.AttributeType.GRAPHS:
-                    value = tuple(map(self.graph, value))
-                case ir.AttributeType.TYPE_PROTO:
-                    value = _copy_noted(value)
-                case ir.AttributeType.TYPE_PROTOS:
-                    value = tuple(map(_copy_noted, value))
-        return ir.Attr(
-            attribute.name,
-            attribute.type,
-            value,
-            attribute.ref_attr_name,
-            doc_string=attribute.doc_string,
-        )
+        match attribute.type if value is not None else None:
+            case ir.AttributeType.GRAPH:
+                value = self.graph(value)
+            case ir.AttributeType.GRAPHS:
+                value = tuple(map(self.graph, value))
+            case ir.AttributeType.TYPE_PROTO:
+                value = _copy_noted(value)
+            case ir.AttributeType.TYPE_PROTOS:
+                value = tuple(map(_copy_noted, value))
+            case _:
+                return attribute  # it cannot be changed, and forests have millions of numbers
+        return ir.Attr(attribute.name, attribute.type, value, doc_string=attribute.doc_string)
 
 
 def _copy_type(type_: ir.TypeProtocol | None) -> ir.TypeProtocol | None:

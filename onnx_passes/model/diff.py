@@ -65,8 +65,12 @@ def constant(tensor: ir.TensorProtocol) -> str:
 
 
 def _typed(value: ir.Value) -> str:
+    return f"{value.name}: {_type_of(value)}"
+
+
+def _type_of(value: ir.Value) -> str:
     kind = str(value.type) if value.type is not None else "?"
-    return f"{value.name}: {kind}{'[...]' if value.shape is None else value.shape}"
+    return f"{kind}{'[...]' if value.shape is None else value.shape}"
 
 
 def _attribute(attribute: ir.Attr) -> str:
@@ -477,7 +481,7 @@ def _interface(a: list[ir.Value], b: list[ir.Value], role: str) -> Iterator[Diff
     for name in dict.fromkeys([*old, *new]):
         one, other = old.get(name), new.get(name)
         if one is None or other is None or value_key(one) != value_key(other):
-            before, after = ("" if v is None else f"{v.type}{v.shape}" for v in (one, other))
+            before, after = ("" if v is None else _type_of(v) for v in (one, other))
             yield Difference("interface", f"{role} {name}", before, after)
     if [*old] != [*new] and sorted(map(str, old)) == sorted(map(str, new)):
         orders = (", ".join(map(str, names)) for names in (old, new))

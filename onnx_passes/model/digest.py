@@ -106,7 +106,7 @@ def leaf_key(attribute: ir.Attr) -> Key:
         case ir.AttributeType.FLOAT:
             return (kind, _float32(value))
         case ir.AttributeType.FLOATS:
-            return (kind, tuple(_float32(v) for v in value))
+            return (kind, _float32s(value))
         case ir.AttributeType.TENSOR:
             return (kind, tensor_digest(value))
         case ir.AttributeType.TENSORS:
@@ -123,6 +123,13 @@ def _float32(value: float) -> bytes:
         return struct.pack("<f", value)
     except OverflowError:
         return struct.pack("<d", value)
+
+
+def _float32s(values: tuple[float, ...]) -> bytes | Key:
+    try:
+        return struct.pack(f"<{len(values)}f", *values)  # forests have millions
+    except OverflowError:
+        return tuple(map(_float32, values))
 
 
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)

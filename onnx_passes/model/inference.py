@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import onnx
 import onnx.checker
 import onnx.shape_inference
+import onnx_ir as ir
 
 from onnx_passes.model.protos import all_bodies
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.risky_runs import INFERENCE, avoided, label, running
 
 Body: TypeAlias = onnx.GraphProto | onnx.FunctionProto
@@ -58,6 +60,7 @@ def infer(
         raise onnx.shape_inference.InferenceError(str(error)) from error
     for node in _nodes(_bodies(inferred)) if hidden or more else ():
         node.op_type = node.op_type.removesuffix(_MARK)
+    set_maps_apart(inferred)
     return inferred
 
 
@@ -175,6 +178,63 @@ def infer_output_types(model: onnx.ModelProto) -> list[str]:
             text = _text(value.type)
             notes.append(f"the output {name!r} declares no type; {text} is inferred")
     return notes
+
+
+def annotate(model: ir.Model) -> None:
+    """Note types and shapes at the values of a model, as far as onnx can infer them.
+
+    Raises ``ir.passes.PassError`` or ``ValueError`` if it fails as a whole.
+    """
+    from onnx_ir.passes.common import ShapeInferencePass
+
+    # onnx-ir reads what onnx infers, and cannot hold a map.
+    maps = [node for node in all_nodes(model) if makes_map(node)]
+    for node in maps:
+        node.op_type += _MARK
+    try:
+        ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
+    finally:
+        for node in maps:
+            node.op_type = node.op_type.removesuffix(_MARK)
+
+
+def makes_map(node: ir.Node | None) -> TypeGuard[ir.Node]:
+    """Whether what a node computes has a type that onnx-ir cannot hold."""
+    return node is not None and (node.domain, node.op_type) == ("ai.onnx.ml", "ZipMap")
+
+
+def map_type(node: ir.Node) -> onnx.TypeProto:
+    """Return the type of what a ZipMap computes."""
+    found = onnx.TypeProto()
+    inner = found.sequence_type.elem_type.map_type
+    text = "classlabels_strings" in node.attributes
+    inner.key_type = onnx.TensorProto.STRING if text else onnx.TensorProto.INT64
+    inner.value_type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    return found
+
+
+def set_maps_apart(model: onnx.ModelProto) -> dict[str, bytes]:
+    """Take the types of maps from a model, in place, and return those of its outputs.
+
+    Engines infer them again, from the ZipMap that makes each. Those of other inputs and of
+    bodies stay, and are refused.
+    """
+    infos = model.graph.value_info
+    maps = [info for info in infos if _is_map(info.type)]
+    for info in maps:
+        infos.remove(info)
+    found: dict[str, bytes] = {}
+    for output in model.graph.output:
+        if _is_map(output.type):
+            found[output.name] = output.type.SerializeToString()
+            output.ClearField("type")
+    return found
+
+
+def _is_map(type_: onnx.TypeProto) -> bool:
+    if type_.WhichOneof("value") == "sequence_type":
+        return _is_map(type_.sequence_type.elem_type)
+    return bool(type_.HasField("map_type"))
 
 
 def _is_typed(type_: onnx.TypeProto) -> bool:

@@ -18,7 +18,7 @@ from onnx import numpy_helper
 from onnx_passes.arrays import Array
 from onnx_passes.errors import ModelError
 from onnx_passes.model.formats import LIMIT, Form, form_of, lost_fields, parse, split_losses
-from onnx_passes.model.inference import infer_output_types
+from onnx_passes.model.inference import infer_output_types, makes_map, map_type, set_maps_apart
 from onnx_passes.model.protos import (
     all_attributes,
     all_bodies,
@@ -51,6 +51,7 @@ def root_cause(error: BaseException) -> BaseException:
 LONGEST = 4096
 """Characters of the name of a dimension that means anything: it may be a formula."""
 _NOTED = "onnx_passes.negative_sizes"
+_MAPS = "onnx_passes.map_types"
 _SHOWN = 3
 
 
@@ -83,8 +84,17 @@ def read_dynamic_dims(model: ir.Model) -> list[str]:
     return notes
 
 
-def write_negative_sizes(model: ir.Model, proto: onnx.ModelProto) -> None:
-    """Write negative sizes of inputs and outputs to a protobuf where nothing was inferred."""
+def write_noted_types(model: ir.Model, proto: onnx.ModelProto) -> None:
+    """Write what onnx-ir cannot hold to a protobuf.
+
+    That is types of maps, and negative sizes of inputs and outputs where nothing was inferred.
+    """
+    declared = model.meta.get(_MAPS, {})
+    for value, info in zip(model.graph.outputs, proto.graph.output, strict=True):
+        maker = value.producer()
+        if makes_map(maker):
+            told = declared.get(info.name)  # another name if a pass renames it
+            info.type.CopyFrom(onnx.TypeProto.FromString(told) if told else map_type(maker))
     noted = model.meta.get(_NOTED, {})
     for info in (*proto.graph.input, *proto.graph.output) if noted else ():
         dims = _dims(info.type)
@@ -446,13 +456,27 @@ def load_model(path: str | Path, *, weights: Path | None = None) -> LoadedModel:
         for tensor in all_tensors(model):
             if isinstance(tensor, ir.ExternalTensor) and tensor.location == apart:
                 tensor.base_dir = weights.absolute().parent
-    notes += _check_kept(proto, model, path)
-    notes += read_dynamic_dims(model)
+    notes += _tidy(proto, model, path)
     # Weights in protobufs are copied at each look, and hold the whole file in memory.
     with _locate_errors(path):
         make_immutable(model, layout="any")
-    notes += _sort(model, path)
     return LoadedModel(model, path, notes, external)
+
+
+def load_proto(proto: onnx.ModelProto, path: Path) -> tuple[ir.Model, list[str]]:
+    """Read a model that is in memory as a file with its name would be read.
+
+    The protobuf is changed. External data are sought from the folder of ``path``. Raises
+    ``ModelError`` as :func:`load_model` does.
+    """
+    model, notes, _ = _represent(proto, path, None)
+    return model, notes + _tidy(proto, model, path)
+
+
+def _tidy(proto: onnx.ModelProto, model: ir.Model, path: Path) -> list[str]:
+    """Check that a model holds its protobuf, and bring it in order."""
+    kept = _check_kept(proto, model, path)
+    return [*kept, *read_dynamic_dims(model), *_sort(model, path)]
 
 
 def load_written(path: Path, form: Form, moved: Mapping[str, str]) -> ir.Model:
@@ -469,9 +493,7 @@ def load_written(path: Path, form: Form, moved: Mapping[str, str]) -> ir.Model:
             if entry.key == "location":
                 entry.value = moved.get(entry.value, entry.value)
     model, _, _ = _represent(proto, path, path.name)
-    _check_kept(proto, model, path)
-    read_dynamic_dims(model)
-    _sort(model, path)
+    _tidy(proto, model, path)
     return model
 
 
@@ -481,10 +503,13 @@ def _represent(
     """Return the model that a protobuf holds, what was converted, and its data files."""
     check_header(proto, path)
     notes = convert(proto, path)
+    maps = set_maps_apart(proto)
     check_rules(proto, path)
     external = check_data(proto, path, apart=apart)
     with _locate_errors(path):
         model = deserialize(proto)
+    if maps:
+        model.meta[_MAPS] = maps
     folder = path.absolute().parent
     for tensor in all_tensors(model):
         if isinstance(tensor, ir.ExternalTensor):

@@ -281,7 +281,7 @@ def _check_type(type_: onnx.TypeProto, place: str, path: Path) -> None:
                     f"the value is of {kind.replace('_', ' ')}, which onnx-ir cannot hold",
                     path,
                     place,
-                    help="cut the model before it; for classifiers, export with zipmap=False",
+                    help="cut the model there: extract begins at values that are named",
                 )
             case "tensor_type" | "sparse_tensor_type" as kind:
                 element = getattr(type_, kind).elem_type

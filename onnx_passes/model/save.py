@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError
 
 from onnx_passes.errors import ModelError
 from onnx_passes.model.formats import LIMIT, Form, form_of, inlined, render
-from onnx_passes.model.load import LoadedModel, load_written, root_cause, write_negative_sizes
+from onnx_passes.model.load import LoadedModel, load_written, root_cause, write_noted_types
 from onnx_passes.model.protos import all_bodies
 from onnx_passes.model.protos import all_tensors as all_tensor_protos
 from onnx_passes.model.tensor_bytes import chunks, tensor_buffer
@@ -353,7 +353,7 @@ def save_model(
 def to_proto(model: ir.Model) -> onnx.ModelProto:
     """Return a model as ONNX's own, as files hold it."""
     proto = ir.to_proto(model)
-    write_negative_sizes(model, proto)
+    write_noted_types(model, proto)
     return proto
 
 

@@ -136,7 +136,9 @@ def register(name_or_group: str | None = None) -> Callable[[PassT], PassT]:
         if missing := sorted(getattr(cls, "__abstractmethods__", ())):
             raise ConfigError(
                 f"the pass {cls.__name__} cannot be made: it lacks {', '.join(missing)}",
-                help="derive it from Transformation or Analysis as well",
+                help="derive it from Transformation or Analysis as well"
+                if "in_place" in missing
+                else "define them in the class",
             )
         for name in (cls.name, cls.__name__):
             joins = name == name_or_group or cls in _groups.get(name, ())

@@ -15,6 +15,7 @@ from onnx_passes.errors import UsageError
 from onnx_passes.model.extract import Cut
 from onnx_passes.model.extract import extract as cut_out
 from onnx_passes.model.extract import extract as extract_part
+from onnx_passes.model.inference import makes_map
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 from onnx_passes.model.walk import all_graphs, values_read
@@ -440,7 +441,7 @@ def extract(
     model.graph.outputs[:] = declared
     part = cut_out(model, inputs, outputs)
     for value in part.graph.outputs:
-        if value.type is None:
+        if value.type is None and not makes_map(value.producer()):
             raise UsageError(
                 f"the type of {value.name!r} is not known",
                 help=f"say it: {value.name}:float32, or {value.name}:[batch,4]:float32",

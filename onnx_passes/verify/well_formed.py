@@ -22,11 +22,12 @@ from functools import cache
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common import ShapeInferencePass
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts.scores import shape_text
 from onnx_passes.errors import ModelError
+from onnx_passes.model.inference import annotate
+from onnx_passes.model.load import write_noted_types
 from onnx_passes.model.walk import (
     captured_values,
     node_attributes,
@@ -54,7 +55,7 @@ def infer_types(model: ir.Model) -> str | None:
     """
     try:
         with bodies_attached(model):
-            ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
+            annotate(model)
     except (onnx.shape_inference.InferenceError, ir.passes.PassError, ValueError) as error:
         cause = error.__cause__ or error
         return " ".join(str(cause).split())[:200]
@@ -228,6 +229,7 @@ def complaints(
     except (ir.serde.SerdeError, ValueError, TypeError) as error:
         return [f"the model cannot be written as ONNX: {_one_line(str(error))}"]
     _name_nodes(proto.graph)
+    write_noted_types(model, proto)
     if lenient:
         _complete(proto, model.graph.all_nodes())
     _release(proto)

@@ -83,6 +83,10 @@ def test_a_pass_that_cannot_be_made_is_refused_with_what_it_lacks():
     unfinished = type("MergeWidgets", (RewriteRulePass,), {})
     with pytest.raises(ConfigError, match=r"MergeWidgets cannot be made: it lacks .*in_place"):
         registry.register()(unfinished)
+    unfinished = type("MergeWidgets", (Transformation, RewriteRulePass), {})
+    with pytest.raises(ConfigError, match=r"lacks pattern, rewrite") as caught:
+        registry.register()(unfinished)
+    assert "define them" in str(caught.value.help)
 
 
 def test_collect_takes_names_and_classes():

@@ -15,6 +15,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError
 from onnx_passes.model.copy import copy_nodes
 from onnx_passes.model.extract import assemble
+from onnx_passes.model.inference import infer
 from onnx_passes.model.walk import Choice, captured_values, tensors_replaced
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs, Session
@@ -210,9 +211,7 @@ def _infer(model: ir.Model) -> dict[str, onnx.ValueInfoProto]:
         proto = ir.to_proto(model)
     attach_bodies(proto)
     try:
-        told = onnx.shape_inference.infer_shapes(
-            proto, check_type=False, strict_mode=False, data_prop=True
-        )
+        told = infer(proto)
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
         return {}  # a recorded run says what inference does not
     graph = told.graph

@@ -1,0 +1,90 @@
+"""Maps that classifiers compute stay in files, though onnx-ir cannot hold their types."""
+
+import onnx
+import onnx_ir as ir
+import pytest
+
+import onnx_passes
+from onnx_passes.model.inference import annotate, infer
+from onnx_passes.model.load import load_model
+from onnx_passes.model.save import save_model
+from onnx_passes.surgery import extract
+from onnx_passes.verify.validity import lint
+
+TEXT = """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1]>
+g (float[n, 2] x) => (int64[n] label, seq(map(int64, float)) scores) {
+    same = Identity(x)
+    label, raw = ai.onnx.ml.LinearClassifier
+        <coefficients = [1.0, 2.0, -1.0, 0.5],
+         intercepts = [0.0, 1.0], classlabels_ints = [3, 5]>
+        (same)
+    scores = ai.onnx.ml.ZipMap <classlabels_int64s = [3, 5]> (raw)
+    unread = ai.onnx.ml.ZipMap <classlabels_strings = ["a", "b"]> (raw)
+}"""
+
+
+@pytest.fixture
+def proto():
+    proto = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(TEXT))
+    assert any(info.type.HasField("sequence_type") for info in proto.graph.value_info)
+    return proto
+
+
+@pytest.fixture
+def path(proto, tmp_path):
+    onnx.save(proto, tmp_path / "model.onnx")
+    return tmp_path / "model.onnx"
+
+
+@pytest.mark.parametrize("name", ["out.onnx", "out.onnxtxt", "out.json"])
+def test_a_file_declares_its_maps_as_before(proto, path, name):
+    loaded = load_model(path)
+    assert loaded.notes == []
+    save_model(loaded.model, path.with_name(name))
+    again = load_model(path.with_name(name)).model
+    save_model(again, path)
+    assert onnx.load(path).graph.output == proto.graph.output
+
+
+@pytest.mark.parametrize("given", ["path", "proto"])
+def test_a_run_over_a_classifier_is_verified(request, given):
+    run = onnx_passes.run(request.getfixturevalue(given))
+    assert run.verdict == "VERIFIED"
+    kept = run.proto()
+    assert [node.op_type for node in kept.graph.node] == ["LinearClassifier", "ZipMap"]
+    onnx.checker.check_model(kept, full_check=True)
+    assert kept.graph.output[1].type.sequence_type.elem_type.HasField("map_type")
+
+
+def test_an_output_that_is_renamed_declares_its_map(proto, path):
+    rename = {"rename-io": {"outputs": {"scores": "likelihood"}}}
+    kept = onnx_passes.run(path, {"passes": [rename]}).raise_for_verdict().proto()
+    assert kept.graph.output[1].name == "likelihood"
+    onnx.checker.check_model(kept, full_check=True)
+    kinds = [p.graph.output[1].type.sequence_type.elem_type.map_type for p in (kept, proto)]
+    assert kinds[0].key_type == kinds[1].key_type == onnx.TensorProto.INT64
+
+
+def test_a_wrong_score_in_a_map_is_seen(proto, path):
+    proto.graph.node[1].attribute[0].floats[0] = 1.5
+    found = onnx_passes.compare(path, proto)
+    assert not found.passed
+
+
+def test_inference_leaves_maps_out(proto, path):
+    assert all("map_type" not in str(info) for info in infer(proto).graph.value_info)
+    model = load_model(path).model
+    annotate(model)
+    types = {v.name: v.type for node in model.graph for v in node.outputs}
+    assert types["raw"] == ir.TensorType(ir.DataType.FLOAT)
+    assert types["unread"] is None
+    assert {node.op_type for node in model.graph} == {"Identity", "LinearClassifier", "ZipMap"}
+
+
+def test_the_whole_can_be_extracted_and_declares_its_maps(path):
+    part = onnx_passes.run(extract(load_model(path).model), []).proto()
+    assert part.graph.output[1].type.sequence_type.elem_type.HasField("map_type")
+
+
+def test_the_linter_finds_nothing_wrong(path):
+    assert not [one for one in lint(load_model(path).model) if one.severity == "error"]
