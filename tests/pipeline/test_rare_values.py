@@ -188,5 +188,5 @@ unclip_ahead = rule("RareAhead", clipped, lambda self, op, h, m, low, high: op.S
 
 
 def test_a_new_side_that_reads_what_the_old_one_reads_through_others():
-    """``h`` and ``m`` are equal to nothing that the Clip reads; parts of this kind were skipped."""
+    """``h`` and ``m`` are nothing that the Clip reads itself; such parts were skipped."""
     assert run(AHEAD, unclip_ahead)[0] == "failed"
