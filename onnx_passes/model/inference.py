@@ -60,7 +60,7 @@ def infer(
         raise onnx.shape_inference.InferenceError(str(error)) from error
     for node in _nodes(_bodies(inferred)) if hidden or more else ():
         node.op_type = node.op_type.removesuffix(_MARK)
-    set_maps_apart(inferred)
+    leave_maps_out(inferred)
     return inferred
 
 
@@ -213,28 +213,14 @@ def map_type(node: ir.Node) -> onnx.TypeProto:
     return found
 
 
-def set_maps_apart(model: onnx.ModelProto) -> dict[str, bytes]:
-    """Take the types of maps from a model, in place, and return those of its outputs.
-
-    Engines infer them again, from the ZipMap that makes each. Those of other inputs and of
-    bodies stay, and are refused.
-    """
-    infos = model.graph.value_info
-    maps = [info for info in infos if _is_map(info.type)]
-    for info in maps:
-        infos.remove(info)
-    found: dict[str, bytes] = {}
+def leave_maps_out(model: onnx.ModelProto) -> None:
+    """Take the types of maps from a model, in place; engines infer them from each ZipMap."""
+    maps = {node.output[0] for node in model.graph.node if node.op_type == "ZipMap"}
+    for info in [info for info in model.graph.value_info if info.name in maps]:
+        model.graph.value_info.remove(info)
     for output in model.graph.output:
-        if _is_map(output.type):
-            found[output.name] = output.type.SerializeToString()
+        if output.name in maps:
             output.ClearField("type")
-    return found
-
-
-def _is_map(type_: onnx.TypeProto) -> bool:
-    if type_.WhichOneof("value") == "sequence_type":
-        return _is_map(type_.sequence_type.elem_type)
-    return bool(type_.HasField("map_type"))
 
 
 def _is_typed(type_: onnx.TypeProto) -> bool:

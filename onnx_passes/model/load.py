@@ -18,7 +18,7 @@ from onnx import numpy_helper
 from onnx_passes.arrays import Array
 from onnx_passes.errors import ModelError
 from onnx_passes.model.formats import LIMIT, Form, form_of, lost_fields, parse, split_losses
-from onnx_passes.model.inference import infer_output_types, makes_map, map_type, set_maps_apart
+from onnx_passes.model.inference import infer_output_types, leave_maps_out, makes_map, map_type
 from onnx_passes.model.protos import (
     all_attributes,
     all_bodies,
@@ -51,7 +51,6 @@ def root_cause(error: BaseException) -> BaseException:
 LONGEST = 4096
 """Characters of the name of a dimension that means anything: it may be a formula."""
 _NOTED = "onnx_passes.negative_sizes"
-_MAPS = "onnx_passes.map_types"
 _SHOWN = 3
 
 
@@ -89,12 +88,10 @@ def write_noted_types(model: ir.Model, proto: onnx.ModelProto) -> None:
 
     That is types of maps, and negative sizes of inputs and outputs where nothing was inferred.
     """
-    declared = model.meta.get(_MAPS, {})
     for value, info in zip(model.graph.outputs, proto.graph.output, strict=True):
         maker = value.producer()
         if makes_map(maker):
-            told = declared.get(info.name)  # another name if a pass renames it
-            info.type.CopyFrom(onnx.TypeProto.FromString(told) if told else map_type(maker))
+            info.type.CopyFrom(map_type(maker))
     noted = model.meta.get(_NOTED, {})
     for info in (*proto.graph.input, *proto.graph.output) if noted else ():
         dims = _dims(info.type)
@@ -503,13 +500,11 @@ def _represent(
     """Return the model that a protobuf holds, what was converted, and its data files."""
     check_header(proto, path)
     notes = convert(proto, path)
-    maps = set_maps_apart(proto)
+    leave_maps_out(proto)
     check_rules(proto, path)
     external = check_data(proto, path, apart=apart)
     with _locate_errors(path):
         model = deserialize(proto)
-    if maps:
-        model.meta[_MAPS] = maps
     folder = path.absolute().parent
     for tensor in all_tensors(model):
         if isinstance(tensor, ir.ExternalTensor):
