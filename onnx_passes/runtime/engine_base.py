@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -223,8 +223,14 @@ def run_each(
 
 
 def run_one(session: Session, feeds: Feeds, names: Sequence[str] | None = None) -> Outputs:
-    """Run a session on a sample, marked as a run that may end the process."""
+    """Run a session on a sample, marked as a run that may end the process.
+
+    Random operators draw the same for each sample, whatever ran before it.
+    """
+    restart: Callable[[], object] | None = getattr(session, "restart", None)
     with risky_runs.engine_run(label_of_feeds(feeds)):
+        if restart is not None:
+            restart()
         return session.run(feeds, names)
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
@@ -271,9 +271,10 @@ class OnnxRuntimeEngine:
         weights = engine_models.locate_files(proto, found)
         if self._is_lean(folder):
             engine_models.prevent_integer_packing(proto)
-        started = self._session(ort, proto, weights, folder)
+        start = partial(self._session, ort, proto, weights, folder)
+        started = start()
         placed = {} if self.provider == CPU else nodes_by_provider(started)
-        session = OrtSession(model, started, weights, placed)
+        session = OrtSession(model, started, weights, placed, start)
         with closing(session):
             yield session
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -259,8 +259,8 @@ class OrtSession:
     """A session of ONNX Runtime, and the weights that it points into.
 
     ``in_turn`` is set for random operators, whose generators continue from run to run, seeded
-    or not. ``placed`` counts nodes by execution provider; it is empty on the CPU, and if ONNX
-    Runtime does not report it.
+    or not; ``anew`` starts them again. ``placed`` counts nodes by execution provider; it is
+    empty on the CPU, and if ONNX Runtime does not report it.
     """
 
     def __init__(
@@ -269,8 +269,10 @@ class OrtSession:
         session: onnxruntime.InferenceSession,
         weights: Mapping[str, onnxruntime.OrtValue],
         placed: Mapping[str, int] | None = None,
+        anew: Callable[[], onnxruntime.InferenceSession] | None = None,
     ) -> None:
         self.placed = dict(placed or {})
+        self._anew, self._has_run = anew, False
         self._interface = SessionInterface(model)
         self.in_turn = any(map(may_draw, all_nodes(model)))
         self._types = {output.name: output.type for output in session.get_outputs()}
@@ -279,9 +281,15 @@ class OrtSession:
         self._session: onnxruntime.InferenceSession | None = session
         self._weights: Mapping[str, onnxruntime.OrtValue] = weights
 
+    def restart(self) -> None:
+        """Let the next run draw what the first one drew."""
+        if self.in_turn and self._has_run and self._anew is not None:
+            self._session = self._anew()
+        self._has_run = True
+
     def close(self) -> None:
         """Free the session, then release the weights that it points into."""
-        self._session = None
+        self._session = self._anew = None
         self._weights = {}
 
     def layers(self) -> list[PlainDict]:
