@@ -138,7 +138,7 @@ def not_crossed(original: ir.Model, result: ir.Model, samples: Iterable[Feeds]) 
         name = min(near, key=near.__getitem__, default="")
         if name and near[name] < limit.number + BEYOND:
             told.append(f"sizes of {name} up to {near[name]} were tried; {limit.what}")
-    return told
+    return list(dict.fromkeys(told))
 
 
 def _changed(one: Sequence[SizeLimit], other: Sequence[SizeLimit]) -> set[SizeLimit]:
