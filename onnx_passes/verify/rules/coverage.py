@@ -23,6 +23,7 @@ from onnx_passes.verify.rules.rewrite_rule import (
     LARGEST,
     PatternPart,
     alternatives_of,
+    integer_lists,
     integers,
     pattern_of,
 )
@@ -30,7 +31,7 @@ from onnx_passes.verify.rules.rewrite_rule import (
 MAIN = frozenset({"", "ai.onnx"})
 """Names of the main domain."""
 
-OPSETS = (18, 18, 18, 21, 13, 11, 9, 23, 20, 14, 24, 26)
+OPSETS = (18, 18, 18, 21, 13, 11, 9, 23, 20, 14, 24, 26, 17)
 """Opsets of models; repeated ones are tried more often.
 
 The old ones have attributes that became inputs, the new ones operators.
@@ -162,12 +163,16 @@ _VARIADIC = 1000
 _SQUARE: Shape = (4, 4)
 
 EDGES: tuple[Shape, ...] = (
-    *((0,), (1,), (0, 3), (2, 0), (1, 1), (2, 0, 3), (2, 1, 3), (0, 2, 3), (4, 5)),
+    *((0,), (1,), (0, 3), (2, 0), (1, 1), (1, 3), (2, 0, 3), (2, 1, 3), (0, 2, 3), (4, 5)),
 )
 """Shapes with axes that authors forget."""
 
 _WIDE, _HIGH, _READERS = 4096, 8, 16
 """Integers up to which rows, ranks and readers are as many."""
+
+_T = ir.DataType
+_CAST = (_T.FLOAT16, _T.FLOAT, _T.DOUBLE, _T.INT64, _T.INT32, _T.INT8, _T.UINT8, _T.BOOL)
+"""Types of each width, sign and kind, between which Casts lose something."""
 
 _TALL: Shape = (2, 1, 3, 1, 2, 1, 2, 1, 2)
 """A shape that is cut to each rank above the usual ones."""
@@ -179,20 +184,24 @@ Ranks: TypeAlias = Mapping[str, int]
 class Plan:
     """What one model is to have; all else is drawn.
 
-    None, and no `ranks` or `full`, means any. Data have the shape `edge`. Operators in `full`
-    have all optional inputs that the pattern leaves open, others none. With `near`, numbers of
-    the pattern become others that its tolerance admits. Integers that the model holds are some
-    of `ints`, and operands and results have so many `readers`. `draws` models are drawn, until
-    the rule fires on `enough`.
+    None, and no `ranks` or `full`, means any. Data have the shape `edge`; with `widens`, an
+    operand beside them enlarges each axis of size 1. Operators in `full` have all optional
+    inputs that the pattern leaves open, others none. With `near`, numbers of the pattern
+    become others that its tolerance admits. Integers that the model holds are some of `ints`,
+    and lists of them `known`. Casts make the types `to`. Operands and results have so many
+    `readers`. `draws` models are drawn, until the rule fires on `enough`.
     """
 
     ranks: Ranks = field(default_factory=dict)
     dtype: ir.DataType | None = None
     opset: int | None = None
     edge: Shape | None = None
+    widens: bool = False
     full: tuple[str, ...] = ()
     near: bool = False
     ints: tuple[int, ...] = ()
+    known: tuple[int, ...] = ()
+    to: tuple[ir.DataType, ...] = ()
     readers: int = 0
     draws: int = _DRAWS
     enough: int = 1
@@ -222,12 +231,30 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
     return [
         *ranks,
         *(Plan(edge=edge, draws=times * _DRAWS, enough=times * _DRAWS) for edge in edges),
+        *(Plan(edge=e, widens=True, draws=3 * _DRAWS, enough=3) for e in edges if 1 in e),
         *(Plan(dtype=dtype) for dtype in dict.fromkeys(types)),
+        *_plans_of_casts(rule),
         *_opset_plans(rule, opsets),
         *_one_rank(operand_names(rule)),
         *more,
         *(_plans_of_integers(rule) if operand_names(rule) else ()),
     ]
+
+
+def _plans_of_casts(rule: RewriteRule) -> Iterator[Plan]:
+    """Yield a plan for each chain of types that one Cast or two make.
+
+    Some round twice, or lose digits or signs on the way: that is of a pair, not of a type.
+    """
+    attributes = [node.attributes.get("to") for node in pattern_of(rule) if _casts(node)]
+    free = sum(getattr(each, "_value", None) is None for each in attributes)
+    if free:
+        for dtype, *to in itertools.product(_CAST, repeat=min(free, 2) + 1):
+            yield Plan(dtype=dtype, to=tuple(to))
+
+
+def _casts(node: PatternPart) -> bool:
+    return (operator_in(node) or ("", ""))[1] == "Cast"
 
 
 def _plans_of_integers(rule: RewriteRule) -> Iterator[Plan]:
@@ -246,7 +273,7 @@ def _plans_of_integers(rule: RewriteRule) -> Iterator[Plan]:
             if isinstance(number, int) and 1 < abs(number) < LARGEST:
                 numbers[abs(number)] = None
     numbers.update(dict.fromkeys(integers(rule)))
-    plans: dict[Shape | int, Plan] = {}
+    plans: dict[object, Plan] = {}
     for n in numbers:
         near = (n - 1, n, n + 1)
         shapes: list[Shape] = [(size,) for size in (*near, 2 * n)]
@@ -260,6 +287,11 @@ def _plans_of_integers(rule: RewriteRule) -> Iterator[Plan]:
             plans.setdefault(shape, Plan(edge=shape, ints=near, draws=6 * _DRAWS, enough=2))
         for readers in near if n <= _READERS else ():
             plans.setdefault(readers, Plan(readers=readers, enough=2))
+    for known in integer_lists(rule):
+        least = max(abs(n) for n in known) + 1
+        edges = (_TALL[:least], _TALL[: least + 1]) if least <= _HIGH else ()
+        for edge in (None, *edges):
+            plans[known, edge] = Plan(edge=edge, known=known, draws=6 * _DRAWS, enough=2)
     return iter(plans.values())
 
 
@@ -345,7 +377,7 @@ def _takes_axis(node: PatternPart) -> bool:
     """Whether a node of a pattern may have any axis."""
     identifier = operator_in(node)
     schema = None if identifier is None else schema_of(identifier[1], max(OPSETS))
-    fixed = getattr(node.attributes.get("axis"), "value", None) is not None
+    fixed = getattr(node.attributes.get("axis"), "_value", None) is not None
     return schema is not None and "axis" in schema.attributes and not fixed
 
 
@@ -501,9 +533,10 @@ def describe(model: ir.Model, names: Iterable[str]) -> Template:
         if node.op_type == "Constant":
             continue
         for name in _attribute_names(node, model):
-            given = node.attributes.get(name)
-            key = f"{node.op_type}.{name}"
-            attributes.setdefault(key, set()).add(_shown(given))
+            given = _shown(node.attributes.get(name))
+            if name == "to" and node.inputs[0] is not None and node.inputs[0].dtype:
+                given = f"{node.inputs[0].dtype.name} to {given}"
+            attributes.setdefault(f"{node.op_type}.{name}", set()).add(given)
         for index, value in enumerate(node.inputs):
             producer = None if value is None else value.producer()
             if value is None or (producer is not None and producer.op_type != "Constant"):

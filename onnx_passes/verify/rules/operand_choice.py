@@ -24,6 +24,7 @@ from onnx_passes.ops.operator_class import find
 from onnx_passes.passes.hints import Hint, Hints, Spec
 from onnx_passes.passes.registry import is_known, lookup
 from onnx_passes.plain import Plain, PlainMapping
+from onnx_passes.verify.rules.coverage import Plan
 from onnx_passes.verify.rules.rewrite_rule import PatternPart
 
 _AHEAD = 8
@@ -163,7 +164,7 @@ class Chooser:
         ``near`` says afterwards whether a constant is only almost the number asked for, which
         happens only with ``slack``, and wherever it can with ``keen``. ``rank`` is that of the
         next operand, and ``edge`` the shape of all, if they are enumerated. ``target`` is what
-        was last reshaped to, and ``ints`` what known integers may be. ``parts`` is the number
+        was last reshaped to, and ``plan`` what the model is to have. ``parts`` is the number
         of integers that the next operand has. ``fixed`` are attributes that its pattern gives.
         """
         self.rng, self.dtype, self.numbers, self.edges = rng, dtype, numbers, edges
@@ -178,7 +179,7 @@ class Chooser:
         self.edge: Shape | None = None
         self.target: Shape | None = None
         self.parts: int | None = None
-        self.ints: Sequence[int] = ()
+        self.plan = Plan()
         self.fixed: PlainMapping = {}
 
     @cached_property
@@ -277,12 +278,15 @@ class Chooser:
 
     def _of_rule(self, operand: Operand) -> Operand:
         """Return known integers with one that the rule's code names, or the last left out."""
-        if not (self.ints and operand.ints) or (chance := self.rng.random()) > 2 * _OF_RULE:
+        known, named = self.plan.known, self.plan.ints
+        if known and operand.ints is not None and self.rng.random() < KNOWN:
+            return replace(operand, ints=known, shape=(len(known),))
+        if not (named and operand.ints) or (chance := self.rng.random()) > 2 * _OF_RULE:
             return operand
         ints = [*operand.ints]
         if chance > _OF_RULE and len(ints) > 2:
             return replace(operand, ints=tuple(ints[:-1]), shape=(len(ints) - 1,))
-        ints[int(self.rng.integers(len(ints)))] = self.pick(self.ints)
+        ints[int(self.rng.integers(len(ints)))] = self.pick(named)
         return replace(operand, ints=tuple(ints))
 
     def _planned(self, operand: Operand, index: int) -> Operand:
@@ -314,6 +318,8 @@ class Chooser:
 
     def broadcastable(self, shape: Shape) -> Shape:
         """Return a shape that broadcasts with another, often the same one."""
+        if self.plan.widens and 1 in shape:
+            return tuple(3 if size == 1 else size for size in shape)
         if self.rank is not None:
             wider = (2,) * (self.rank - len(shape))
             kept = shape[len(shape) - min(self.rank, len(shape)) :]
@@ -326,6 +332,9 @@ class Chooser:
 
 _OF_RULE = 0.4
 """How often known integers are such as the code of the rule names, and how often fewer."""
+
+KNOWN = 0.7
+"""How often a list of known integers is that of the plan."""
 
 _KEPT = 0.97
 """How often what a hint says of one operand is followed."""

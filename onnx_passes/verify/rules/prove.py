@@ -139,6 +139,7 @@ class _Proofs:
         """Whether a proof is worth its time: on the first few, and on ranks or types anew."""
         kind = tuple(sorted((n, rank) for n, (rank, *_) in template.operands.items()))
         types = frozenset(dtype for _, dtype, _ in template.operands.values())
+        types |= template.attributes.get("Cast.to", set())
         count = len(self.decisive) + len(self.coarse)
         wanted = (
             count < effort.templates

@@ -220,6 +220,19 @@ def _numbers_of(rule: RewriteRule) -> tuple[float, ...]:
 
 
 @functools.lru_cache(256)
+def integer_lists(rule: RewriteRule) -> list[tuple[int, ...]]:
+    """Return the lists of several integers in the source of a rule's check."""
+    found: list[tuple[int, ...]] = []
+    for tree in _sources(rule._condition_function):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.List | ast.Tuple) and len(node.elts) > 1:
+                with contextlib.suppress(ValueError):
+                    found.append(tuple(ast.literal_eval(node)))
+    kept = (n for n in found if all(type(i) is int and abs(i) < LARGEST for i in n))
+    return list(dict.fromkeys(kept))[:_MOST]
+
+
+@functools.lru_cache(256)
 def find_guard_constants(rule: RewriteRule) -> dict[str, list[float]]:
     """Return the numbers that a rule's check holds each of its variables against.
 

@@ -41,6 +41,7 @@ from onnx_passes.verify.rules.coverage import (
     schema_of,
 )
 from onnx_passes.verify.rules.operand_choice import (
+    KNOWN,
     Chooser,
     Draw,
     Guide,
@@ -194,7 +195,7 @@ class ModelBuilder:
     ) -> None:
         """Build from the pattern of ``rule`` with the choices of ``chooser``."""
         self._plan = plan or Plan()
-        chooser.ints = self._plan.ints
+        chooser.plan, self._to = self._plan, [*self._plan.to]
         self._pattern = pattern_of(rule)
         self._choose = chooser
         self._alternatives: dict[int, PatternPart] = {}
@@ -293,7 +294,11 @@ class ModelBuilder:
     def _attribute(self, op_type: str, name: str, known: list[Shape | None]) -> Plain:
         for hinted in self._guide.attribute(op_type, name):
             return hinted
-        return attribute_value(self._choose, op_type, name, known)
+        if name == "to" and self._to:
+            return int(self._to.pop())
+        value = attribute_value(self._choose, op_type, name, known)
+        of_plan = self._plan.known and isinstance(value, list | tuple)
+        return self._plan.known if of_plan and self._choose.rng.random() < KNOWN else value
 
     def _operands(
         self, pattern: PatternPart, op_type: str
