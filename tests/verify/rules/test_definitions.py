@@ -245,11 +245,11 @@ def test_the_form_of_keys_is_the_same_on_each_python():
         "class K:\n    x: 'int' = 1\n    def f(self, y): return [d(z) for z in y]\n"
     )
     assert read_module(text).definitions["K"] == [
-        "K (ClassDef @ (Assign  .x : builtins.int = (Constant value= 1 ) ) "
-        "(FunctionDef .f 0 False False self y *  (Return value= (ListComp =y for 0 v2.0 : "
-        "(Call",
+        "K[(Class @ [] [[(Assign targets=[.x] value=(Constant value=1)) builtins.int] "
+        "(FunctionDef .f ['' ''] [0, True, True, ['self', 'y'], []]"
+        " [(Return value==y(ListComp elt=(Call func=",
         "d",
-        ", v2.0 ) ) ) end ) end ) end",
+        " args=[v2.0]) generators=[(comprehension target=v2.0 iter=(Pass ) is_async=0)]))])])]",
     ]
 
 
