@@ -7,7 +7,7 @@ tensors that differ.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -21,10 +21,9 @@ from onnx_passes.plain import PlainDict, PlainMapping
 
 
 class Outcome(StrEnum):
-    """How a claim stands. Only ``PROVED`` rests on a proof; ``TESTED`` rests on samples."""
+    """How a claim stands."""
 
     PROVED = "proved"
-    TESTED = "tested"
     REFUTED = "refuted"
     UNDECIDED = "undecided"
     NOT_APPLICABLE = "not applicable"
@@ -63,9 +62,6 @@ class Coverage:
     text: str
     conditions: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        return f"{self.text} ({'; '.join(self.conditions)})" if self.conditions else self.text
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counterexample:
@@ -97,9 +93,9 @@ def _plain(array: npt.NDArray[np.generic]) -> PlainDict:
 class ArithmeticVerdict:
     """The verdict in one arithmetic.
 
-    `method` is "scalar argument", "block normal form", "bounded z3", "finite field" or
-    "replay"; it is empty, and `coverage` None, if nothing was decided. `mode` is the strongest
-    comparison that was proved in IEEE arithmetic, in `formats`.
+    `method` is "scalar argument", "block normal form", "bounded z3" or "replay"; it is empty,
+    and `coverage` None, if nothing was decided. `mode` is the strongest comparison that was
+    proved in IEEE arithmetic, in `formats`.
     """
 
     arithmetic: Arithmetic
@@ -110,48 +106,18 @@ class ArithmeticVerdict:
     formats: tuple[str, ...] = ()
     reason: str = ""
     counterexample: Counterexample | None = None
-    seconds: float = 0.0
 
     def as_dict(self) -> PlainDict:
-        """Return the judgement as JSON has it; seconds are left out, as they do not repeat."""
-        covered = self.coverage
-        coverage = (
-            None
-            if covered is None
-            else {
-                "everywhere": covered.everywhere,
-                "text": covered.text,
-                "conditions": list(covered.conditions),
-            }
-        )
+        """Return the judgement as JSON has it."""
         found = self.counterexample
-        return {
-            "arithmetic": str(self.arithmetic),
-            "outcome": str(self.outcome),
-            "method": self.method,
-            "mode": None if self.mode is None else str(self.mode),
-            "formats": list(self.formats),
-            "coverage": coverage,
-            "reason": self.reason,
-            "counterexample": None if found is None else found.as_dict(),
-        }
-
-    def __str__(self) -> str:
-        parts = [f"{self.arithmetic}: {self.outcome}"]
-        if self.mode is not None:
-            parts.append(f"[{self.mode}]")
-        if self.method:
-            parts.append(f"by {self.method}")
-        if self.coverage is not None:
-            parts.append(f"for {self.coverage}")
-        return " ".join(parts) + (f": {self.reason}" if self.reason else "")
+        plain: PlainDict = asdict(replace(self, counterexample=None))
+        return plain | {"counterexample": None if found is None else found.as_dict()}
 
 
 # The order in which judgements on several templates are merged: the first one present counts.
 _SEVERITY = (
     Outcome.REFUTED,
     Outcome.UNDECIDED,
-    Outcome.TESTED,
     Outcome.PROVED,
     Outcome.NOT_APPLICABLE,
 )
@@ -171,8 +137,6 @@ class Proof:
     """
 
     judgements: tuple[ArithmeticVerdict, ...]
-    seconds: float = 0.0
-    versions: Mapping[str, str] = field(default_factory=dict)
     templates: int = 1
     notes: tuple[str, ...] = ()
     covers: PlainMapping = field(default_factory=dict)
@@ -189,7 +153,6 @@ class Proof:
             "contract": None if contract is None else str(contract),
             "judgements": [j.as_dict() for j in self.judgements],
             "templates": self.templates,
-            "versions": dict(self.versions),
             "notes": list(self.notes),
             "covers": dict(self.covers),
         }
@@ -204,7 +167,7 @@ class Proof:
         exact = [j.outcome for j in self.judgements if j.arithmetic != Arithmetic.IEEE]
         outcome = next((o for o in _SEVERITY if o in exact), Outcome.NOT_APPLICABLE)
         ieee = self[Arithmetic.IEEE].outcome
-        if outcome in (Outcome.UNDECIDED, Outcome.TESTED) and ieee == Outcome.PROVED:
+        if outcome == Outcome.UNDECIDED and ieee == Outcome.PROVED:
             return Outcome.PROVED
         return outcome
 
@@ -231,7 +194,7 @@ class Proof:
         return Equality() if exact else Tolerance()
 
 
-def merge(proofs: list[Proof], seconds: float, notes: tuple[str, ...] = ()) -> Proof:
+def merge(proofs: list[Proof], notes: tuple[str, ...] = ()) -> Proof:
     """Return the verdicts that hold for every one of ``proofs``.
 
     A refutation of one refutes all; of several proofs the one that covers least is kept.
@@ -240,15 +203,12 @@ def merge(proofs: list[Proof], seconds: float, notes: tuple[str, ...] = ()) -> P
     for arithmetic in Arithmetic:
         candidates = [p[arithmetic] for p in proofs]
         weakest = min(candidates, key=_weakest_first)
-        if weakest.outcome in (Outcome.PROVED, Outcome.TESTED):
+        if weakest.outcome == Outcome.PROVED:
             weakest = replace(weakest, coverage=_joint_coverage(weakest, candidates))
         judgements.append(weakest)
-    versions = proofs[0].versions if proofs else {}
     collected = dict.fromkeys(note for p in proofs for note in p.notes)
     return Proof(
         tuple(judgements),
-        seconds,
-        versions,
         sum(p.templates for p in proofs),
         (*collected, *notes),
     )

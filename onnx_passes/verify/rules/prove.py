@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
@@ -24,12 +23,10 @@ from onnx_passes.verify.rules.proof import (
     Proof,
     merge,
 )
-from onnx_passes.verify.rules.replay import Replayer, engine_name
+from onnx_passes.verify.rules.replay import Replayer
 from onnx_passes.verify.rules.rewrite_rule import RuleLike, apply_rule, rules_of
 from onnx_passes.verify.rules.rule_paths import RulePaths
 from onnx_passes.verify.rules.template_models import instances
-
-_OPEN = (Outcome.UNDECIDED, Outcome.TESTED)
 
 
 def prove_pair(before: ir.Model, after: ir.Model, *, effort: Effort | None = None) -> Proof:
@@ -39,9 +36,7 @@ def prove_pair(before: ir.Model, after: ir.Model, *, effort: Effort | None = Non
     The default effort takes about a second. UsageError without z3, ModelError if interfaces
     differ, OutOfTime if the clock stopped z3.
     """
-    start = time.perf_counter()
     effort = effort or Effort()
-    versions = {"z3": arithmetic_verdicts.version(), "engine": engine_name()}
     pair = ModelPair.of(before, after)
     replayer = Replayer(pair.before, pair.after)
     judgements = {a: ArithmeticVerdict(a, Outcome.NOT_APPLICABLE) for a in Arithmetic}
@@ -53,8 +48,7 @@ def prove_pair(before: ir.Model, after: ir.Model, *, effort: Effort | None = Non
         )
     elif pair.has_floats:
         judgements[Arithmetic.IEEE] = judge_ieee(pair, replayer, effort)
-    seconds = time.perf_counter() - start
-    return Proof(tuple(judgements[a] for a in Arithmetic), seconds, versions)
+    return Proof(tuple(judgements[a] for a in Arithmetic))
 
 
 def prove_rule(
@@ -88,7 +82,6 @@ def _proved(
     confirm: Callable[[Fault], bool],
     paths: RulePaths | None,
 ) -> Proof:
-    start = time.perf_counter()
     given = None if templates is None else list(templates)
     found = _Proofs()
     for single in rules_of(rule):
@@ -107,7 +100,7 @@ def _proved(
                 continue
             proof = _on_template(applied, template, effort, confirm, screen=not wanted)
             if paths is not None:
-                sound = proof is None or proof.outcome in (Outcome.PROVED, Outcome.TESTED)
+                sound = proof is None or proof.outcome == Outcome.PROVED
                 paths.keep(judged=sound)
             found.add(told, proof, half=_is_half(template))
             if proof is not None and proof.outcome == Outcome.REFUTED:
@@ -117,7 +110,7 @@ def _proved(
                 continue
             if (proof := _near(single, effort, confirm)) is not None:
                 found.decisive.append((None, proof))
-    return found.merged(time.perf_counter() - start)
+    return found.merged()
 
 
 @dataclass
@@ -154,12 +147,12 @@ class _Proofs:
         """Note what was found of one template."""
         if proof is None:
             self.idle += 1
-        elif half and proof[Arithmetic.REAL].outcome in _OPEN:
+        elif half and proof[Arithmetic.REAL].outcome == Outcome.UNDECIDED:
             self.coarse.append(proof)
         else:
             self.decisive.append((template, proof))
 
-    def merged(self, seconds: float) -> Proof:
+    def merged(self) -> Proof:
         """Return the verdict on the rule: what is not proved is excluded, or weakens it."""
         notes = []
         if self.idle:
@@ -175,7 +168,7 @@ class _Proofs:
         kept = [
             p
             for t, p in self.decisive
-            if t is None or p.outcome not in _OPEN or covered.holds(t)
+            if t is None or p.outcome != Outcome.UNDECIDED or covered.holds(t)
         ]
         if not any(p.outcome == Outcome.PROVED for p in kept):
             kept = [p for _, p in self.decisive]
@@ -186,7 +179,7 @@ class _Proofs:
         if not proofs:
             reason = "the rule fired on no template"
             return _undecided(reason, templates=0, notes=tuple(notes))
-        return replace(merge(proofs, seconds, tuple(notes)), covers=covered.as_dict())
+        return replace(merge(proofs, tuple(notes)), covers=covered.as_dict())
 
 
 def _is_half(model: ir.Model) -> bool:
@@ -245,4 +238,4 @@ def _undecided(reason: str, *, templates: int = 1, notes: tuple[str, ...] = ()) 
     judgements = tuple(
         ArithmeticVerdict(a, Outcome.UNDECIDED, reason=reason) for a in Arithmetic
     )
-    return Proof(judgements, 0.0, {"z3": arithmetic_verdicts.version()}, templates, notes)
+    return Proof(judgements, templates, notes)

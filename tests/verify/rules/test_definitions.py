@@ -249,7 +249,8 @@ def test_the_form_of_keys_is_the_same_on_each_python():
         "(FunctionDef .f ['' ''] [0, True, True, ['self', 'y'], []]"
         " [(Return value==y(ListComp elt=(Call func=",
         "d",
-        " args=[v2.0]) generators=[(comprehension target=v2.0 iter=(Pass ) is_async=0)]))])])]",
+        " args=[v2.0]) generators=[(comprehension target=v2.0 iter=(Pass ) is_async=0)]))])"
+        "])]",
     ]
 
 
