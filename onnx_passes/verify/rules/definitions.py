@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
@@ -74,14 +74,12 @@ class Definitions:
     """The definitions of some packages, and their keys.
 
     Modules outside `folders` and `files` are strangers. Definitions of `framework` modules and
-    their submodules count by name. `texts` caches modules by the hash of their text.
+    their submodules count by name.
     """
 
     folders: Mapping[str, Path]
     files: Mapping[str, Path] = field(default_factory=dict)
-    texts: dict[str, Module] = field(default_factory=dict)
     framework: Sequence[str] = FRAMEWORK
-    used: set[str] = field(default_factory=set)
     _modules: dict[str, tuple[Module, bool] | None] = field(default_factory=dict)
     _links: dict[Place, tuple[list[_Target], list[Place]]] = field(default_factory=dict)
     _keys: dict[Place, str] = field(default_factory=dict)
@@ -212,11 +210,14 @@ class Definitions:
         """Return what a module holds; None for one that is not of these packages."""
         if module not in self._modules:
             path = self._path(module)
-            self._modules[module] = (
-                None if path is None else (self._read(path), path.stem == "__init__")
-            )
-        found = self._modules[module]
-        return None if found is None else found[0]
+            self._modules[module] = None
+            if path is not None:
+                self._modules[module] = self._read(path), path.stem == "__init__"
+        known = self._modules[module]
+        return None if known is None else known[0]
+
+    def _read(self, path: Path) -> Module:
+        return read_module(path.read_text("utf-8"))
 
     def _path(self, module: str) -> Path | None:
         if module in self.files:
@@ -227,33 +228,6 @@ class Definitions:
         path = self.folders[top].joinpath(*parts)
         files = (path.with_name(f"{path.name}.py") if parts else path, path / "__init__.py")
         return next((file for file in files if file.is_file()), None)
-
-    def _read(self, path: Path) -> Module:
-        text = path.read_text("utf-8")
-        known = _hash(text)
-        self.used.add(known)
-        if known not in self.texts:
-            self.texts[known] = read_module(text)
-        return self.texts[known]
-
-    def kept(self, used: Collection[str]) -> str:
-        """Return what was read of modules, by the hashes of their texts, for ``restore``."""
-        found = {key: (self.texts[key].imports, self.texts[key].definitions) for key in used}
-        return json.dumps({"reader": _reader(), "modules": found}, separators=(",", ":"))
-
-    def restore(self, text: str) -> None:
-        """Take over what ``kept`` has returned; ValueError if it is of another version."""
-        found = json.loads(text)
-        if not isinstance(found, dict) or found.get("reader") != _reader():
-            raise ValueError("not of this version")
-        for key, (imports, definitions) in found["modules"].items():
-            self.texts[key] = Module(
-                {n: (*known,) for n, known in imports.items()}, definitions
-            )
-
-
-def _reader() -> str:
-    return _hash(Path(__file__).read_text("utf-8"))
 
 
 def package_folder(top: str) -> Path | None:
@@ -271,6 +245,7 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
+@lru_cache(2048)
 def read_module(text: str) -> Module:
     """Return the definitions of a module; SyntaxError if it is not Python."""
     tree = ast.parse(text)
