@@ -15,7 +15,6 @@ from onnx_passes.verify.rules.arithmetic_verdicts import Effort, judge_exact, ju
 from onnx_passes.verify.rules.coverage import Template, covered_by, describe, operand_names
 from onnx_passes.verify.rules.equivalence import ModelPair
 from onnx_passes.verify.rules.proof import (
-    NEAR,
     Arithmetic,
     ArithmeticVerdict,
     Fault,
@@ -105,11 +104,6 @@ def _proved(
             found.add(told, proof, half=_is_half(template))
             if proof is not None and proof.outcome == Outcome.REFUTED:
                 break
-        else:
-            if given is not None or effort.was_tested:
-                continue
-            if (proof := _near(single, effort, confirm)) is not None:
-                found.decisive.append((None, proof))
     return found.merged()
 
 
@@ -117,12 +111,11 @@ def _proved(
 class _Proofs:
     """The verdicts on the templates of a rule, so far.
 
-    In `decisive`, a model with a constant beside the number of the pattern has no template.
     `coarse` are of half precision that no proof covers. `idle` counts templates that did not
     fire, or were not proved. `kinds` and `types` are those that were proved.
     """
 
-    decisive: list[tuple[Template | None, Proof]] = field(default_factory=list)
+    decisive: list[tuple[Template, Proof]] = field(default_factory=list)
     coarse: list[Proof] = field(default_factory=list)
     idle: int = 0
     kinds: set[tuple[object, ...]] = field(default_factory=set)
@@ -162,13 +155,9 @@ class _Proofs:
             notes.append(
                 f"{len(self.coarse)} templates of half precision are tested, not proved"
             )
-        covered = covered_by(
-            t for t, p in self.decisive if t is not None and p.outcome == Outcome.PROVED
-        )
+        covered = covered_by(t for t, p in self.decisive if p.outcome == Outcome.PROVED)
         kept = [
-            p
-            for t, p in self.decisive
-            if t is None or p.outcome != Outcome.UNDECIDED or covered.holds(t)
+            p for t, p in self.decisive if p.outcome != Outcome.UNDECIDED or covered.holds(t)
         ]
         if not any(p.outcome == Outcome.PROVED for p in kept):
             kept = [p for _, p in self.decisive]
@@ -186,15 +175,6 @@ def _is_half(model: ir.Model) -> bool:
     """Whether an input or output of a model is of half precision."""
     values = (*model.graph.inputs, *model.graph.outputs)
     return any(v.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16) for v in values)
-
-
-def _near(rule: RewriteRule, effort: Effort, confirm: Callable[[Fault], bool]) -> Proof | None:
-    """Return a refutation on a constant that the pattern only takes for its own, if any."""
-    for template in instances(rule, limit=4, attempts=120, seed=effort.seed, near=True):
-        proof = _on_template(rule, template, effort, confirm, screen=True)
-        if proof is not None and proof.outcome == Outcome.REFUTED:
-            return replace(proof, notes=(*proof.notes, NEAR))
-    return None
 
 
 def _on_template(

@@ -125,19 +125,6 @@ def rules_of(subject: RuleLike) -> list[RewriteRule]:
             ) from None
     if isinstance(subject, RewriteRule):
         return [subject]
-    if isinstance(subject, RewriteRuleClassBase):
-        return [
-            RewriteRule(
-                subject.pattern,
-                subject.rewrite,
-                subject.check,
-                name=subject.name,
-                remove_nodes=subject.remove_nodes,
-                graph_pre_visitor=subject.setup,
-                graph_post_visitor=subject.cleanup,
-                as_function=subject.as_function,
-            )
-        ]
     rules = getattr(subject, "rules", None)
     if rules is not None:
         return list(rules() if callable(rules) else rules)
@@ -148,7 +135,12 @@ def rules_of(subject: RuleLike) -> list[RewriteRule]:
             help="give an onnxscript RewriteRule, or a class with pattern, check and rewrite",
         )
     name = str(getattr(subject, "name", type(subject).__name__))
-    return [RewriteRule(pattern, rewrite, getattr(subject, "check", None), name=name)]
+    further = {}
+    if isinstance(subject, RewriteRuleClassBase):
+        further = {k: getattr(subject, k) for k in ("remove_nodes", "as_function")}
+        further |= {"graph_pre_visitor": subject.setup, "graph_post_visitor": subject.cleanup}
+    check = getattr(subject, "check", None)
+    return [RewriteRule(pattern, rewrite, check, name=name, **further)]
 
 
 def for_certificate(cls: type[object]) -> Any:

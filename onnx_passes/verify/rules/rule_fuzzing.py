@@ -25,7 +25,7 @@ from onnx_passes.verify.rounding import low_tolerances
 from onnx_passes.verify.rules.coverage import Covered
 from onnx_passes.verify.rules.operand_choice import MatchTraces
 from onnx_passes.verify.rules.proof import Counterexample, Fault
-from onnx_passes.verify.rules.replay import Error, Feeds, Replayer, errors_of, exceeds, samples
+from onnx_passes.verify.rules.replay import Feeds, Replayer, errors_of, exceeds, samples
 from onnx_passes.verify.rules.rewrite_rule import apply_rule, measured, pattern_of
 from onnx_passes.verify.rules.rule_paths import RulePaths
 from onnx_passes.verify.rules.template_models import Candidate, candidates
@@ -51,7 +51,7 @@ class RuleTrial:
     inexact: Fault | None = None
     sound: bool = True
     not_run: bool = False
-    errors: dict[str, Error] = field(default_factory=dict)
+    errors: dict[str, float] = field(default_factory=dict)
     loose: Fault | None = None
     nan_orders: int = 0
 
@@ -140,7 +140,7 @@ class Examiner:
     ) -> None:
         errors = errors_of(found)
         for kind, error in errors.items():
-            trial.errors[kind] = trial.errors.get(kind, Error()).joined(error)
+            trial.errors[kind] = max(trial.errors.get(kind, 0.0), error)
         if self.declared is not None and trial.loose is None:
             reason = exceeds(found, self.declared, low_tolerances(model)) if errors else None
             if reason is not None and not replayer.is_rounding(
@@ -342,7 +342,7 @@ class Tested:
     opsets: Counter[int] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
     inexact: Fault | None = None
-    errors: dict[str, Error] = field(default_factory=dict)
+    errors: dict[str, float] = field(default_factory=dict)
     loose: Fault | None = None
     arguable: Fault | None = None
     out_of_time: bool = False
@@ -457,7 +457,7 @@ def _judge(
     tested.kinds[candidate.kind] += 1
     tested.opsets[candidate.model.graph.opset_imports[""]] += 1
     for kind, error in trial.errors.items():
-        tested.errors[kind] = tested.errors.get(kind, Error()).joined(error)
+        tested.errors[kind] = max(tested.errors.get(kind, 0.0), error)
     near = candidate.near and trial.fault is not None and trial.fault.breaks == "values"
     known = {f.sort for f in tested.faults}
     if near and tested.arguable is not None:
