@@ -469,10 +469,10 @@ def _prove(
 
 
 def _by_blocks(
-    base: ArithmeticVerdict, pair: ModelPair, reasons: list[str]
+    base: ArithmeticVerdict, pair: ModelPair, reasons: list[str], *, ring: bool = True
 ) -> ArithmeticVerdict | None:
     try:
-        coverage = block_argument(pair, ring=True)
+        coverage = block_argument(pair, ring=ring)
     except Unsupported as unsupported:
         reasons.append(f"no block normal form: {unsupported}")
         return None
@@ -555,10 +555,11 @@ def judge_ieee(pair: ModelPair, replayer: Replayer, effort: Effort) -> Arithmeti
     if found is not None and _is_finite(found):
         judgement = refuted(base, "replay", found)
     else:
-        by_blocks = _by_blocks_rounding(base, pair) if found is None else None
-        judgement = by_blocks or _by_z3(
-            base, pair, replayer, effort, found, scalar_argument(pair)
-        )
+        argument, by_blocks = scalar_argument(pair), None
+        if found is None and argument is None:
+            bits = replace(base, mode=FloatMode.STRICT, formats=("every float format",))
+            by_blocks = _by_blocks(bits, pair, [], ring=False)
+        judgement = by_blocks or _by_z3(base, pair, replayer, effort, found, argument)
         filled = scalar_argument(pair, numbers=True)
         if judgement.outcome == Outcome.UNDECIDED and filled is not None:
             again = _by_z3(base, pair, replayer, effort, found, filled)
@@ -570,23 +571,6 @@ def _is_finite(found: Counterexample) -> bool:
     arrays = (*found.feeds.values(), *found.expected.values())
     floats = (a.astype(np.float64) for a in arrays if a.dtype.kind not in "biu")
     return all(bool(np.isfinite(a).all()) for a in floats)
-
-
-def _by_blocks_rounding(base: ArithmeticVerdict, pair: ModelPair) -> ArithmeticVerdict | None:
-    if scalar_argument(pair) is not None:
-        return None
-    try:
-        coverage = block_argument(pair, ring=False)
-    except Unsupported:
-        return None
-    return replace(
-        base,
-        outcome=Outcome.PROVED,
-        method="block normal form",
-        coverage=coverage,
-        mode=FloatMode.STRICT,
-        formats=("every float format",),
-    )
 
 
 def _by_z3(

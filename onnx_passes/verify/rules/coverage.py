@@ -114,6 +114,11 @@ def operator_in(node: PatternPart) -> tuple[str, str] | None:
     return domain, op_type
 
 
+def _schema_in(node: PatternPart, opset: int = max(OPSETS)) -> onnx.defs.OpSchema | None:
+    identifier = operator_in(node)
+    return None if identifier is None else schema_of(identifier[1], opset)
+
+
 @functools.lru_cache(1024)
 def fits(pattern: PatternPart, opset: int) -> bool:
     """Whether an opset has the operators, inputs and attributes that a pattern names."""
@@ -311,8 +316,7 @@ def _opset_plans(rule: RewriteRule, opsets: Sequence[int]) -> Iterator[Plan]:
 
 def _form(node: PatternPart, opset: int) -> tuple[object, ...]:
     """Return the inputs and attributes that an operator of a pattern has in an opset."""
-    identifier = operator_in(node)
-    schema = None if identifier is None else schema_of(identifier[1], opset)
+    schema = _schema_in(node, opset)
     if schema is None:
         return ()
     return schema.min_input, schema.max_input, frozenset(schema.attributes)
@@ -335,8 +339,7 @@ def few_types(rule: RewriteRule, types: Sequence[ir.DataType]) -> tuple[ir.DataT
     """Return the element types that an operator of a pattern takes, if they are but a few."""
     found = list(dict.fromkeys(types))
     for node in pattern_of(rule):
-        identifier = operator_in(node)
-        schema = None if identifier is None else schema_of(identifier[1], max(OPSETS))
+        schema = _schema_in(node)
         if schema is not None and schema.inputs and node.inputs:
             # Of Where, say, the first operand is a condition.
             known = max((formal.types for formal in schema.inputs), key=len)
@@ -358,8 +361,7 @@ def choices_of_inputs(rule: RewriteRule) -> list[tuple[str, ...]]:
 
 def _is_open(node: PatternPart) -> bool:
     """Whether a node of a pattern may have inputs that the pattern does not name."""
-    identifier = operator_in(node)
-    schema = None if identifier is None else schema_of(identifier[1], max(OPSETS))
+    schema = _schema_in(node)
     return bool(
         schema is not None
         and node.allow_other_inputs
@@ -375,8 +377,7 @@ def _is_steered(node: object) -> bool:
 
 def _takes_axis(node: PatternPart) -> bool:
     """Whether a node of a pattern may have any axis."""
-    identifier = operator_in(node)
-    schema = None if identifier is None else schema_of(identifier[1], max(OPSETS))
+    schema = _schema_in(node)
     fixed = getattr(node.attributes.get("axis"), "_value", None) is not None
     return schema is not None and "axis" in schema.attributes and not fixed
 

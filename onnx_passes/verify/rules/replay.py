@@ -43,13 +43,6 @@ _UNKNOWN = ("No Op registered", "is not a registered function/op")
 _LACKS = ("Could not find an impl", "Subgraph must have the shape set")
 
 
-def engine_name() -> str:
-    """Return the name and version of the engine."""
-    import onnxruntime
-
-    return f"ONNX Runtime {onnxruntime.__version__}, CPU, no graph optimisation"
-
-
 @cache
 def _engine(*, apart: bool) -> Engine:
     # As in the gate: a weight in a layout of its own has another kernel than a computed one.
@@ -267,7 +260,7 @@ class Replayer:
                 if after.missing:
                     return None
                 reason = f"the rewritten graph does not run: {after.message}"
-                return Counterexample(feeds, expected, {}, engine_name(), reason)
+                return Counterexample(feeds, expected, {}, reason)
             actual = dict(zip(self.outputs, after, strict=True))
             for name in self.outputs:
                 found = difference(expected[name], actual[name], real=real)
@@ -283,7 +276,7 @@ class Replayer:
                     break
                 if not explained:
                     text = f"output {name}: {found}"
-                    return Counterexample(feeds, expected, actual, engine_name(), text)
+                    return Counterexample(feeds, expected, actual, text)
         return None
 
     def _is_order_of_nan(self, feeds: Feeds, real: bool) -> bool:

@@ -176,6 +176,14 @@ def apply_rule(rule: RewriteRule, model: ir.Model) -> ir.Model | None:
     return copy if rewrite(copy, [measured(rule)], Rewrites(limit=1)) else None
 
 
+def fires(rule: RewriteRule, model: ir.Model) -> bool:
+    """Whether a rule changes a model, or raises on it: a finding of who applies it."""
+    try:
+        return apply_rule(rule, model) is not None
+    except Exception:
+        return True
+
+
 measured = functools.lru_cache(256)(PatternInfo.of)
 """Returns what the driver needs of a rule, which is applied to hundreds of models."""
 

@@ -26,7 +26,7 @@ from onnx_passes.verify.rules.coverage import Covered
 from onnx_passes.verify.rules.operand_choice import MatchTraces
 from onnx_passes.verify.rules.proof import Counterexample, Fault
 from onnx_passes.verify.rules.replay import Feeds, Replayer, errors_of, exceeds, samples
-from onnx_passes.verify.rules.rewrite_rule import apply_rule, measured, pattern_of
+from onnx_passes.verify.rules.rewrite_rule import apply_rule, fires, measured, pattern_of
 from onnx_passes.verify.rules.rule_paths import RulePaths
 from onnx_passes.verify.rules.template_models import Candidate, candidates
 from onnx_passes.verify.rules.variants import AMPLIFIED, cut_array, resized
@@ -64,13 +64,6 @@ class Examiner:
     allowed: frozenset[str] = field(default=frozenset())
     declared: Tolerance | None = None
     paths: RulePaths | None = None
-
-    def fires(self, model: ir.Model) -> bool:
-        """Whether the rule changes the model, or raises on it."""
-        try:
-            return apply_rule(self.rule, model) is not None
-        except Exception:
-            return True  # judged by ``examine``, which says what was raised
 
     def examine(self, model: ir.Model, kind: str, feeds: Sequence[Feeds]) -> RuleTrial:
         """Apply the rule until it no longer fires; check structure, interface and values."""
@@ -151,7 +144,7 @@ class Examiner:
     def _failed(self, trial: RuleTrial, fault: Fault, feeds: Sequence[Feeds]) -> RuleTrial:
         """Note that the rule failed, if the model that it failed on is one that runs."""
         trial.fired = 1
-        trial.sound = _before_runs(fault.before, feeds[0])
+        trial.sound = Replayer(fault.before, fault.before).runs(feeds[0]) is None
         trial.not_run = not trial.sound
         trial.fault = self._sorted(fault) if trial.sound else None
         return trial
@@ -232,10 +225,6 @@ def _contradicts_inference(model: ir.Model, found: Counterexample) -> bool:
         if not same:
             return True
     return False
-
-
-def _before_runs(model: ir.Model, feeds: Feeds) -> bool:
-    return Replayer(model, model).runs(feeds) is None
 
 
 _TRIALS, _CRASHING = 200, 20
@@ -422,12 +411,12 @@ def fuzz_rule(
 
 
 def _firing(examiner: Examiner, group: list[Candidate]) -> list[Candidate]:
-    first = next((c for c in group[:2] if examiner.fires(c.model)), None)
+    first = next((c for c in group[:2] if fires(examiner.rule, c.model)), None)
     if first is None:
         return []
     if len(group) == 2:
         return [first]
-    return [c for c in group if examiner.fires(c.model)]
+    return [c for c in group if fires(examiner.rule, c.model)]
 
 
 def _judge(

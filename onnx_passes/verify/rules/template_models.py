@@ -54,8 +54,8 @@ from onnx_passes.verify.rules.replay import Replayer, infer_by_running, samples
 from onnx_passes.verify.rules.rewrite_rule import (
     PatternPart,
     alternatives_of,
-    apply_rule,
     find_guard_constants,
+    fires,
     literals,
     pattern_of,
 )
@@ -540,7 +540,7 @@ def _template(
         return None
     # A rule may refuse to make an output of an input; behind a further node it need not.
     for candidate in (model, _followed(model)):
-        if candidate is not None and _fires(rule, candidate) and _runs(candidate):
+        if candidate is not None and fires(rule, candidate) and _runs(candidate):
             seen.add(key)
             return candidate
     return None
@@ -566,14 +566,6 @@ def _followed(model: ir.Model) -> ir.Model | None:
         )
         copy.graph.outputs[index] = fresh
     return copy
-
-
-def _fires(rule: RewriteRule, model: ir.Model) -> bool:
-    try:
-        return apply_rule(rule, model) is not None
-    except Exception:
-        # A rule that raises on a valid model is a finding of the caller, who applies it.
-        return True
 
 
 def _runs(model: ir.Model) -> bool:
