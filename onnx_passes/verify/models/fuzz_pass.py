@@ -589,7 +589,6 @@ def _written(cls: type[Pass], tested: TestedPass, folder: Path) -> dict[str, str
     assert recipe is not None
     found: dict[str, str] = {}
     if trial.model is not None and trial.result is not None:
-        from onnx_passes.runtime.ort import OnnxRuntimeEngine
         from onnx_passes.verify.bundle import Bundle, write_bundle
 
         readme = f"# A pass that is wrong: {cls.name}\n\n{_text_verdict(trial)}\n"

@@ -182,13 +182,6 @@ def random_array(
     return np.asarray(np.asarray(found).astype(kind))
 
 
-def type_proto(value: KnownValue) -> onnx.TypeProto:
-    """Return the type of a value, as onnx's inference takes it."""
-    return onnx.helper.make_tensor_type_proto(
-        value.dtype, None if value.shape is None else list(value.shape)
-    )
-
-
 def random_shape(rng: np.random.Generator) -> Shape:
     """Draw a shape: rank 0 to 4, sizes 0 to 5, some of them dynamic."""
     rank = int(rng.choice(5, p=[0.12, 0.2, 0.3, 0.2, 0.18]))
@@ -417,7 +410,8 @@ class GraphScope:
 
     def type_of(self, value: KnownValue) -> onnx.TypeProto:
         """Return the type that a value has in the model."""
-        return type_proto(replace(value, dtype=self.precision.real(value.dtype)))
+        dtype = self.precision.real(value.dtype)
+        return helper.make_tensor_type_proto(dtype, value.shape and list(value.shape))
 
     def ints(self, numbers: Sequence[int], rng: np.random.Generator) -> KnownValue:
         """Add a constant vector of int64."""

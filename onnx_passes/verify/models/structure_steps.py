@@ -148,8 +148,7 @@ def if_(scope: GraphScope, rng: np.random.Generator) -> None:
         flag = scope.pick_type(BOOL)
         (whole,) = scope.emit("Reshape", [flag, scope.ints([-1], rng)])
         (number,) = scope.emit("Cast", [whole], to=TensorProto.INT32)
-        axes = {} if not scope.has_attribute("ReduceMax", "axes") else {"keepdims": 0}
-        (most,) = scope.emit("ReduceMax", [number], **(axes or {"keepdims": 0}))
+        (most,) = scope.emit("ReduceMax", [number], keepdims=0)
         (condition,) = scope.emit("Cast", [most], to=BOOL)
         if value.shape is None or flag.static is None or 0 in flag.static:
             raise CannotAddNodeError
@@ -327,7 +326,8 @@ def litter(scope: GraphScope, rng: np.random.Generator) -> None:
         array = random_array(rng, TensorProto.FLOAT, (2,))
         scope.initializers.append(onnx.numpy_helper.from_array(array, scope.name()))
     elif style == 1:
-        value = scope.pick(lambda v: v.data is not None and v.name in _initial(scope))
+        names = {tensor.name for tensor in scope.initializers}
+        value = scope.pick(lambda v: v.data is not None and v.name in names)
         assert value.data is not None
         tensor = scope.tensor(value.data, scope.name())
         scope.initializers.append(tensor)
@@ -337,10 +337,6 @@ def litter(scope: GraphScope, rng: np.random.Generator) -> None:
     else:
         scope.emit("Identity", [scope.pick_type(*ALL)])
         scope.nodes[-1].name = ""
-
-
-def _initial(scope: GraphScope) -> set[str]:
-    return {tensor.name for tensor in scope.initializers}
 
 
 STEPS: tuple[Step, ...] = (

@@ -7,7 +7,7 @@ are equal. A counterexample of z3 counts only if an engine shows it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -311,7 +311,7 @@ class Claim:
     def _divides(self, tensor: Tensor) -> bool:
         """Whether equality may be assumed where a divisor is zero."""
         real = isinstance(self.semantics, RealSemantics) and is_float(tensor.dtype)
-        return real and not _chooses(self.pair)
+        return real and not _has(self.pair, {"Where"})
 
     def _elements(self) -> Iterator[tuple[Tensor, Scalar, Scalar]]:
         for before, after in self.sides:
@@ -349,7 +349,7 @@ def claim(
     defined, semantics.defined = _conditions(semantics, before.values()), []
     after = evaluate(pair.after.graph, feeds, semantics)
     obligations, semantics.defined = _conditions(semantics, after.values()), []
-    if not isinstance(semantics, IeeeSemantics) and _chooses(pair):
+    if not isinstance(semantics, IeeeSemantics) and _has(pair, {"Where"}):
         # A branch not taken need not be defined. Division by zero is then some function of
         # its operands, as z3 has it, and equality must hold whatever that function is.
         defined, obligations = [], []
@@ -379,10 +379,6 @@ def _conditions(semantics: Semantics, outputs: Iterable[Tensor]) -> list[Scalar]
             reached.add(term.get_id())
             pending.extend(term.children())
     return [condition for term, condition in semantics.defined if term.get_id() in reached]
-
-
-def _chooses(pair: ModelPair) -> bool:
-    return any(n.op_type == "Where" for m in (pair.before, pair.after) for n in m.graph)
 
 
 @dataclass(frozen=True, slots=True)
@@ -528,8 +524,10 @@ def _close(statement: Claim, effort: Effort) -> str | None:
     return None if found is None else f"{found}; {_NEAR}"
 
 
-def _has(pair: ModelPair, operators: frozenset[str]) -> bool:
-    return any(n.op_type in operators for m in (pair.before, pair.after) for n in m.graph)
+def _has(pair: ModelPair, operators: Collection[str]) -> bool:
+    names = {n.op_type for m in (pair.before, pair.after) for n in m.graph}
+    reduces = "Reduce" in operators and any(name.startswith("Reduce") for name in names)
+    return reduces or not names.isdisjoint(operators)
 
 
 def not_replayed(feeds: Feeds, replayer: Replayer) -> str:
@@ -542,7 +540,10 @@ def not_replayed(feeds: Feeds, replayer: Replayer) -> str:
     return f"z3 has a counterexample, {shown}, {why}"
 
 
-_SUMS = {"MatMul", "Gemm", "Conv", "Einsum", "Softmax", "LayerNormalization", "CumSum"}
+_SUMS = frozenset(
+    {"MatMul", "Gemm", "Conv", "Einsum", "Softmax", "LayerNormalization", "CumSum", "Reduce"}
+)
+"""Operators that sum, and how the names of others begin."""
 
 Decision: TypeAlias = "bool | Counterexample | str"
 """Valid; or broken, on an engine; or why it is undecided."""
@@ -584,7 +585,7 @@ def _by_z3(
     if argument is not None:
         coverage = argument.coverage
     else:
-        summed = (SUMMATION,) if _sums(pair) else ()
+        summed = (SUMMATION,) if _has(pair, _SUMS) else ()
         coverage = Coverage(False, pair.shapes, (*pair.constants(), *summed))
     asked = replace(
         base, method="scalar argument" if argument else "bounded z3", coverage=coverage
@@ -621,7 +622,7 @@ def _decide(
 ) -> tuple[Decision, tuple[str, ...]]:
     """Put one mode to z3, in half precision first, if that represents the real one."""
     decision: Decision = "no format applies"
-    if argument is None and _sums(pair):
+    if argument is None and _has(pair, _SUMS):
         # Floats under uninterpreted sums: z3 sees at once that it is so, or hardly ever.
         effort = replace(effort, milliseconds=effort.milliseconds // 4)
     proved: list[str] = []
@@ -671,8 +672,3 @@ def _fits_half(pair: ModelPair) -> bool:
         if np.isfinite(number) and number and not 6.2e-5 < abs(number) < 65504:
             return False
     return True
-
-
-def _sums(pair: ModelPair) -> bool:
-    nodes = [n for m in (pair.before, pair.after) for n in m.graph]
-    return any(n.op_type in _SUMS or n.op_type.startswith("Reduce") for n in nodes)

@@ -24,7 +24,7 @@ from onnx_passes.passes.patterns import rule_name
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.processes import kill, kill_group, start
 from onnx_passes.verify.rules.coverage import impossible
-from onnx_passes.verify.rules.proof import CUTS, NEAR, Coverage, Fault
+from onnx_passes.verify.rules.proof import CUTS, NEAR, Fault
 from onnx_passes.verify.rules.regression import (
     is_reproducible,
     write_refutation,
@@ -107,10 +107,11 @@ def _judged(
         verdict, reason = _verdict(rule, tested, proof, unproved)
         contract = _contract(tested, proof, verdict)
         loose = None if tested is None else tested.loose
+        inexact = (tested and tested.inexact) or (proof and proof.counterexample)
         disagrees = (
             verdict == "refuted"
             or loose is not None
-            or (isinstance(declared, Equality) and _inexact(tested, proof))
+            or (isinstance(declared, Equality) and inexact is not None)
         )
         if loose is not None and not reason:
             reason = loose.reason
@@ -126,7 +127,10 @@ def _judged(
             "declared": None if declared is None else str(declared),
             "assumes": "no input is NaN or infinite" if finite else "",
             "disagrees": disagrees,
-            "arguable": verdict == "refuted" and _arguable(tested, proof),
+            # All that refutes it rests on constants within its own tolerances.
+            "arguable": verdict == "refuted"
+            and not (tested and tested.faults)
+            and not (proof and proof.outcome == "refuted"),
             "tested": None if tested is None else _tested(tested),
             "proof": None if proof is None else proof.as_dict(),
         }
@@ -187,20 +191,14 @@ def _claim(proof: Proof | None, taken: str) -> str:
     if proof is None:
         return ""
     parts = [
-        f"{j.arithmetic} for {_covered(j.coverage)}"
+        f"{j.arithmetic} for {c.text}{f' ({CUTS})' if CUTS in c.conditions else ''}"
         for j in proof.judgements
-        if j.outcome == "proved" and j.coverage is not None
+        if j.outcome == "proved" and (c := j.coverage) is not None
     ]
     return (
         f"{'; '.join(parts)}; on the {proof.templates} templates that its guard admitted, "
         f"along the paths through lines {taken}"
     )
-
-
-def _covered(coverage: Coverage) -> str:
-    """Return what a proof covers, with the sizes that it excludes."""
-    cuts = f" ({CUTS})" if CUTS in coverage.conditions else ""
-    return f"{coverage.text}{cuts}"
 
 
 def _idle(rule: RewriteRule, tested: Tested) -> str:
@@ -238,12 +236,6 @@ def _verdict(
     return "undecided", reason
 
 
-def _arguable(tested: Tested | None, proof: Proof | None) -> bool:
-    """Whether all that refutes a rule rests on constants within its own tolerances."""
-    faulty = (tested is not None and tested.faults) or (proof and proof.outcome == "refuted")
-    return not faulty
-
-
 def _contract(
     tested: Tested | None, proof: Proof | None, verdict: str
 ) -> Equality | Tolerance | None:
@@ -254,13 +246,6 @@ def _contract(
     of_proof = None if proof is None else proof.contract
     said = [c for c in (of_test, of_proof) if isinstance(c, Equality | Tolerance)]
     return next((c for c in said if isinstance(c, Tolerance)), said[0] if said else None)
-
-
-def _inexact(tested: Tested | None, proof: Proof | None) -> bool:
-    if tested is not None and tested.inexact is not None:
-        return True
-    found = None if proof is None else proof.counterexample
-    return found is not None
 
 
 def _tested(tested: Tested) -> PlainDict:
@@ -342,17 +327,13 @@ def certify_apart(job: Job) -> PlainDict:
             return {**found, "reason": found["reason"] or f"the proof {died}"}
         verdict = "undecided" if job.level == "prove" else "refuted"
         return _ended(job, verdict, f"the process {died}")
-    said = err.decode(errors="replace")
+    said, memory = err.decode(errors="replace"), f"over {job.memory / GIB:g} GiB of memory"
     if "MemoryError" in said or "bad_alloc" in said:
         if found:
-            return {**found, "reason": found["reason"] or f"the proof needs {_memory(job)}"}
-        return _ended(job, "undecided", f"it needs {_memory(job)}")
+            return {**found, "reason": found["reason"] or f"the proof needs {memory}"}
+        return _ended(job, "undecided", f"it needs {memory}")
     last = (said.strip().splitlines() or ["no message"])[-1]
     return _ended(job, "undecided", f"the process failed: {last}")
-
-
-def _memory(job: Job) -> str:
-    return f"over {job.memory / GIB:g} GiB of memory"
 
 
 def _ended(job: Job, verdict: str, reason: str) -> PlainDict:

@@ -17,7 +17,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.ops.input_hints import Shape
-from onnx_passes.ops.operator_class import find
+from onnx_passes.ops.operator_class import MAIN, find
 from onnx_passes.plain import PlainDict
 from onnx_passes.verify.rules.rewrite_rule import (
     LARGEST,
@@ -27,9 +27,6 @@ from onnx_passes.verify.rules.rewrite_rule import (
     integers,
     pattern_of,
 )
-
-MAIN = frozenset({"", "ai.onnx"})
-"""Names of the main domain."""
 
 OPSETS = (18, 18, 18, 21, 13, 11, 9, 23, 20, 14, 24, 26, 17)
 """Opsets of models; repeated ones are tried more often.
@@ -176,7 +173,7 @@ _WIDE, _HIGH, _READERS = 4096, 8, 16
 """Integers up to which rows, ranks and readers are as many."""
 
 _T = ir.DataType
-_CAST = (_T.FLOAT16, _T.FLOAT, _T.DOUBLE, _T.INT64, _T.INT32, _T.INT8, _T.UINT8, _T.BOOL)
+CAST = (_T.FLOAT16, _T.FLOAT, _T.DOUBLE, _T.INT64, _T.INT32, _T.INT8, _T.UINT8, _T.BOOL)
 """Types of each width, sign and kind, between which Casts lose something."""
 
 _TALL: Shape = (2, 1, 3, 1, 2, 1, 2, 1, 2)
@@ -254,7 +251,7 @@ def _plans_of_casts(rule: RewriteRule) -> Iterator[Plan]:
     attributes = [node.attributes.get("to") for node in pattern_of(rule) if _casts(node)]
     free = sum(getattr(each, "_value", None) is None for each in attributes)
     if free:
-        for dtype, *to in itertools.product(_CAST, repeat=min(free, 2) + 1):
+        for dtype, *to in itertools.product(CAST, repeat=min(free, 2) + 1):
             yield Plan(dtype=dtype, to=tuple(to))
 
 
@@ -502,19 +499,13 @@ class Covered:
 
     def as_dict(self) -> PlainDict:
         """Return the claim as JSON has it."""
-        return {
-            "templates": self.templates,
-            "operands": {
-                name: {
-                    "ranks": sorted(ranks),
-                    "types": sorted(types),
-                    "constant": sorted(constant),
-                }
-                for name, (ranks, types, constant) in sorted(self.operands.items())
-            },
-            "opsets": sorted(self.opsets),
-            "attributes": {k: sorted(v) for k, v in sorted(self.attributes.items())},
+        named = {
+            name: {"ranks": sorted(r), "types": sorted(t), "constant": sorted(c)}
+            for name, (r, t, c) in sorted(self.operands.items())
         }
+        attributes = {key: sorted(given) for key, given in sorted(self.attributes.items())}
+        found = {"templates": self.templates, "operands": named, "opsets": sorted(self.opsets)}
+        return {**found, "attributes": attributes}
 
 
 def covered_by(templates: Iterable[Template]) -> Covered:

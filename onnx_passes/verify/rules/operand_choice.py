@@ -24,7 +24,7 @@ from onnx_passes.ops.operator_class import find
 from onnx_passes.passes.hints import Hint, Hints, Spec
 from onnx_passes.passes.registry import is_known, lookup
 from onnx_passes.plain import Plain, PlainMapping
-from onnx_passes.verify.rules.coverage import Plan
+from onnx_passes.verify.rules.coverage import CAST, EDGES, Plan
 from onnx_passes.verify.rules.rewrite_rule import PatternPart
 
 _AHEAD = 8
@@ -138,10 +138,6 @@ RANKED: tuple[Shape, ...] = ((), (3,), (2, 3), (2, 3, 4), (2, 3, 2, 4))
 """A shape of each rank that is asked for."""
 
 _LEVELS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.INT16)
-
-_EDGES: tuple[Shape, ...] = (
-    *((1,), (0,), (0, 3), (2, 1, 3), (1, 1), (), (2, 0, 3), (2, 0, 3), (4, 5)),
-)
 
 SIZES = (1, 2, 2, 3, 3, 4, 5)
 """What the sizes that a hint names are drawn from; one in a hundred is 0."""
@@ -304,7 +300,7 @@ class Chooser:
         if self.rank is None:
             free = not self.edge and self.square is None and len(self._shapes) > 1
             forgotten = free and self.edges and self.rng.random() < self.edges
-            return tuple(self.pick(_EDGES if forgotten else self._shapes))
+            return tuple(self.pick((*EDGES, ()) if forgotten else self._shapes))
         fitting = [s for s in (*self._shapes, *RANKED) if len(s) == self.rank]
         return tuple(self.pick(fitting))
 
@@ -442,12 +438,6 @@ class Guide:
         return self._sizes[name]
 
 
-TARGETS = (
-    *(ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.INT32, ir.DataType.INT64) * 3,
-    *(ir.DataType.UINT8, ir.DataType.INT8),
-)
-
-
 def attribute_value(
     choose: Chooser, op_type: str, name: str, known: Sequence[Shape | None]
 ) -> Plain:
@@ -523,8 +513,7 @@ _ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Plain]] = {
     "value": _fill,
     "axis": lambda c, _, rank: int(c.pick((*range(max(rank, 1)), -1))),
     "axes": lambda c, _, rank: [int(c.pick(range(max(rank, 1))))],
-    "to": lambda c, _, rank: int(c.pick(TARGETS)),
-    "keepdims": lambda c, _, rank: int(c.pick((0, 1))),
+    "to": lambda c, _, rank: int(c.pick(CAST)),
     "direction": lambda c, _, rank: c.pick(("LEFT", "RIGHT")),
     "epsilon": lambda c, _, rank: float(c.pick((1e-5, 1e-3))),
     "alpha": lambda c, _, rank: float(c.pick((0.5, 0.2, 1.0, *c.numbers))),
@@ -546,11 +535,9 @@ _ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Plain]] = {
     "kv_num_heads": lambda c, _, rank: 2,
     "scale": lambda c, _, rank: float(c.pick((0.5, 2.0))),
     "ratio": lambda c, _, rank: float(c.pick((0.0, 0.5))),
-    "spatial": lambda c, _, rank: 1,
     "momentum": lambda c, _, rank: 0.5,
     "blocksize": lambda c, _, rank: 2,
     "equation": lambda c, _, rank: c.pick(
         ("bij,bjk->bik", "bij,bjk->ki", "bij,cjk->ibc", "ij,jk")
     ),
-    "is_test": lambda c, _, rank: 1,
 }

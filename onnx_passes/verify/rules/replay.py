@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
@@ -91,10 +91,9 @@ class PairRunner:
         self._open = ExitStack()
         weakref.finalize(self, self._open.close).atexit = False
 
-    def run(self, candidates: Iterable[Feeds]) -> Iterator[tuple[Feeds, Result, Result]]:
-        """Yield each of the inputs with what the two models make of it."""
-        for feeds in candidates:
-            yield feeds, self._run(0, feeds), self._run(1, feeds)
+    def run(self, feeds: Feeds) -> tuple[Result, Result]:
+        """Return what the two models make of some inputs."""
+        return self._run(0, feeds), self._run(1, feeds)
 
     def _run(self, side: int, feeds: Feeds) -> Result:
         session, model = self._sessions[side], self._models[side]
@@ -236,7 +235,7 @@ class Replayer:
 
     def failures(self, feeds: Feeds) -> tuple[EngineFailure | None, EngineFailure | None]:
         """Return why the graphs do not run, one by one; None where one does."""
-        ((_, before, after),) = self._runner.run([feeds])
+        before, after = self._runner.run(feeds)
         return (
             before if isinstance(before, EngineFailure) else None,
             after if isinstance(after, EngineFailure) else None,
@@ -248,11 +247,9 @@ class Replayer:
         return None if found is None else found.message
 
     def _first(self, candidates: Sequence[Feeds], real: bool) -> Counterexample | None:
-        exact = [
-            {name: _within(array, self._bits) for name, array in feeds.items()}
-            for feeds in candidates
-        ]
-        for feeds, before, after in self._runner.run(exact):
+        for given in candidates:
+            feeds = {name: _within(array, self._bits) for name, array in given.items()}
+            before, after = self._runner.run(feeds)
             if isinstance(before, EngineFailure):
                 continue
             expected = dict(zip(self.outputs, before, strict=True))
@@ -283,17 +280,17 @@ class Replayer:
         """Whether all that differs is how operators order NaN of the inputs."""
         if not self._orders_nan:
             return False
-        filled = {name: without_nan(array) for name, array in feeds.items()}
+        filled = {name: with_ones(array, np.isnan) for name, array in feeds.items()}
         changed = any(filled[name] is not array for name, array in feeds.items())
         return changed and self._first([filled], real) is None
 
 
-def without_nan(array: Array) -> Array:
-    """Return an array with ones for NaN; itself if it has none."""
+def with_ones(array: Array, odd: Callable[[Array], Array]) -> Array:
+    """Return an array with ones for floats that are odd; itself if it has none."""
     if array.dtype.kind in "biuOSU":
         return array
-    missing = np.isnan(array.astype(np.float64))
-    return np.where(missing, np.ones((), array.dtype), array) if missing.any() else array
+    found = odd(array.astype(np.float64))
+    return np.where(found, np.ones((), array.dtype), array) if found.any() else array
 
 
 def _exact_bits(models: Iterable[ir.Model]) -> int | None:

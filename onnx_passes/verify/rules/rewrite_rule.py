@@ -256,13 +256,10 @@ def find_guard_constants(rule: RewriteRule) -> dict[str, list[float]]:
 
 def _number(node: ast.expr) -> float | None:
     """Return a number as the source spells it, with its sign."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = _number(node.operand)
-        return None if inner is None else -inner
-    value = node.value if isinstance(node, ast.Constant) else None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return value
+    with contextlib.suppress(ValueError, TypeError):
+        value = ast.literal_eval(node)
+        return value if type(value) in (int, float) else None
+    return None
 
 
 def _sources(function: Any) -> Iterator[ast.AST]:

@@ -15,7 +15,6 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
-from onnx_passes.arrays import Array
 from onnx_passes.contracts import Contract, Equality, Tolerance
 from onnx_passes.errors import PassError
 from onnx_passes.ops.bodies import attach_bodies
@@ -25,7 +24,14 @@ from onnx_passes.verify.rounding import low_tolerances
 from onnx_passes.verify.rules.coverage import Covered
 from onnx_passes.verify.rules.operand_choice import MatchTraces
 from onnx_passes.verify.rules.proof import Counterexample, Fault
-from onnx_passes.verify.rules.replay import Feeds, Replayer, errors_of, exceeds, samples
+from onnx_passes.verify.rules.replay import (
+    Feeds,
+    Replayer,
+    errors_of,
+    exceeds,
+    samples,
+    with_ones,
+)
 from onnx_passes.verify.rules.rewrite_rule import apply_rule, fires, measured, pattern_of
 from onnx_passes.verify.rules.rule_paths import RulePaths
 from onnx_passes.verify.rules.template_models import Candidate, candidates
@@ -397,26 +403,23 @@ def fuzz_rule(
         if fired:
             first = fired[0]
             hits.add(hits.kind(first.dtype, first.model), first.trace, first.edge)
-        for candidate in fired:
+        for candidate in [*fired, None]:
             if time.monotonic() > end:
                 tested.out_of_time = True
                 return tested
+            if candidate is None:
+                break
             _judge(examiner, candidate, tested, confirm)
             if len(tested.faults) >= faults or tested.models - tested.planned >= models:
                 return tested
-        if time.monotonic() > end:
-            tested.out_of_time = True
-            return tested
     return tested
 
 
 def _firing(examiner: Examiner, group: list[Candidate]) -> list[Candidate]:
-    first = next((c for c in group[:2] if fires(examiner.rule, c.model)), None)
-    if first is None:
-        return []
-    if len(group) == 2:
-        return [first]
-    return [c for c in group if fires(examiner.rule, c.model)]
+    found = [c for c in group[:2] if fires(examiner.rule, c.model)]
+    if len(group) == 2 or not found:
+        return found[:1]
+    return found + [c for c in group[2:] if fires(examiner.rule, c.model)]
 
 
 def _judge(
@@ -427,7 +430,8 @@ def _judge(
 ) -> None:
     feeds = feeds_of(candidate, tested.seed + tested.attempts)
     if tested.finite:
-        feeds = [{name: _finite(array) for name, array in feed.items()} for feed in feeds]
+        odd = lambda a: ~np.isfinite(a)  # noqa: E731
+        feeds = [{name: with_ones(a, odd) for name, a in feed.items()} for feed in feeds]
     trial = examiner.examine(candidate.model, candidate.kind, feeds)
     tested.not_run += trial.not_run
     if not trial.sound or not trial.fired:
@@ -448,10 +452,11 @@ def _judge(
     for kind, error in trial.errors.items():
         tested.errors[kind] = max(tested.errors.get(kind, 0.0), error)
     near = candidate.near and trial.fault is not None and trial.fault.breaks == "values"
-    known = {f.sort for f in tested.faults}
     if near and tested.arguable is not None:
         return
-    if trial.fault is not None and (near or trial.fault.sort not in known):
+    if trial.fault is not None and (
+        near or trial.fault.sort not in {f.sort for f in tested.faults}
+    ):
         sort = trial.fault.sort
         fault = replace(shrink_fault(examiner, trial.fault, feeds), sort=sort)
         if not confirm(fault):
@@ -467,13 +472,6 @@ def _judge(
             tested.unrepeated += tested.loose is None
         if trial.inexact is not None and tested.inexact is None:
             tested.inexact = shrink_fault(examiner, trial.inexact, feeds)
-
-
-def _finite(array: Array) -> Array:
-    if not ir.DataType.from_numpy(array.dtype).is_floating_point():
-        return array
-    usual = np.isfinite(array.astype(np.float64))
-    return np.where(usual, array, np.ones((), array.dtype))
 
 
 def feeds_of(candidate: Candidate, seed: int) -> list[Feeds]:

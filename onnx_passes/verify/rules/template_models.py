@@ -19,12 +19,11 @@ from onnx_passes.ops.call import Tensor
 from onnx_passes.ops.domains.concrete import ShapeSemantics
 from onnx_passes.ops.evaluation import evaluate_node
 from onnx_passes.ops.input_hints import Operand, Shape
-from onnx_passes.ops.operator_class import find, operator_of
+from onnx_passes.ops.operator_class import MAIN, find, operator_of
 from onnx_passes.ops.semantics import Misfit, Opaque, Unsupported, scalars
 from onnx_passes.passes.hints import Spec
 from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.verify.rules.coverage import (
-    MAIN,
     OPSETS,
     Plan,
     Template,
@@ -59,7 +58,7 @@ from onnx_passes.verify.rules.rewrite_rule import (
     literals,
     pattern_of,
 )
-from onnx_passes.verify.rules.variants import AMPLIFIED, VARIANTS, followed, read_often
+from onnx_passes.verify.rules.variants import AMPLIFIED, VARIANTS, behind, followed, read_often
 
 
 class TemplateDraft:
@@ -550,21 +549,10 @@ def _followed(model: ir.Model) -> ir.Model | None:
     """Return a copy whose outputs are negated, which loses nothing but NaN's sign."""
     copy = model.clone()
     for index, output in enumerate(list(copy.graph.outputs)):
-        dtype = output.dtype
-        if dtype == ir.DataType.BOOL:
-            negation = ir.node("Not", [output])
-        elif dtype is not None and dtype.is_signed():
-            negation = ir.node("Neg", [output])
-        else:
+        operator = "Not" if output.dtype == ir.DataType.BOOL else "Neg"
+        if operator == "Neg" and (output.dtype is None or not output.dtype.is_signed()):
             return None
-        copy.graph.append(negation)
-        fresh = negation.outputs[0]
-        fresh.name, fresh.type, fresh.shape = (
-            f"{output.name}_negated",
-            output.type,
-            output.shape,
-        )
-        copy.graph.outputs[index] = fresh
+        copy.graph.outputs[index] = behind(output, copy.graph, operator)
     return copy
 
 

@@ -149,6 +149,16 @@ def _only(copy: ir.Model, node: ir.Node, *, grown: bool = True) -> ir.Model:
     return copy
 
 
+def behind(value: ir.Value, graph: ir.Graph, operator: str, name: str = "") -> ir.Value:
+    """Put an operator behind a value, and return its result, of the same type and shape."""
+    node = ir.node(operator, [value])
+    graph.append(node)
+    (fresh,) = node.outputs
+    fresh.name, fresh.type = f"{value.name}_{name or operator.lower()}", value.type
+    fresh.shape = value.shape
+    return fresh
+
+
 def followed(model: ir.Model) -> Variant:
     """Put a node behind every output, so that the match ends inside of the graph."""
     copy = model.clone()
@@ -214,15 +224,7 @@ def read_often(model: ir.Model, count: int, *, inner: bool) -> ir.Model:
     results = [v for node in graph for v in node.outputs] if inner else graph.outputs
     for value in {**dict.fromkeys(graph.inputs), **dict.fromkeys(results)}:
         for number in range(len(value.uses()), count):
-            reader = ir.node("Identity", [value])
-            graph.append(reader)
-            (read,) = reader.outputs
-            read.name, read.type, read.shape = (
-                f"{value.name}_{number}",
-                value.type,
-                value.shape,
-            )
-            graph.outputs.append(read)
+            graph.outputs.append(behind(value, graph, "Identity", str(number)))
     return copy
 
 
@@ -247,12 +249,7 @@ def _amplified(model: ir.Model) -> Variant | None:
     floats = [v for v in graph.outputs if v.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE)]
     for output in floats:
         for operator in ("Reciprocal", "Sqrt", "Log"):
-            node = ir.node(operator, [output])
-            graph.append(node)
-            (fresh,) = node.outputs
-            fresh.name, fresh.type = f"{output.name}_{operator.lower()}", output.type
-            fresh.shape = output.shape
-            graph.outputs.append(fresh)
+            graph.outputs.append(behind(output, graph, operator))
     return (copy, tuple(model.graph.inputs)) if floats else None
 
 
