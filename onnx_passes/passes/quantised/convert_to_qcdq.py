@@ -91,9 +91,8 @@ class ConvertToQcdq(RulePass):
     def _plan(self, v: Values) -> _Plan | None:
         node, x, opset = node_of(v["y"]), v["x"], v.opset
         quantiser = quantiser_of(node)
-        if quantiser is None or quantiser.bipolar or not _is_nearest(quantiser):
-            return None
-        if any(widens(x, parameter) for parameter in node.inputs[1:]):
+        widened = any(widens(x, parameter) for parameter in node.inputs[1:])
+        if quantiser is None or quantiser.bipolar or widened or not _is_nearest(quantiser):
             return None
         low, high = float(quantiser.low), float(quantiser.high)
         if not (low.is_integer() and high.is_integer() and high - low >= 1):
