@@ -552,6 +552,8 @@ Decision: TypeAlias = "bool | Counterexample | str"
 def judge_ieee(pair: ModelPair, replayer: Replayer, effort: Effort) -> ArithmeticVerdict:
     """Return the verdict in IEEE arithmetic, in the strongest mode that holds."""
     base = ArithmeticVerdict(Arithmetic.IEEE, Outcome.UNDECIDED)
+    if not effort.ieee:
+        return replace(base, reason="not asked: bits are known to differ")
     found = replayer.search(2 * effort.samples, real=False, seed=effort.seed)
     if found is not None and _is_finite(found):
         judgement = refuted(base, "replay", found)

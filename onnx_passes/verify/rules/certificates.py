@@ -22,7 +22,6 @@ from onnx_passes.ops.bodies import body_writer
 from onnx_passes.ops.bodies.attach import Body
 from onnx_passes.ops.operator_class import Operator, find
 from onnx_passes.plain import PlainDict, PlainMapping
-from onnx_passes.report.text import plural
 from onnx_passes.verify.rules.definitions import Definitions, package_folder
 from onnx_passes.verify.rules.proof import CUTS
 
@@ -281,18 +280,18 @@ def summary(lines: Sequence[PlainMapping]) -> str:
     )
     if any("changed" in line for line in lines):
         changed = sum(line.get("changed", 0) for line in lines)
-        kind = plural(models, "random model")
+        kind = _count(models, "random model")
         return f"**{level(lines)}** on {kind}; it changed {changed:,}"
-    parts = [f"**{level(lines)}** ({plural(len(lines), 'rule')})"]
+    parts = [f"**{level(lines)}** ({_count(len(lines), 'rule')})"]
     if any(line["verdict"] == "proved" for line in lines):
         claims = [line.get("claim", "") for line in lines if line["verdict"] == "proved"]
-        parts.append(f"proofs on {plural(templates, 'template')} {_covered(claims)}")
+        parts.append(f"proofs on {_count(templates, 'template')} {_covered(claims)}")
     if models:
         opsets = [opset for line in lines for opset in line.get("opsets", ())]
         types = {name for line in lines for name in line.get("types", ())}
         parts.append(
-            f"property test with {plural(firings, 'firing')} on {plural(models, 'model')} of "
-            f"opsets {min(opsets)} to {max(opsets)} and {plural(len(types), 'element type')}"
+            f"property test with {_count(firings, 'firing')} on {_count(models, 'model')} of "
+            f"opsets {min(opsets)} to {max(opsets)} and {_count(len(types), 'element type')}"
         )
     error = max(line.get("error", 0) for line in lines)
     if error:
@@ -310,3 +309,7 @@ def _covered(claims: Sequence[str]) -> str:
         cut = any("and cuts" in part for part in parts)
         return f"for all sizes{' where Split and Slice cut as in these' if cut else ''}"
     return "some for all sizes, some for their own" if any(everywhere) else "of given sizes"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from onnxscript.rewriter import RewriteRule
 
@@ -24,7 +23,7 @@ from onnx_passes.passes.patterns import rule_name
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.processes import kill, kill_group, start
 from onnx_passes.verify.rules.coverage import impossible
-from onnx_passes.verify.rules.proof import CUTS, NEAR, Fault
+from onnx_passes.verify.rules.proof import CUTS, NEAR, Fault, Proof
 from onnx_passes.verify.rules.regression import (
     is_reproducible,
     write_refutation,
@@ -34,10 +33,6 @@ from onnx_passes.verify.rules.replay import PairRunner
 from onnx_passes.verify.rules.rewrite_rule import GIB, Job, assumes_finite, pattern_of, resolve
 from onnx_passes.verify.rules.rule_fuzzing import Tested, fuzz_rule
 from onnx_passes.verify.rules.rule_paths import RulePaths, cap
-
-if TYPE_CHECKING:
-    from onnx_passes.verify.rules.proof import Proof
-
 
 LIMIT_BEHIND_TEST = 9
 """Templates that are drawn for a proof, where the rule has been tested on many models."""

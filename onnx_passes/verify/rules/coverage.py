@@ -224,7 +224,10 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
     more = [Plan(full=f, draws=_MORE, enough=_ENOUGH) for f in choices_of_inputs(rule)]
     # An empty axis and the axis that an attribute names are each one of few.
     times = _DRAWS if any(map(_takes_axis, nodes)) else 1
-    if sum(map(_is_steered, nodes)) > 1:
+    steered = sum(map(_is_steered, nodes))
+    if steered:
+        more.append(Plan(ints=(-1, -2), draws=6 * _DRAWS, enough=2 * _DRAWS))
+    if steered > 1:
         # Shapes and places that must fit one another do so for few draws of many.
         more.append(Plan(edge=_SQUARE, draws=3 * _MORE, enough=2 * _ENOUGH))
     if any(map(_is_tolerant, operands_of(rule))):
@@ -303,20 +306,22 @@ def _divisors(n: int) -> list[int]:
 
 
 def _opset_plans(rule: RewriteRule, opsets: Sequence[int]) -> Iterator[Plan]:
-    """Yield a plan for each opset; more draws where the operators have another form."""
-    seen = set()
+    """Yield a plan for each opset; more draws in the first one of each form of operators."""
+    forms = {o: tuple(_form(node, o) for node in pattern_of(rule)) for o in opsets}
+    firsts = {form: opset for opset, form in reversed(forms.items())}.values()
     for opset in opsets:
-        form = tuple(_form(node, opset) for node in pattern_of(rule))
-        yield Plan(opset=opset, draws=_DRAWS if form in seen else _MORE)
-        seen.add(form)
+        old = opset in firsts and opset != max(firsts)
+        draws = _MORE if opset in firsts else _DRAWS
+        yield Plan(opset=opset, draws=draws, enough=_ENOUGH if old else 1)
 
 
 def _form(node: PatternPart, opset: int) -> tuple[object, ...]:
-    """Return the inputs and attributes that an operator of a pattern has in an opset."""
+    """Return the inputs, attributes and defaults that an operator has in an opset."""
     schema = _schema_in(node, opset)
     if schema is None:
         return ()
-    return schema.min_input, schema.max_input, frozenset(schema.attributes)
+    defaults = {(k, str(a.default_value)) for k, a in schema.attributes.items()}
+    return schema.min_input, schema.max_input, frozenset(defaults)
 
 
 def _one_rank(names: Sequence[str]) -> list[Plan]:

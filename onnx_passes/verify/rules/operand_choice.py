@@ -235,7 +235,7 @@ class Chooser:
         """Return numbers for a constant."""
         if operand.positive:
             numbers = self.rng.integers(1, 5, operand.shape)
-        elif self.rng.random() < 0.6:
+        elif self.rng.random() < (0.3 if self.plan.opset else 0.6):
             numbers = np.full(operand.shape, self.pick(self.numbers))
         elif self.rng.random() < 0.1 and operand.dtype.is_integer():
             return np.full(operand.shape, np.iinfo(operand.dtype.numpy()).max)

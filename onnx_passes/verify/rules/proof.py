@@ -122,7 +122,6 @@ class Proof:
 
     judgements: tuple[ArithmeticVerdict, ...]
     templates: int = 1
-    notes: tuple[str, ...] = ()
     covers: PlainMapping = field(default_factory=dict)
     out_of_time: bool = False
 
@@ -137,7 +136,6 @@ class Proof:
             "contract": None if contract is None else str(contract),
             "judgements": [j.as_dict() for j in self.judgements],
             "templates": self.templates,
-            "notes": list(self.notes),
             "covers": dict(self.covers),
         }
 
@@ -178,7 +176,7 @@ class Proof:
         return Equality() if exact else Tolerance()
 
 
-def merge(proofs: list[Proof], notes: tuple[str, ...] = ()) -> Proof:
+def merge(proofs: list[Proof]) -> Proof:
     """Return the verdicts that hold for every one of ``proofs``.
 
     A refutation of one refutes all; of several proofs the one that covers least is kept.
@@ -190,12 +188,7 @@ def merge(proofs: list[Proof], notes: tuple[str, ...] = ()) -> Proof:
         if weakest.outcome == Outcome.PROVED:
             weakest = replace(weakest, coverage=_joint_coverage(weakest, candidates))
         judgements.append(weakest)
-    collected = dict.fromkeys(note for p in proofs for note in p.notes)
-    return Proof(
-        tuple(judgements),
-        sum(p.templates for p in proofs),
-        (*collected, *notes),
-    )
+    return Proof(tuple(judgements), sum(p.templates for p in proofs))
 
 
 def _joint_coverage(

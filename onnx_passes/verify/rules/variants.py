@@ -238,6 +238,24 @@ def _bare(model: ir.Model) -> Variant | None:
     return (copy, tuple(model.graph.inputs)) if inner else None
 
 
+RAISED = "constants of more axes"
+"""Name of the surrounding in which numbers have more axes than the inputs."""
+
+
+def _raised(model: ir.Model) -> Variant | None:
+    """Give constants of one element an axis more than any input has."""
+    copy = model.clone()
+    axes = [1] * (1 + max((len(v.shape or ()) for v in copy.graph.inputs), default=0))
+    found = False
+    for value in copy.graph.initializers.values():
+        number = value.const_value
+        if number is not None and number.size == 1 and number.dtype != ir.DataType.INT64:
+            value.const_value = ir.tensor(number.numpy().reshape(axes))
+            value.shape, found = ir.Shape(axes), True
+    _forget(copy)
+    return (_inferred(copy), tuple(model.graph.inputs)) if found else None
+
+
 AMPLIFIED = "behind an amplifier"
 """Name of the surrounding in which small differences are made large."""
 
@@ -295,6 +313,7 @@ VARIANTS: tuple[tuple[str, Callable[[ir.Model], Variant | None]], ...] = (
     ("inside a Scan", scanned),
     ("inside a function", in_function),
     ("types not inferred", _bare),
+    (RAISED, _raised),
     (AMPLIFIED, _amplified),
 )
 """What each surrounding is called, and what makes it; None where it does not apply."""

@@ -134,6 +134,60 @@ def test_lists_of_integers_in_the_guard_are_tried_where_there_are_such_lists():
     assert tested.fault is not None, "of five axes, the pooling reduces one more"
 
 
+def made(pattern, replacement, check):
+    return RewriteRule(pattern, replacement, lambda context, **values: check(**values))
+
+
+def is_number(value, *numbers):
+    array = None if value.const_value is None else value.const_value.numpy()
+    return array is not None and array.size == 1 and array.item() in numbers
+
+
+def of_shape(value, *, axes):
+    return value.dtype == ir.DataType.FLOAT and len(value.shape) >= axes
+
+
+def test_numbers_of_more_axes_than_the_other_operand_are_tried():
+    rule = made(
+        lambda op, x, c: op.Pow(x, c),
+        lambda op, x, c: op.Mul(op.Mul(x, x), x),
+        lambda x, c: is_number(c, 3) and of_shape(x, axes=0),
+    )
+    assert fuzz_rule(rule, seconds=600, models=60).fault is not None
+
+
+def test_indices_from_the_end_are_tried():
+    rule = made(
+        lambda op, x, i: op.Gather(x, i, axis=0),
+        lambda op, x, i: op.Slice(
+            x,
+            i,
+            op.Add(i, op.Constant(value=ir.tensor([1]))),
+            op.Constant(value=ir.tensor([0])),
+        ),
+        lambda x, i: of_shape(x, axes=1) and i.const_value is not None and i.shape == (1,),
+    )
+    fault = fuzz_rule(rule, seconds=600, models=60, faults=5).faults
+    assert any("the shape is [0" in each.reason for each in fault), "from -1 to 0 is nothing"
+
+
+def test_a_default_that_an_old_opset_has_alone_is_tried_on_many_models():
+    # Of opsets before 13, a Softmax without an axis is over all axes but the first.
+    rule = made(
+        lambda op, x, c: op.Softmax(op.Add(x, c), _outputs=["y"]),
+        lambda op, x, **_: op.Softmax(x),
+        lambda x, c, y: (
+            of_shape(x, axes=1)
+            and c.const_value is not None
+            and c.const_value.size <= 4
+            and list(c.shape)[-1:] == [1]
+            and list(c.shape)[-2:-1] == list(x.shape)[-2:-1]
+            and "axis" not in y.producer().attributes
+        ),
+    )
+    assert fuzz_rule(rule, seconds=600, models=60).fault is not None
+
+
 def test_each_chain_of_types_is_planned_that_two_casts_make():
     rule = RewriteRule(
         lambda op, x, a, b: op.Cast(op.Cast(x, to=a), to=b),

@@ -142,7 +142,9 @@ def test_half_precision_does_not_keep_a_formula_from_being_proved():
     assert prove_rule(rule, [half]).outcome != Outcome.PROVED
     proof = prove_rule(rule, [half, single])
     assert proof.outcome == Outcome.PROVED
-    assert any("half precision" in note for note in proof.notes)
+    assert {t for each in proof.covers["operands"].values() for t in each["types"]} == {
+        "FLOAT"
+    }
 
 
 def test_what_a_pass_may_assume_is_assumed_and_told():
