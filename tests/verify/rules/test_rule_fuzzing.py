@@ -152,7 +152,7 @@ def few(monkeypatch):
     """Have few models made."""
 
     def first(*args, **kwargs):
-        return islice(candidates(*args, **kwargs), 220)
+        return islice(candidates(*args, **kwargs), 100)
 
     monkeypatch.setattr(rule_fuzzing, "candidates", first)
 
@@ -161,7 +161,7 @@ def test_models_that_the_engine_does_not_run_are_skipped_and_counted(few):
     rule = RewriteRule(
         lambda op, x, y: op.Div(x, op.Sub(y, y)),
         lambda op, x, y: op.Neg(op.Neg(op.Div(x, op.Sub(y, y)))),
-        lambda context, x, y: x.dtype in (ir.DataType.INT32, ir.DataType.INT64),
+        lambda context, x, y: x.dtype == ir.DataType.INT64 and 0 not in [*x.shape, *y.shape],
         name="r",
     )
     tested = fuzz_rule(rule, seconds=600)
