@@ -226,7 +226,7 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
     times = _DRAWS if any(map(_takes_axis, nodes)) else 1
     steered = sum(map(_is_steered, nodes))
     if steered:
-        more.append(Plan(ints=(-1, -2), draws=6 * _DRAWS, enough=2 * _DRAWS))
+        more += [Plan(known=(n,), draws=3 * _DRAWS, enough=_DRAWS) for n in (-1, -2)]
     if steered > 1:
         # Shapes and places that must fit one another do so for few draws of many.
         more.append(Plan(edge=_SQUARE, draws=3 * _MORE, enough=2 * _ENOUGH))
