@@ -21,7 +21,6 @@ from onnx_passes.ops.domains.bitvectors import IeeeSemantics
 from onnx_passes.ops.domains.concrete import (
     ConcreteSemantics,
     CountingSemantics,
-    FieldSemantics,
     ShapeSemantics,
 )
 from onnx_passes.ops.domains.intervals import IntervalSemantics
@@ -349,7 +348,6 @@ DOMAINS: Mapping[str, Callable[[], Semantics]] = {
     "rounding": RoundingSemantics,
     "reals": RealSemantics,
     "IEEE": IeeeSemantics,
-    "field": lambda: FieldSemantics(0),
     "shapes": ShapeSemantics,
     "intervals": IntervalSemantics,
     "counts": CountingSemantics,

@@ -18,6 +18,7 @@ from onnx_passes.cli.common import FILE
 from onnx_passes.cli.output import echo_line, echo_lines
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
 from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.report.report_files import write_text
 from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
@@ -83,44 +84,35 @@ def targets_of(
     names: Sequence[str | type[Pass]], scope: Scope, *, everything: bool
 ) -> list[Target]:
     """Return the passes that names mean."""
-    from onnx_passes.passes.base import RewriteRulePass, RewriteRuleSetPass
     from onnx_passes.passes.registry import all_passes, collect
-    from onnx_passes.verify.rules.rewrite_rule import rules_of
 
-    targets = []
-    chosen = all_passes() if everything else collect(names, scope)
-    for cls in dict.fromkeys(chosen):
-        subject = f"{cls.__module__}:{cls.__qualname__}"
-        if not issubclass(cls, RewriteRulePass | RewriteRuleSetPass):
-            targets.append(Target(cls.name, subject, None, cls))
-            continue
-        try:
-            count = len(rules_of(cls))
-        except Exception as error:
-            problem = f"cannot be made without options: {error}"
-            targets.append(Target(cls.name, subject, 0, cls, problem))
-            continue
-        targets.append(Target(cls.name, subject, count, cls))
-    return targets
+    chosen = dict.fromkeys(all_passes() if everything else collect(names, scope))
+    places = {cls: f"{cls.__module__}:{cls.__qualname__}" for cls in chosen}
+    return [_target(cls.name, place, cls, cls) for cls, place in places.items()]
 
 
 def outside_target(subject: str) -> Target:
     """Return a rule, or a pass, of ``module:object``."""
-    from onnx_passes.passes.base import Pass, RewriteRulePass, RewriteRuleSetPass
-    from onnx_passes.verify.rules.rewrite_rule import resolve, rules_of
+    from onnx_passes.verify.rules.rewrite_rule import resolve
 
     try:
-        found = resolve(subject)
-        of_rules = RewriteRulePass | RewriteRuleSetPass
-        if (
-            isinstance(found, type)
-            and issubclass(found, Pass)
-            and not issubclass(found, of_rules)
-        ):
-            return Target(subject, subject, None)
-        return Target(subject, subject, len(rules_of(found)))
+        return _target(subject, subject, resolve(subject), None)
     except OnnxPassesError as error:
         return Target(subject, subject, 0, problem=str(error))
+
+
+def _target(name: str, subject: str, found: object, cls: type[Pass] | None) -> Target:
+    from onnx_passes.passes.base import Pass, RewriteRulePass, RewriteRuleSetPass
+    from onnx_passes.verify.rules.rewrite_rule import rules_of
+
+    of_rules = RewriteRulePass | RewriteRuleSetPass
+    if isinstance(found, type) and issubclass(found, Pass) and not issubclass(found, of_rules):
+        return Target(name, subject, None, cls)
+    try:
+        return Target(name, subject, len(rules_of(found)), cls)
+    except Exception as error:
+        problem = f"cannot be made without options: {error}"
+        return Target(name, subject, 0, cls, problem if cls else str(error))
 
 
 CERTIFICATES = "certificates"
@@ -272,7 +264,7 @@ def command(
             if store is not None and write and target.cls is not None and found:
                 _write(target, found, bounds[target], store)
     if json_file is not None:
-        _save(json_file, rows)
+        write_text(json.dumps(rows, indent=1) + "\n", json_file)
     verdicts = [rule for row in rows for rule in row["rules"]]
     if any(r["verdict"] == "refuted" or r.get("disagrees") for r in verdicts):
         raise click.exceptions.Exit(1)
@@ -303,9 +295,7 @@ class _Store:
         """Read the certificates of a folder."""
         from onnx_passes.verify.rules.certificates import Keys, read_certificates
 
-        caches = default_folder()
-        keys = Keys(None if caches is None else caches / "definitions.json")
-        return cls(folder, read_certificates(folder), keys)
+        return cls(folder, read_certificates(folder), Keys())
 
 
 def _is_stale(target: Target, store: _Store) -> bool:
@@ -393,16 +383,8 @@ def _check(targets: Sequence[Target], store: _Store, *, strict: bool) -> None:
         for said in unexplored(store.lines[target.name]):
             echo_line(f"warning: {said}", err=True)
             faults.extend([said] * strict)
-    store.keys.keep()
     if faults:
         raise VerificationError("\n".join(faults))
-
-
-def _save(path: Path, rows: list[PlainDict]) -> None:
-    try:
-        path.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 _WHERE = " where the original is finite (pipelines compare NaN and infinities, too)"

@@ -15,6 +15,7 @@ from onnx_passes.ops.bodies.operator_bodies import is_quantiser
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.common.matches import node_of
 from onnx_passes.passes.common.rules import RulePass, TermRule, Values
+from onnx_passes.passes.common.shapes import widens
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hints
 from onnx_passes.passes.quantised._quantised_hints import quantiser
@@ -52,7 +53,8 @@ class ConvertToQcdq(RulePass):
     Leaves alone: quantisers of 1 bit, of more than 8 and of bits that are not an integer;
     other rounding modes; zero points that are odd, whose ties go the other way, or that differ
     along an axis; scales that are not positive, are computed or differ along several axes,
-    or that are inputs with a default, which a note says;
+    or that are inputs with a default, which a note says; parameters of more axes than the
+    tensor, which make the result bigger;
     opsets before 10, before 12 for a Clip, and before 13 for scales along an axis.
 
     Attributes:
@@ -87,8 +89,10 @@ class ConvertToQcdq(RulePass):
         return [TermRule(place, self._plan, _convert) for place in places]
 
     def _plan(self, v: Values) -> _Plan | None:
-        quantiser, x, opset = quantiser_of(node_of(v["y"])), v["x"], v.opset
-        if quantiser is None or quantiser.bipolar or not _is_nearest(quantiser):
+        node, x, opset = node_of(v["y"]), v["x"], v.opset
+        quantiser = quantiser_of(node)
+        widened = any(widens(x, parameter) for parameter in node.inputs[1:])
+        if quantiser is None or quantiser.bipolar or widened or not _is_nearest(quantiser):
             return None
         low, high = float(quantiser.low), float(quantiser.high)
         if not (low.is_integer() and high.is_integer() and high - low >= 1):
@@ -104,7 +108,7 @@ class ConvertToQcdq(RulePass):
         if quantiser.scale.size > 1:
             rank = None if x.shape is None else len(x.shape)
             axis = axis_of(quantiser.scale, rank)
-            if axis is None or opset < PER_CHANNEL or not _has_size(x, axis, quantiser.scale):
+            if axis is None or opset < PER_CHANNEL:
                 return None
         return _Plan(quantiser, levels, dtype, zero, axis)
 
@@ -157,11 +161,6 @@ def _find_even(zero: Array) -> int | None:
     same = zero.size > 0 and (zero == zero.flat[0]).all() and np.isfinite(zero).all()
     number = float(zero.flat[0]) if same else 1.0
     return int(number) if number % 2 == 0 else None
-
-
-def _has_size(x: Value, axis: int, scale: Array) -> bool:
-    shape = x.shape
-    return shape is not None and shape[axis] == scale.size
 
 
 def _integers(array: Array, plan: _Plan) -> ir.TensorProtocol:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import indent
 
 import numpy as np
 import onnx_ir as ir
@@ -576,14 +577,9 @@ def _reason(tested: TestedPass) -> str:
 
 
 def _text_verdict(trial: PassTrial) -> str:
-    lines = [str(trial.fault), "before:", *_indented(trial.before)]
-    if trial.after:
-        lines += ["after:", *_indented(trial.after)]
-    return "\n".join(lines)
-
-
-def _indented(text: str) -> list[str]:
-    return [f"  {line}" for line in text.splitlines()]
+    sides = {"before:": trial.before, **({"after:": trial.after} if trial.after else {})}
+    lines = (line for word, text in sides.items() for line in (word, indent(text, "  ")))
+    return "\n".join([str(trial.fault), *lines])
 
 
 def _written(cls: type[Pass], tested: TestedPass, folder: Path) -> dict[str, str]:
@@ -593,7 +589,6 @@ def _written(cls: type[Pass], tested: TestedPass, folder: Path) -> dict[str, str
     assert recipe is not None
     found: dict[str, str] = {}
     if trial.model is not None and trial.result is not None:
-        from onnx_passes.runtime.ort import OnnxRuntimeEngine
         from onnx_passes.verify.bundle import Bundle, write_bundle
 
         readme = f"# A pass that is wrong: {cls.name}\n\n{_text_verdict(trial)}\n"

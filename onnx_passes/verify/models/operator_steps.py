@@ -179,7 +179,6 @@ def bits(scope: GraphScope, rng: np.random.Generator) -> None:
     if operator == "BitwiseNot":
         scope.emit(operator, [a])
     elif operator == "BitShift":
-        kind = np.dtype("uint8") if a.data is None else a.data.dtype
         a = scope.pick_type(TensorProto.UINT8, TensorProto.UINT32, TensorProto.UINT64)
         kind = np.dtype({2: "uint8", 12: "uint32", 13: "uint64"}[a.dtype])
         amount = scope.constant(np.asarray(rng.integers(0, 4), kind), rng)

@@ -23,7 +23,6 @@ from onnx_passes.verify.models.scope import (
     FULL,
     IR_VERSION,
     PRECISIONS,
-    CannotAddNodeError,
     GraphScope,
     KnownValue,
 )
@@ -595,38 +594,9 @@ def _take(scope: GraphScope, number: int, wanted: structure_steps.Step | None = 
         among = planted.low_steps(scope)
     for turn in range(TRIES):
         step = among[int(rng.integers(len(among)))]
-        mark = _mark(scope)
-        try:
-            # Not turn 0: numpy takes [a, b, 0] for [a, b].
-            step(scope, np.random.default_rng([scope.seed, number, turn + 1]))
-        except CannotAddNodeError:
-            _undo(scope, mark)
-        else:
+        # Not turn 0: numpy takes [a, b, 0] for [a, b].
+        if scope.takes(step, np.random.default_rng([scope.seed, number, turn + 1])):
             return
-
-
-def _mark(scope: GraphScope) -> tuple[int, ...]:
-    return (
-        len(scope.nodes),
-        len(scope.values),
-        len(scope.inputs),
-        len(scope.initializers),
-        len(scope.functions),
-        len(scope.sealed),
-    )
-
-
-def _undo(scope: GraphScope, mark: tuple[int, ...]) -> None:
-    parts = (
-        scope.nodes,
-        scope.values,
-        scope.inputs,
-        scope.initializers,
-        scope.functions,
-        scope.sealed,
-    )
-    for part, length in zip(parts, mark, strict=True):
-        del part[length:]  # type: ignore[attr-defined]  # a tuple of lists of several types
 
 
 def _outputs(scope: GraphScope) -> list[KnownValue]:

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import onnx
@@ -42,21 +43,14 @@ class Precision:
     opsets: tuple[int, ...] = ()
     emulated: bool = False
     quantized: bool = False
-    _real: dict[int, int] = field(init=False, repr=False, compare=False)
-    _chosen: dict[int, int] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Invert the map."""
-        object.__setattr__(self, "_real", dict(self.swapped))
-        object.__setattr__(self, "_chosen", {real: chosen for chosen, real in self.swapped})
 
     def real(self, dtype: int) -> int:
         """Return the type in the model of one that a step chooses."""
-        return self._real.get(dtype, dtype)
+        return dict(self.swapped).get(dtype, dtype)
 
     def chosen(self, real: int) -> int:
         """Return what a step chooses for a type in the model."""
-        return self._chosen.get(real, real)
+        return {own: chosen for chosen, own in self.swapped}.get(real, real)
 
     def array(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
         """Return a constant of a step as the model has it; finite numbers stay finite."""
@@ -186,13 +180,6 @@ def random_array(
     else:
         found = rng.standard_normal(shape)
     return np.asarray(np.asarray(found).astype(kind))
-
-
-def type_proto(value: KnownValue) -> onnx.TypeProto:
-    """Return the type of a value, as onnx's inference takes it."""
-    return onnx.helper.make_tensor_type_proto(
-        value.dtype, None if value.shape is None else list(value.shape)
-    )
 
 
 def random_shape(rng: np.random.Generator) -> Shape:
@@ -361,6 +348,23 @@ class GraphScope:
         """The scope of the main graph."""
         return self if self.parent is None else self.parent.main
 
+    def takes(
+        self, step: Callable[[GraphScope, np.random.Generator], None], rng: np.random.Generator
+    ) -> bool:
+        """Take a step, and say if it fits; one that does not leaves nothing behind."""
+        parts: list[list[Any]] = [
+            *(self.nodes, self.values, self.inputs, self.initializers, self.sealed),
+            *(self.main.inputs, self.main.values, self.main.initializers, self.functions),
+        ]
+        lengths = list(map(len, parts))
+        try:
+            step(self, rng)
+        except CannotAddNodeError:
+            for part, length in zip(parts, lengths, strict=True):
+                del part[length:]
+            return False
+        return True
+
     def seen(self) -> list[KnownValue]:
         """Return the values that a node here may read."""
         return [*self.values, *(self.parent.seen() if self.parent is not None else ())]
@@ -406,7 +410,8 @@ class GraphScope:
 
     def type_of(self, value: KnownValue) -> onnx.TypeProto:
         """Return the type that a value has in the model."""
-        return type_proto(replace(value, dtype=self.precision.real(value.dtype)))
+        dtype = self.precision.real(value.dtype)
+        return helper.make_tensor_type_proto(dtype, value.shape and list(value.shape))
 
     def ints(self, numbers: Sequence[int], rng: np.random.Generator) -> KnownValue:
         """Add a constant vector of int64."""

@@ -6,7 +6,6 @@ Some steps add what optimizers look for, for example duplicates and unused nodes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import onnx
@@ -47,12 +46,7 @@ def compute_like(body: GraphScope, rng: np.random.Generator, value: KnownValue) 
         inner = body.begin(first + turn)
         among = _BODY if body.precision == FULL else (*_BODY, *planted.low_steps(body) * 8)
         step = among[int(inner.integers(len(among)))]
-        marks = [(part, len(part)) for part in _parts(body)]
-        try:
-            step(body, inner)
-        except CannotAddNodeError:
-            for part, length in marks:
-                del part[length:]
+        body.takes(step, inner)
     body.begin(first + 999)
     local = {v.name for v in (*body.values, *body.sealed)}
     body.values += body.sealed
@@ -64,15 +58,6 @@ def compute_like(body: GraphScope, rng: np.random.Generator, value: KnownValue) 
         found = value
     (result,) = body.emit("Identity", [found])
     return result
-
-
-def _parts(body: GraphScope) -> list[list[Any]]:
-    """Return what a step that fits nowhere may have added to."""
-    own: list[list[Any]] = [body.nodes, body.values, body.initializers, body.sealed]
-    main = body.main
-    if main is not body:
-        own += [main.inputs, main.values, main.initializers]
-    return own
 
 
 def make_graph(
@@ -163,8 +148,7 @@ def if_(scope: GraphScope, rng: np.random.Generator) -> None:
         flag = scope.pick_type(BOOL)
         (whole,) = scope.emit("Reshape", [flag, scope.ints([-1], rng)])
         (number,) = scope.emit("Cast", [whole], to=TensorProto.INT32)
-        axes = {} if not scope.has_attribute("ReduceMax", "axes") else {"keepdims": 0}
-        (most,) = scope.emit("ReduceMax", [number], **(axes or {"keepdims": 0}))
+        (most,) = scope.emit("ReduceMax", [number], keepdims=0)
         (condition,) = scope.emit("Cast", [most], to=BOOL)
         if value.shape is None or flag.static is None or 0 in flag.static:
             raise CannotAddNodeError
@@ -342,7 +326,8 @@ def litter(scope: GraphScope, rng: np.random.Generator) -> None:
         array = random_array(rng, TensorProto.FLOAT, (2,))
         scope.initializers.append(onnx.numpy_helper.from_array(array, scope.name()))
     elif style == 1:
-        value = scope.pick(lambda v: v.data is not None and v.name in _initial(scope))
+        names = {tensor.name for tensor in scope.initializers}
+        value = scope.pick(lambda v: v.data is not None and v.name in names)
         assert value.data is not None
         tensor = scope.tensor(value.data, scope.name())
         scope.initializers.append(tensor)
@@ -352,10 +337,6 @@ def litter(scope: GraphScope, rng: np.random.Generator) -> None:
     else:
         scope.emit("Identity", [scope.pick_type(*ALL)])
         scope.nodes[-1].name = ""
-
-
-def _initial(scope: GraphScope) -> set[str]:
-    return {tensor.name for tensor in scope.initializers}
 
 
 STEPS: tuple[Step, ...] = (

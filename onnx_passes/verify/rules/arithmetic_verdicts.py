@@ -7,7 +7,7 @@ are equal. A counterexample of z3 counts only if an engine shows it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -24,7 +24,6 @@ from onnx_passes.ops.domains.bitvectors import (
     Term,
     z3,
 )
-from onnx_passes.ops.domains.concrete import FieldSemantics
 from onnx_passes.ops.domains.reals import RealSemantics, of_logarithms, same_quotient
 from onnx_passes.ops.evaluation import concrete_shape, evaluate, unknowns
 from onnx_passes.ops.semantics import Scalar, Semantics, Unsupported, is_float
@@ -54,12 +53,6 @@ BACKSTOP = 1000
 
 class QueryTimeout(Exception):  # noqa: N818 (an outcome, as Unsupported is)
     """The wall time of a query ended before its steps did: nothing follows from that."""
-
-
-def version() -> str:
-    """Return the version of z3."""
-    text: str = z3().get_version_string()
-    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +311,7 @@ class Claim:
     def _divides(self, tensor: Tensor) -> bool:
         """Whether equality may be assumed where a divisor is zero."""
         real = isinstance(self.semantics, RealSemantics) and is_float(tensor.dtype)
-        return real and not _chooses(self.pair)
+        return real and not _has(self.pair, {"Where"})
 
     def _elements(self) -> Iterator[tuple[Tensor, Scalar, Scalar]]:
         for before, after in self.sides:
@@ -356,7 +349,7 @@ def claim(
     defined, semantics.defined = _conditions(semantics, before.values()), []
     after = evaluate(pair.after.graph, feeds, semantics)
     obligations, semantics.defined = _conditions(semantics, after.values()), []
-    if not isinstance(semantics, IeeeSemantics) and _chooses(pair):
+    if not isinstance(semantics, IeeeSemantics) and _has(pair, {"Where"}):
         # A branch not taken need not be defined. Division by zero is then some function of
         # its operands, as z3 has it, and equality must hold whatever that function is.
         defined, obligations = [], []
@@ -388,24 +381,19 @@ def _conditions(semantics: Semantics, outputs: Iterable[Tensor]) -> list[Scalar]
     return [condition for term, condition in semantics.defined if term.get_id() in reached]
 
 
-def _chooses(pair: ModelPair) -> bool:
-    return any(n.op_type == "Where" for m in (pair.before, pair.after) for n in m.graph)
-
-
 @dataclass(frozen=True, slots=True)
 class Effort:
     """How much the prover spends.
 
     `milliseconds` of a query are counted in z3's own steps, so that verdicts do not depend on
-    the machine. `samples` are run on the engine before the proof; `points` are of the finite
-    field. A rule is proved on `templates` models of any kind, then on models of other ranks up
-    to `most`, and on all other types. `limit` counts drawn models, without enumerated ones.
-    Others are run, unless the rule `was_tested`.
+    the machine. `samples` are run on the engine before the proof. A rule is proved on
+    `templates` models of any kind, then on models of other ranks up to `most`, and on all
+    other types. `limit` counts drawn models, without enumerated ones. Others are run, unless
+    the rule `was_tested`.
     """
 
     milliseconds: int = 1000
     samples: int = 12
-    points: int = 4
     templates: int = 6
     most: int = 14
     limit: int = 24
@@ -426,9 +414,8 @@ def judge_exact(pair: ModelPair, replayer: Replayer, effort: Effort) -> Arithmet
     """Return the verdict in the pair's own exact arithmetic.
 
     An engine is asked first, because a run takes a millisecond; then come, in this order, the
-    arguments that cover most: scalars, blocks, the given shapes, random points.
+    arguments that cover most: scalars, blocks, the given shapes.
     """
-    start = time.perf_counter()
     if pair.has_floats:
         arithmetic = Arithmetic.REAL
     else:
@@ -439,7 +426,7 @@ def judge_exact(pair: ModelPair, replayer: Replayer, effort: Effort) -> Arithmet
         judgement = refuted(judgement, "replay", found)
     else:
         judgement = _prove(judgement, pair, replayer, effort)
-    return replace(judgement, seconds=time.perf_counter() - start)
+    return judgement
 
 
 def refuted(base: ArithmeticVerdict, method: str, found: Counterexample) -> ArithmeticVerdict:
@@ -474,16 +461,14 @@ def _prove(
         coverage = Coverage(False, pair.shapes, tuple(pair.constants()))
         asked = replace(base, method="bounded z3", coverage=coverage)
         result = _ask(asked, pair, None, replayer, effort, reasons)
-    if result is None and pair.has_floats:
-        result = _evaluate_in_field(base, pair, effort, reasons)
     return result or replace(base, reason="; ".join(dict.fromkeys(reasons)))
 
 
 def _by_blocks(
-    base: ArithmeticVerdict, pair: ModelPair, reasons: list[str]
+    base: ArithmeticVerdict, pair: ModelPair, reasons: list[str], *, ring: bool = True
 ) -> ArithmeticVerdict | None:
     try:
-        coverage = block_argument(pair, ring=True)
+        coverage = block_argument(pair, ring=ring)
     except Unsupported as unsupported:
         reasons.append(f"no block normal form: {unsupported}")
         return None
@@ -539,8 +524,10 @@ def _close(statement: Claim, effort: Effort) -> str | None:
     return None if found is None else f"{found}; {_NEAR}"
 
 
-def _has(pair: ModelPair, operators: frozenset[str]) -> bool:
-    return any(n.op_type in operators for m in (pair.before, pair.after) for n in m.graph)
+def _has(pair: ModelPair, operators: Collection[str]) -> bool:
+    names = {n.op_type for m in (pair.before, pair.after) for n in m.graph}
+    reduces = "Reduce" in operators and any(name.startswith("Reduce") for name in names)
+    return reduces or not names.isdisjoint(operators)
 
 
 def not_replayed(feeds: Feeds, replayer: Replayer) -> str:
@@ -553,37 +540,10 @@ def not_replayed(feeds: Feeds, replayer: Replayer) -> str:
     return f"z3 has a counterexample, {shown}, {why}"
 
 
-def _evaluate_in_field(
-    base: ArithmeticVerdict, pair: ModelPair, effort: Effort, reasons: list[str]
-) -> ArithmeticVerdict | None:
-    try:
-        for point in range(effort.points):
-            semantics = FieldSemantics(effort.seed + point)
-            feeds = unknowns(pair.inputs, semantics)
-            before = evaluate(pair.before.graph, feeds, semantics)
-            after = evaluate(pair.after.graph, feeds, semantics)
-            for name, left in before.items():
-                right = after[name]
-                same = left.shape == right.shape and left.dtype == right.dtype
-                if not same or list(left.data.flat) != list(right.data.flat):
-                    reasons.append(f"finite field: output {name} differs")
-                    return None
-    except Unsupported as unsupported:
-        reasons.append(f"finite field: {unsupported}")
-        return None
-    coverage = Coverage(
-        False, pair.shapes, (f"{effort.points} random points", *pair.constants())
-    )
-    return replace(
-        base,
-        outcome=Outcome.TESTED,
-        method="finite field",
-        coverage=coverage,
-        reason="; ".join(dict.fromkeys(reasons)),
-    )
-
-
-_SUMS = {"MatMul", "Gemm", "Conv", "Einsum", "Softmax", "LayerNormalization", "CumSum"}
+_SUMS = frozenset(
+    {"MatMul", "Gemm", "Conv", "Einsum", "Softmax", "LayerNormalization", "CumSum", "Reduce"}
+)
+"""Operators that sum, and how the names of others begin."""
 
 Decision: TypeAlias = "bool | Counterexample | str"
 """Valid; or broken, on an engine; or why it is undecided."""
@@ -591,44 +551,29 @@ Decision: TypeAlias = "bool | Counterexample | str"
 
 def judge_ieee(pair: ModelPair, replayer: Replayer, effort: Effort) -> ArithmeticVerdict:
     """Return the verdict in IEEE arithmetic, in the strongest mode that holds."""
-    start = time.perf_counter()
     base = ArithmeticVerdict(Arithmetic.IEEE, Outcome.UNDECIDED)
+    if not effort.ieee:
+        return replace(base, reason="not asked: bits are known to differ")
     found = replayer.search(2 * effort.samples, real=False, seed=effort.seed)
     if found is not None and _is_finite(found):
         judgement = refuted(base, "replay", found)
     else:
-        by_blocks = _by_blocks_rounding(base, pair) if found is None else None
-        judgement = by_blocks or _by_z3(
-            base, pair, replayer, effort, found, scalar_argument(pair)
-        )
+        argument, by_blocks = scalar_argument(pair), None
+        if found is None and argument is None:
+            bits = replace(base, mode=FloatMode.STRICT, formats=("every float format",))
+            by_blocks = _by_blocks(bits, pair, [], ring=False)
+        judgement = by_blocks or _by_z3(base, pair, replayer, effort, found, argument)
         filled = scalar_argument(pair, numbers=True)
         if judgement.outcome == Outcome.UNDECIDED and filled is not None:
             again = _by_z3(base, pair, replayer, effort, found, filled)
             judgement = again if again.outcome == Outcome.PROVED else judgement
-    return replace(judgement, seconds=time.perf_counter() - start)
+    return judgement
 
 
 def _is_finite(found: Counterexample) -> bool:
     arrays = (*found.feeds.values(), *found.expected.values())
     floats = (a.astype(np.float64) for a in arrays if a.dtype.kind not in "biu")
     return all(bool(np.isfinite(a).all()) for a in floats)
-
-
-def _by_blocks_rounding(base: ArithmeticVerdict, pair: ModelPair) -> ArithmeticVerdict | None:
-    if scalar_argument(pair) is not None:
-        return None
-    try:
-        coverage = block_argument(pair, ring=False)
-    except Unsupported:
-        return None
-    return replace(
-        base,
-        outcome=Outcome.PROVED,
-        method="block normal form",
-        coverage=coverage,
-        mode=FloatMode.STRICT,
-        formats=("every float format",),
-    )
 
 
 def _by_z3(
@@ -642,7 +587,7 @@ def _by_z3(
     if argument is not None:
         coverage = argument.coverage
     else:
-        summed = (SUMMATION,) if _sums(pair) else ()
+        summed = (SUMMATION,) if _has(pair, _SUMS) else ()
         coverage = Coverage(False, pair.shapes, (*pair.constants(), *summed))
     asked = replace(
         base, method="scalar argument" if argument else "bounded z3", coverage=coverage
@@ -679,7 +624,7 @@ def _decide(
 ) -> tuple[Decision, tuple[str, ...]]:
     """Put one mode to z3, in half precision first, if that represents the real one."""
     decision: Decision = "no format applies"
-    if argument is None and _sums(pair):
+    if argument is None and _has(pair, _SUMS):
         # Floats under uninterpreted sums: z3 sees at once that it is so, or hardly ever.
         effort = replace(effort, milliseconds=effort.milliseconds // 4)
     proved: list[str] = []
@@ -729,8 +674,3 @@ def _fits_half(pair: ModelPair) -> bool:
         if np.isfinite(number) and number and not 6.2e-5 < abs(number) < 65504:
             return False
     return True
-
-
-def _sums(pair: ModelPair) -> bool:
-    nodes = [n for m in (pair.before, pair.after) for n in m.graph]
-    return any(n.op_type in _SUMS or n.op_type.startswith("Reduce") for n in nodes)

@@ -9,10 +9,8 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -24,10 +22,10 @@ from onnx_passes.ops.bodies import body_writer
 from onnx_passes.ops.bodies.attach import Body
 from onnx_passes.ops.operator_class import Operator, find
 from onnx_passes.plain import PlainDict, PlainMapping
-from onnx_passes.verify.rules.definitions import Definitions, Module, package_folder
+from onnx_passes.verify.rules.definitions import Definitions, package_folder
 from onnx_passes.verify.rules.proof import CUTS
 
-VERIFIER = 2
+VERIFIER = 3
 """Raised when the verdict on a rule may change; a test holds it to a frozen set of rules."""
 ON_MODELS = 1
 """The same for passes that are tested on random models."""
@@ -44,21 +42,9 @@ _PARTS = ("code of {name}", "description of an operator of its models", "rule ve
 
 @dataclass
 class Keys:
-    """The keys of rules, by definitions that are read once and kept in the file `cache`."""
+    """The keys of rules, by definitions that are read once."""
 
-    cache: Path | None = None
-    _texts: dict[str, Module] = field(default_factory=dict)
     _places: dict[tuple[str, Path | None], Definitions] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.cache is not None:
-            # There may be none yet, or one of another version.
-            with suppress(OSError, ValueError):
-                self._own.restore(self.cache.read_text("utf-8"))
-
-    @property
-    def _own(self) -> Definitions:
-        return self._definitions(_PACKAGE, None)
 
     def of(
         self, cls: type[object], operators: Iterable[str], *, on_models: bool = False
@@ -88,7 +74,7 @@ class Keys:
         for name in sorted(operators):
             domain, _, op_type = name.rpartition(":")
             keys = {
-                self._own.key(each.__module__, each.__name__)
+                self._definitions(_PACKAGE, None).key(each.__module__, each.__name__)
                 for each in _described(domain, op_type)
                 if each.__module__.startswith(f"{_PACKAGE}.")
             }
@@ -101,19 +87,8 @@ class Keys:
             tops = {name: package_folder(name) for name in (_PACKAGE, top)}
             folders = {name: folder for name, folder in tops.items() if folder is not None}
             files = {} if beside is None else {**_neighbours(beside), module: beside}
-            self._places[top, beside] = Definitions(folders, files, self._texts)
+            self._places[top, beside] = Definitions(folders, files)
         return self._places[top, beside]
-
-    def keep(self) -> None:
-        """Write what was read of modules to the cache, for the next time."""
-        if self.cache is None:
-            return
-        used = set().union(*(each.used for each in self._places.values()))
-        new = self.cache.with_name(f"{self.cache.name}.{os.getpid()}")
-        with suppress(OSError):  # the next time takes longer
-            self.cache.parent.mkdir(parents=True, exist_ok=True)
-            new.write_text(self._own.kept(used), "utf-8")
-            new.replace(self.cache)
 
 
 @cache

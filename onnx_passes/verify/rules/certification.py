@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from onnxscript.rewriter import RewriteRule
 
@@ -24,7 +23,7 @@ from onnx_passes.passes.patterns import rule_name
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.processes import kill, kill_group, start
 from onnx_passes.verify.rules.coverage import impossible
-from onnx_passes.verify.rules.proof import CUTS, NEAR, Coverage, Fault
+from onnx_passes.verify.rules.proof import CUTS, NEAR, Fault, Proof
 from onnx_passes.verify.rules.regression import (
     is_reproducible,
     write_refutation,
@@ -34,10 +33,6 @@ from onnx_passes.verify.rules.replay import PairRunner
 from onnx_passes.verify.rules.rewrite_rule import GIB, Job, assumes_finite, pattern_of, resolve
 from onnx_passes.verify.rules.rule_fuzzing import Tested, fuzz_rule
 from onnx_passes.verify.rules.rule_paths import RulePaths, cap
-
-if TYPE_CHECKING:
-    from onnx_passes.verify.rules.proof import Proof
-
 
 LIMIT_BEHIND_TEST = 9
 """Templates that are drawn for a proof, where the rule has been tested on many models."""
@@ -107,10 +102,11 @@ def _judged(
         verdict, reason = _verdict(rule, tested, proof, unproved)
         contract = _contract(tested, proof, verdict)
         loose = None if tested is None else tested.loose
+        inexact = (tested and tested.inexact) or (proof and proof.counterexample)
         disagrees = (
             verdict == "refuted"
             or loose is not None
-            or (isinstance(declared, Equality) and _inexact(tested, proof))
+            or (isinstance(declared, Equality) and inexact is not None)
         )
         if loose is not None and not reason:
             reason = loose.reason
@@ -126,7 +122,10 @@ def _judged(
             "declared": None if declared is None else str(declared),
             "assumes": "no input is NaN or infinite" if finite else "",
             "disagrees": disagrees,
-            "arguable": verdict == "refuted" and _arguable(tested, proof),
+            # All that refutes it rests on constants within its own tolerances.
+            "arguable": verdict == "refuted"
+            and not (tested and tested.faults)
+            and not (proof and proof.outcome == "refuted"),
             "tested": None if tested is None else _tested(tested),
             "proof": None if proof is None else proof.as_dict(),
         }
@@ -187,20 +186,14 @@ def _claim(proof: Proof | None, taken: str) -> str:
     if proof is None:
         return ""
     parts = [
-        f"{j.arithmetic} for {_covered(j.coverage)}"
+        f"{j.arithmetic} for {c.text}{f' ({CUTS})' if CUTS in c.conditions else ''}"
         for j in proof.judgements
-        if j.outcome == "proved" and j.coverage is not None
+        if j.outcome == "proved" and (c := j.coverage) is not None
     ]
     return (
         f"{'; '.join(parts)}; on the {proof.templates} templates that its guard admitted, "
         f"along the paths through lines {taken}"
     )
-
-
-def _covered(coverage: Coverage) -> str:
-    """Return what a proof covers, with the sizes that it excludes."""
-    cuts = f" ({CUTS})" if CUTS in coverage.conditions else ""
-    return f"{coverage.text}{cuts}"
 
 
 def _idle(rule: RewriteRule, tested: Tested) -> str:
@@ -218,8 +211,7 @@ def _verdict(
         return "refuted", tested.fault.reason + arguable
     if proof is not None and proof.outcome == "refuted":
         found = proof.counterexample
-        reason = "" if found is None else found.reason
-        return "refuted", f"{reason}; {NEAR}" if NEAR in proof.notes else reason
+        return "refuted", "" if found is None else found.reason
     if tested is not None and tested.out_of_time:
         return "undecided", f"out of time: {tested.models} models; give it more with --time"
     if proof is not None and proof.out_of_time:
@@ -239,13 +231,6 @@ def _verdict(
     return "undecided", reason
 
 
-def _arguable(tested: Tested | None, proof: Proof | None) -> bool:
-    """Whether all that refutes a rule rests on constants within its own tolerances."""
-    if tested is not None and tested.faults:
-        return False
-    return proof is None or proof.outcome != "refuted" or NEAR in proof.notes
-
-
 def _contract(
     tested: Tested | None, proof: Proof | None, verdict: str
 ) -> Equality | Tolerance | None:
@@ -256,13 +241,6 @@ def _contract(
     of_proof = None if proof is None else proof.contract
     said = [c for c in (of_test, of_proof) if isinstance(c, Equality | Tolerance)]
     return next((c for c in said if isinstance(c, Tolerance)), said[0] if said else None)
-
-
-def _inexact(tested: Tested | None, proof: Proof | None) -> bool:
-    if tested is not None and tested.inexact is not None:
-        return True
-    found = None if proof is None else proof.counterexample
-    return found is not None
 
 
 def _tested(tested: Tested) -> PlainDict:
@@ -279,10 +257,7 @@ def _tested(tested: Tested) -> PlainDict:
         "dtypes": dict(sorted(tested.dtypes.items())),
         "surroundings": dict(sorted(tested.kinds.items())),
         "opsets": {str(k): n for k, n in sorted(tested.opsets.items())},
-        "errors": {
-            kind: {"rtol": error.relative, "atol": error.absolute}
-            for kind, error in sorted(tested.errors.items())
-        },
+        "errors": {kind: {"rtol": error} for kind, error in sorted(tested.errors.items())},
         "out_of_time": tested.out_of_time,
     }
 
@@ -347,17 +322,13 @@ def certify_apart(job: Job) -> PlainDict:
             return {**found, "reason": found["reason"] or f"the proof {died}"}
         verdict = "undecided" if job.level == "prove" else "refuted"
         return _ended(job, verdict, f"the process {died}")
-    said = err.decode(errors="replace")
+    said, memory = err.decode(errors="replace"), f"over {job.memory / GIB:g} GiB of memory"
     if "MemoryError" in said or "bad_alloc" in said:
         if found:
-            return {**found, "reason": found["reason"] or f"the proof needs {_memory(job)}"}
-        return _ended(job, "undecided", f"it needs {_memory(job)}")
+            return {**found, "reason": found["reason"] or f"the proof needs {memory}"}
+        return _ended(job, "undecided", f"it needs {memory}")
     last = (said.strip().splitlines() or ["no message"])[-1]
     return _ended(job, "undecided", f"the process failed: {last}")
-
-
-def _memory(job: Job) -> str:
-    return f"over {job.memory / GIB:g} GiB of memory"
 
 
 def _ended(job: Job, verdict: str, reason: str) -> PlainDict:

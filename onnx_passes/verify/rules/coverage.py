@@ -17,20 +17,18 @@ import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.ops.input_hints import Shape
-from onnx_passes.ops.operator_class import find
+from onnx_passes.ops.operator_class import MAIN, find
 from onnx_passes.plain import PlainDict
 from onnx_passes.verify.rules.rewrite_rule import (
     LARGEST,
     PatternPart,
     alternatives_of,
+    integer_lists,
     integers,
     pattern_of,
 )
 
-MAIN = frozenset({"", "ai.onnx"})
-"""Names of the main domain."""
-
-OPSETS = (18, 18, 18, 21, 13, 11, 9, 23, 20, 14, 24, 26)
+OPSETS = (18, 18, 18, 21, 13, 11, 9, 23, 20, 14, 24, 26, 17)
 """Opsets of models; repeated ones are tried more often.
 
 The old ones have attributes that became inputs, the new ones operators.
@@ -113,6 +111,11 @@ def operator_in(node: PatternPart) -> tuple[str, str] | None:
     return domain, op_type
 
 
+def _schema_in(node: PatternPart, opset: int = max(OPSETS)) -> onnx.defs.OpSchema | None:
+    identifier = operator_in(node)
+    return None if identifier is None else schema_of(identifier[1], opset)
+
+
 @functools.lru_cache(1024)
 def fits(pattern: PatternPart, opset: int) -> bool:
     """Whether an opset has the operators, inputs and attributes that a pattern names."""
@@ -162,12 +165,16 @@ _VARIADIC = 1000
 _SQUARE: Shape = (4, 4)
 
 EDGES: tuple[Shape, ...] = (
-    *((0,), (1,), (0, 3), (2, 0), (1, 1), (2, 0, 3), (2, 1, 3), (0, 2, 3), (4, 5)),
+    *((0,), (1,), (0, 3), (2, 0), (1, 1), (1, 3), (2, 0, 3), (2, 1, 3), (0, 2, 3), (4, 5)),
 )
 """Shapes with axes that authors forget."""
 
 _WIDE, _HIGH, _READERS = 4096, 8, 16
 """Integers up to which rows, ranks and readers are as many."""
+
+_T = ir.DataType
+CAST = (_T.FLOAT16, _T.FLOAT, _T.DOUBLE, _T.INT64, _T.INT32, _T.INT8, _T.UINT8, _T.BOOL)
+"""Types of each width, sign and kind, between which Casts lose something."""
 
 _TALL: Shape = (2, 1, 3, 1, 2, 1, 2, 1, 2)
 """A shape that is cut to each rank above the usual ones."""
@@ -179,20 +186,24 @@ Ranks: TypeAlias = Mapping[str, int]
 class Plan:
     """What one model is to have; all else is drawn.
 
-    None, and no `ranks` or `full`, means any. Data have the shape `edge`. Operators in `full`
-    have all optional inputs that the pattern leaves open, others none. With `near`, numbers of
-    the pattern become others that its tolerance admits. Integers that the model holds are some
-    of `ints`, and operands and results have so many `readers`. `draws` models are drawn, until
-    the rule fires on `enough`.
+    None, and no `ranks` or `full`, means any. Data have the shape `edge`; with `widens`, an
+    operand beside them enlarges each axis of size 1. Operators in `full` have all optional
+    inputs that the pattern leaves open, others none. With `near`, numbers of the pattern
+    become others that its tolerance admits. Integers that the model holds are some of `ints`,
+    and lists of them `known`. Casts make the types `to`. Operands and results have so many
+    `readers`. `draws` models are drawn, until the rule fires on `enough`.
     """
 
     ranks: Ranks = field(default_factory=dict)
     dtype: ir.DataType | None = None
     opset: int | None = None
     edge: Shape | None = None
+    widens: bool = False
     full: tuple[str, ...] = ()
     near: bool = False
     ints: tuple[int, ...] = ()
+    known: tuple[int, ...] = ()
+    to: tuple[ir.DataType, ...] = ()
     readers: int = 0
     draws: int = _DRAWS
     enough: int = 1
@@ -213,7 +224,10 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
     more = [Plan(full=f, draws=_MORE, enough=_ENOUGH) for f in choices_of_inputs(rule)]
     # An empty axis and the axis that an attribute names are each one of few.
     times = _DRAWS if any(map(_takes_axis, nodes)) else 1
-    if sum(map(_is_steered, nodes)) > 1:
+    steered = sum(map(_is_steered, nodes))
+    if steered:
+        more += [Plan(known=(n,), draws=3 * _DRAWS, enough=_DRAWS) for n in (-1, -2)]
+    if steered > 1:
         # Shapes and places that must fit one another do so for few draws of many.
         more.append(Plan(edge=_SQUARE, draws=3 * _MORE, enough=2 * _ENOUGH))
     if any(map(_is_tolerant, operands_of(rule))):
@@ -222,12 +236,30 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
     return [
         *ranks,
         *(Plan(edge=edge, draws=times * _DRAWS, enough=times * _DRAWS) for edge in edges),
+        *(Plan(edge=e, widens=True, draws=3 * _DRAWS, enough=3) for e in edges if 1 in e),
         *(Plan(dtype=dtype) for dtype in dict.fromkeys(types)),
+        *_plans_of_casts(rule),
         *_opset_plans(rule, opsets),
         *_one_rank(operand_names(rule)),
         *more,
         *(_plans_of_integers(rule) if operand_names(rule) else ()),
     ]
+
+
+def _plans_of_casts(rule: RewriteRule) -> Iterator[Plan]:
+    """Yield a plan for each chain of types that one Cast or two make.
+
+    Some round twice, or lose digits or signs on the way: that is of a pair, not of a type.
+    """
+    attributes = [node.attributes.get("to") for node in pattern_of(rule) if _casts(node)]
+    free = sum(getattr(each, "_value", None) is None for each in attributes)
+    if free:
+        for dtype, *to in itertools.product(CAST, repeat=min(free, 2) + 1):
+            yield Plan(dtype=dtype, to=tuple(to))
+
+
+def _casts(node: PatternPart) -> bool:
+    return (operator_in(node) or ("", ""))[1] == "Cast"
 
 
 def _plans_of_integers(rule: RewriteRule) -> Iterator[Plan]:
@@ -246,7 +278,7 @@ def _plans_of_integers(rule: RewriteRule) -> Iterator[Plan]:
             if isinstance(number, int) and 1 < abs(number) < LARGEST:
                 numbers[abs(number)] = None
     numbers.update(dict.fromkeys(integers(rule)))
-    plans: dict[Shape | int, Plan] = {}
+    plans: dict[object, Plan] = {}
     for n in numbers:
         near = (n - 1, n, n + 1)
         shapes: list[Shape] = [(size,) for size in (*near, 2 * n)]
@@ -260,6 +292,11 @@ def _plans_of_integers(rule: RewriteRule) -> Iterator[Plan]:
             plans.setdefault(shape, Plan(edge=shape, ints=near, draws=6 * _DRAWS, enough=2))
         for readers in near if n <= _READERS else ():
             plans.setdefault(readers, Plan(readers=readers, enough=2))
+    for known in integer_lists(rule):
+        least = max(abs(n) for n in known) + 1
+        edges = (_TALL[:least], _TALL[: least + 1]) if least <= _HIGH else ()
+        for edge in (None, *edges):
+            plans[known, edge] = Plan(edge=edge, known=known, draws=6 * _DRAWS, enough=2)
     return iter(plans.values())
 
 
@@ -269,21 +306,22 @@ def _divisors(n: int) -> list[int]:
 
 
 def _opset_plans(rule: RewriteRule, opsets: Sequence[int]) -> Iterator[Plan]:
-    """Yield a plan for each opset; more draws where the operators have another form."""
-    seen = set()
+    """Yield a plan for each opset; more draws in the first one of each form of operators."""
+    forms = {o: tuple(_form(node, o) for node in pattern_of(rule)) for o in opsets}
+    firsts = {form: opset for opset, form in reversed(forms.items())}.values()
     for opset in opsets:
-        form = tuple(_form(node, opset) for node in pattern_of(rule))
-        yield Plan(opset=opset, draws=_DRAWS if form in seen else _MORE)
-        seen.add(form)
+        old = opset in firsts and opset != max(firsts)
+        draws = _MORE if opset in firsts else _DRAWS
+        yield Plan(opset=opset, draws=draws, enough=_ENOUGH if old else 1)
 
 
 def _form(node: PatternPart, opset: int) -> tuple[object, ...]:
-    """Return the inputs and attributes that an operator of a pattern has in an opset."""
-    identifier = operator_in(node)
-    schema = None if identifier is None else schema_of(identifier[1], opset)
+    """Return the inputs, attributes and defaults that an operator has in an opset."""
+    schema = _schema_in(node, opset)
     if schema is None:
         return ()
-    return schema.min_input, schema.max_input, frozenset(schema.attributes)
+    defaults = {(k, str(a.default_value)) for k, a in schema.attributes.items()}
+    return schema.min_input, schema.max_input, frozenset(defaults)
 
 
 def _one_rank(names: Sequence[str]) -> list[Plan]:
@@ -303,8 +341,7 @@ def few_types(rule: RewriteRule, types: Sequence[ir.DataType]) -> tuple[ir.DataT
     """Return the element types that an operator of a pattern takes, if they are but a few."""
     found = list(dict.fromkeys(types))
     for node in pattern_of(rule):
-        identifier = operator_in(node)
-        schema = None if identifier is None else schema_of(identifier[1], max(OPSETS))
+        schema = _schema_in(node)
         if schema is not None and schema.inputs and node.inputs:
             # Of Where, say, the first operand is a condition.
             known = max((formal.types for formal in schema.inputs), key=len)
@@ -326,8 +363,7 @@ def choices_of_inputs(rule: RewriteRule) -> list[tuple[str, ...]]:
 
 def _is_open(node: PatternPart) -> bool:
     """Whether a node of a pattern may have inputs that the pattern does not name."""
-    identifier = operator_in(node)
-    schema = None if identifier is None else schema_of(identifier[1], max(OPSETS))
+    schema = _schema_in(node)
     return bool(
         schema is not None
         and node.allow_other_inputs
@@ -343,9 +379,8 @@ def _is_steered(node: object) -> bool:
 
 def _takes_axis(node: PatternPart) -> bool:
     """Whether a node of a pattern may have any axis."""
-    identifier = operator_in(node)
-    schema = None if identifier is None else schema_of(identifier[1], max(OPSETS))
-    fixed = getattr(node.attributes.get("axis"), "value", None) is not None
+    schema = _schema_in(node)
+    fixed = getattr(node.attributes.get("axis"), "_value", None) is not None
     return schema is not None and "axis" in schema.attributes and not fixed
 
 
@@ -469,19 +504,13 @@ class Covered:
 
     def as_dict(self) -> PlainDict:
         """Return the claim as JSON has it."""
-        return {
-            "templates": self.templates,
-            "operands": {
-                name: {
-                    "ranks": sorted(ranks),
-                    "types": sorted(types),
-                    "constant": sorted(constant),
-                }
-                for name, (ranks, types, constant) in sorted(self.operands.items())
-            },
-            "opsets": sorted(self.opsets),
-            "attributes": {k: sorted(v) for k, v in sorted(self.attributes.items())},
+        named = {
+            name: {"ranks": sorted(r), "types": sorted(t), "constant": sorted(c)}
+            for name, (r, t, c) in sorted(self.operands.items())
         }
+        attributes = {key: sorted(given) for key, given in sorted(self.attributes.items())}
+        found = {"templates": self.templates, "operands": named, "opsets": sorted(self.opsets)}
+        return {**found, "attributes": attributes}
 
 
 def covered_by(templates: Iterable[Template]) -> Covered:
@@ -501,9 +530,10 @@ def describe(model: ir.Model, names: Iterable[str]) -> Template:
         if node.op_type == "Constant":
             continue
         for name in _attribute_names(node, model):
-            given = node.attributes.get(name)
-            key = f"{node.op_type}.{name}"
-            attributes.setdefault(key, set()).add(_shown(given))
+            given = _shown(node.attributes.get(name))
+            if name == "to" and node.inputs[0] is not None and node.inputs[0].dtype:
+                given = f"{node.inputs[0].dtype.name} to {given}"
+            attributes.setdefault(f"{node.op_type}.{name}", set()).add(given)
         for index, value in enumerate(node.inputs):
             producer = None if value is None else value.producer()
             if value is None or (producer is not None and producer.op_type != "Constant"):

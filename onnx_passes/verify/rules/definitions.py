@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeVar
 
 FRAMEWORK = tuple(
     f"onnx_passes.{name}"
@@ -27,6 +29,9 @@ FRAMEWORK = tuple(
     )
 )
 """What runs and judges all passes alike: it counts by name, and by the number ``VERIFIER``."""
+
+_MARK = "\N{SECTION SIGN}"
+"""What stands on both sides of a reference in a text."""
 
 _WHOLE = "*"
 """The name of all definitions of a module together, where it is used as a value."""
@@ -50,6 +55,8 @@ class Module:
     definitions: Mapping[str, Parts]
 
 
+T = TypeVar("T", bound=ast.AST)
+
 Place = tuple[str, str]
 """A module and a name that it defines."""
 
@@ -67,14 +74,12 @@ class Definitions:
     """The definitions of some packages, and their keys.
 
     Modules outside `folders` and `files` are strangers. Definitions of `framework` modules and
-    their submodules count by name. `texts` caches modules by the hash of their text.
+    their submodules count by name.
     """
 
     folders: Mapping[str, Path]
     files: Mapping[str, Path] = field(default_factory=dict)
-    texts: dict[str, Module] = field(default_factory=dict)
     framework: Sequence[str] = FRAMEWORK
-    used: set[str] = field(default_factory=set)
     _modules: dict[str, tuple[Module, bool] | None] = field(default_factory=dict)
     _links: dict[Place, tuple[list[_Target], list[Place]]] = field(default_factory=dict)
     _keys: dict[Place, str] = field(default_factory=dict)
@@ -205,11 +210,14 @@ class Definitions:
         """Return what a module holds; None for one that is not of these packages."""
         if module not in self._modules:
             path = self._path(module)
-            self._modules[module] = (
-                None if path is None else (self._read(path), path.stem == "__init__")
-            )
-        found = self._modules[module]
-        return None if found is None else found[0]
+            self._modules[module] = None
+            if path is not None:
+                self._modules[module] = self._read(path), path.stem == "__init__"
+        known = self._modules[module]
+        return None if known is None else known[0]
+
+    def _read(self, path: Path) -> Module:
+        return read_module(path.read_text("utf-8"))
 
     def _path(self, module: str) -> Path | None:
         if module in self.files:
@@ -220,33 +228,6 @@ class Definitions:
         path = self.folders[top].joinpath(*parts)
         files = (path.with_name(f"{path.name}.py") if parts else path, path / "__init__.py")
         return next((file for file in files if file.is_file()), None)
-
-    def _read(self, path: Path) -> Module:
-        text = path.read_text("utf-8")
-        known = _hash(text)
-        self.used.add(known)
-        if known not in self.texts:
-            self.texts[known] = read_module(text)
-        return self.texts[known]
-
-    def kept(self, used: Collection[str]) -> str:
-        """Return what was read of modules, by the hashes of their texts, for ``restore``."""
-        found = {key: (self.texts[key].imports, self.texts[key].definitions) for key in used}
-        return json.dumps({"reader": _reader(), "modules": found}, separators=(",", ":"))
-
-    def restore(self, text: str) -> None:
-        """Take over what ``kept`` has returned; ValueError if it is of another version."""
-        found = json.loads(text)
-        if not isinstance(found, dict) or found.get("reader") != _reader():
-            raise ValueError("not of this version")
-        for key, (imports, definitions) in found["modules"].items():
-            self.texts[key] = Module(
-                {n: (*known,) for n, known in imports.items()}, definitions
-            )
-
-
-def _reader() -> str:
-    return _hash(Path(__file__).read_text("utf-8"))
 
 
 def package_folder(top: str) -> Path | None:
@@ -264,6 +245,7 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
+@lru_cache(2048)
 def read_module(text: str) -> Module:
     """Return the definitions of a module; SyntaxError if it is not Python."""
     tree = ast.parse(text)
@@ -381,39 +363,91 @@ class _Scope:
 
 
 class _Writer:
-    """Writes definitions of a module as text and references."""
+    """Writes definitions of a module as text, with marks around references."""
 
     def __init__(self, imports: dict[str, Import], names: Collection[str]) -> None:
         self._imports, self._names = imports, names
         self._scopes: list[_Scope] = []
         self._own = ""
-        self._parts: Parts = []
-        self._texts: list[str] = []
 
     def definition(self, name: str, statements: Sequence[ast.stmt]) -> Parts:
         """Write what makes a name of the module."""
-        self._own, self._parts = name, []
+        self._own = name
         # Equal functions are alike, equal classes and values are not.
-        self._say("" if all(isinstance(s, _FUNCTION) for s in statements) else name)
-        self._block(statements)
-        return [*self._parts, self._taken()]
+        named = "" if all(isinstance(s, _FUNCTION) for s in statements) else name
+        return re.split(f"{_MARK}(.*?){_MARK}", named + self._text(statements))
 
-    def _say(self, text: str) -> None:
-        self._texts.append(text)
+    def _text(self, node: object) -> str:
+        match node:
+            case list() | tuple():
+                return f"[{' '.join(filter(None, map(self._text, node)))}]"
+            case ast.Expr(value=ast.Constant(value=str())) | ast.Global() | ast.Nonlocal():
+                return ""  # a docstring is nothing, nor is where a name lives
+            case ast.Import() | ast.ImportFrom():
+                return self._import(node)
+            case ast.Name(id=name):
+                return self._name(name, stored=isinstance(node.ctx, ast.Store))
+            case ast.Attribute(value=value, attr=attr):
+                return self._path(value, attr)
+            case ast.AnnAssign():
+                in_class = bool(self._scopes) and self._scopes[-1].is_class
+                if node.value is None and not in_class:
+                    return ""
+                made = ast.Assign([node.target], node.value) if node.value else node.target
+                return self._text([made, _annotation(node)] if in_class else made)
+            case ast.Assert(test=test):
+                return f"(Assert {self._text(test)})"
+            case ast.Raise(exc=ast.Call() as made):
+                return self._fields(_with(node, exc=_without_texts(made)))
+            case ast.Call(func=ast.Attribute(attr="fail")):
+                return self._fields(_without_texts(node))
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                return self._function(node)
+            case ast.ClassDef(name=name, body=body):
+                around = self._text([*node.decorator_list, *node.bases, *node.keywords])
+                names = {each: f".{each}" for each in _bound(body)}
+                inside = self._inside(_Scope(True, names), body)
+                return f"(Class {self._name(name, stored=True)} {around} {inside})"
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                first, *rest = node.generators
+                around = self._text(first.iter)  # in the scope around it
+                targets = [n for g in node.generators for n in ast.walk(g.target)]
+                stored = {n.id for n in targets if isinstance(n, ast.Name) and _is_stored(n)}
+                own = _with(node, generators=[_with(first, iter=ast.Pass()), *rest])
+                return around + self._inside(_Scope(False, dict.fromkeys(stored, "")), own)
+            case ast.AST():
+                return self._fields(node)
+        return repr(node)
 
-    def _taken(self) -> str:
-        text = " ".join(self._texts)
-        self._texts = []
+    def _fields(self, node: ast.AST) -> str:
+        """Write a node with its fields; empty ones differ from Python to Python."""
+        captures = ("name", "rest") if isinstance(node, _CAPTURE) else ()
+        parts = (
+            f"{name}={self._name(v, stored=True) if name in captures else self._text(v)}"
+            for name, v in ast.iter_fields(node)
+            if name not in ("ctx", "kind", "type_comment") and v not in (None, [])
+        )
+        return f"({type(node).__name__} {' '.join(parts)})"
+
+    def _inside(self, scope: _Scope, node: ast.AST | Sequence[ast.AST]) -> str:
+        self._scopes.append(scope)
+        text = self._fields(node) if isinstance(node, ast.AST) else self._text(node)
+        self._scopes.pop()
         return text
 
-    def _name(self, name: str, rest: Sequence[str] = (), *, stored: bool = False) -> None:
+    def _path(self, value: ast.expr, path: str) -> str:
+        while isinstance(value, ast.Attribute):
+            path, value = f"{value.attr}.{path}", value.value
+        if isinstance(value, ast.Name):
+            return self._name(value.id, path)
+        return f"{self._text(value)}.{path}"
+
+    def _name(self, name: str, path: str = "", *, stored: bool = False) -> str:
         written, known = self._lookup(name)
-        if written:
-            self._say(".".join([written, *rest]))
-        elif stored and not self._scopes:
-            self._say("other")  # beside the name that is defined
-        else:
-            self._parts += [self._taken(), ".".join([known, *rest])]
+        if not written and stored and not self._scopes:
+            return "other"  # beside the name that is defined
+        text = ".".join(filter(None, [written or known, path]))
+        return text if written else f"{_MARK}{text}{_MARK}"
 
     def _lookup(self, name: str) -> tuple[str, str]:
         """Return how a name is written, or what it is called in the module."""
@@ -432,154 +466,51 @@ class _Writer:
             return "@", ""
         return ("", name) if name in self._names else (f"builtins.{name}", "")
 
-    def _block(self, statements: Sequence[ast.stmt]) -> None:
-        for statement in statements:
-            match statement:
-                case ast.Expr(value=ast.Constant(value=str())):
-                    continue  # a docstring
-                case ast.AnnAssign(value=None) if not self._in_class():
-                    continue
-            self._write(statement)
-        self._say("end")
-
-    def _in_class(self) -> bool:
-        return bool(self._scopes) and self._scopes[-1].is_class
-
-    def _write(self, node: ast.AST) -> None:
-        match node:
-            case ast.Global() | ast.Nonlocal():
-                return
-            case ast.Import() | ast.ImportFrom():
-                self._import(node)
-                return
-            case ast.Name(id=name):
-                self._name(name, stored=isinstance(node.ctx, ast.Store))
-                return
-            case ast.Attribute():
-                self._path(node)
-                return
-        kind = "Assign" if isinstance(node, ast.AnnAssign) else type(node).__name__
-        self._say(f"({kind}")
-        match node:
-            case ast.Assign():
-                self._all("", node.targets)
-                self._all("=", [node.value])
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                self._all("decorator", node.decorator_list)
-                self._name(node.name, stored=True)
-                if isinstance(node, ast.ClassDef):
-                    self._all("base", [*node.bases, *node.keywords])
-                    names = {name: f".{name}" for name in _bound(node.body)}
-                    self._inside(_Scope(True, names), node.body)
-                else:
-                    self._function(node.args, node.body)
-            case ast.Lambda():
-                self._function(node.args, [ast.Return(node.body)])
-            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                self._comprehension(node)
-            case ast.AnnAssign():
-                self._all("", [node.target])
-                self._all(":", [_annotation(node)] if self._in_class() else [])
-                self._all("=", [node.value] if node.value else [])
-            case ast.Assert():
-                self._write(node.test)
-            case ast.Raise(exc=ast.Call() as made):
-                self._call(made, texts=False)
-                self._all("from", [node.cause] if node.cause else [])
-            case ast.Call(func=ast.Attribute(attr="fail")):
-                self._call(node, texts=False)
-            case ast.Call():
-                self._call(node, texts=True)
-            case _:
-                self._fields(node)
-        self._say(")")
-
-    def _fields(self, node: ast.AST) -> None:
-        for name, value in ast.iter_fields(node):
-            if name in ("ctx", "kind", "type_comment") or value in (None, []):
-                continue
-            self._say(f"{name}=")
-            if isinstance(node, _CAPTURE) and name in ("name", "rest"):
-                self._name(str(value), stored=True)
-            elif isinstance(value, ast.AST):
-                self._write(value)
-            elif not isinstance(value, list):
-                self._say(repr(value))
-            elif isinstance(value[0], ast.stmt):
-                self._block(value)
-            else:
-                for each in value:
-                    if isinstance(each, ast.AST):
-                        self._write(each)
-                    else:
-                        self._say(repr(each))
-                self._say(";")
-
-    def _all(self, word: str, nodes: Sequence[ast.AST]) -> None:
-        for node in nodes:
-            self._say(word)
-            self._write(node)
-
-    def _path(self, node: ast.Attribute) -> None:
-        names = [node.attr]
-        value = node.value
-        while isinstance(value, ast.Attribute):
-            names.insert(0, value.attr)
-            value = value.value
-        if isinstance(value, ast.Name):
-            self._name(value.id, names)
-        else:
-            self._write(value)
-            self._say(f".{'.'.join(names)}")
-
-    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+    def _import(self, node: ast.Import | ast.ImportFrom) -> str:
         for name, what in _imports(node).items() if self._scopes else ():
             known = f"{_imported(name)}{len(self._imports)}"
             self._imports[known] = what
             self._scopes[-1].imports[name] = known
+        return ""
 
-    def _call(self, node: ast.Call, *, texts: bool) -> None:
-        self._write(node.func)
-        self._all(",", [a for a in node.args if texts or not _is_text(a)])
-        self._all(",", [k for k in node.keywords if texts or not _is_text(k.value)])
-
-    def _function(self, given: ast.arguments, body: Sequence[ast.stmt]) -> None:
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> str:
         """Write a function: what it is called with counts by name, its locals by order."""
-        self._all("default", given.defaults)
-        for default in given.kw_defaults:
-            self._all("=", [default] if default else [ast.Pass()])
+        given = node.args
+        around = [
+            *getattr(node, "decorator_list", ()),
+            "",
+            *given.defaults,
+            "",
+            *given.kw_defaults,
+        ]
         stars = [a.arg for a in (given.vararg, given.kwarg) if a is not None]
         names = [a.arg for a in [*given.posonlyargs, *given.args]]
         named = [a.arg for a in given.kwonlyargs]
-        forms = (
-            f"{len(given.posonlyargs)} {given.vararg is not None} {given.kwarg is not None}"
-        )
-        self._say(f"{forms} {' '.join(names)} * {' '.join(named)}")
+        form = [
+            len(given.posonlyargs),
+            given.vararg is None,
+            given.kwarg is None,
+            names,
+            named,
+        ]
         slots = {name: f"={name}" for name in (*names, *named)}
         slots |= {name: f"*{place}" for place, name in enumerate(stars)}
-        self._inside(_Scope(False, dict.fromkeys(_bound(body), "") | slots), body)
+        body = [ast.Return(node.body)] if isinstance(node, ast.Lambda) else node.body
+        called = "" if isinstance(node, ast.Lambda) else self._name(node.name, stored=True)
+        text = f"{type(node).__name__} {called} {self._text(around)} {form}"
+        scope = _Scope(False, dict.fromkeys(_bound(body), "") | slots)
+        return f"({text} {self._inside(scope, body)})"
 
-    def _inside(self, scope: _Scope, body: Sequence[ast.stmt]) -> None:
-        self._scopes.append(scope)
-        self._block(body)
-        self._scopes.pop()
 
-    def _comprehension(
-        self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-    ) -> None:
-        first = node.generators[0]
-        self._write(first.iter)  # in the scope around it
-        targets = [n for g in node.generators for n in ast.walk(g.target)]
-        stored = {n.id for n in targets if isinstance(n, ast.Name) and _is_stored(n)}
-        self._scopes.append(_Scope(False, dict.fromkeys(stored, "")))
-        for generator in node.generators:
-            self._say(f"for {generator.is_async}")
-            self._write(generator.target)
-            self._all("in", [] if generator is first else [generator.iter])
-            self._all("if", generator.ifs)
-        made = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-        self._all(":", made)
-        self._scopes.pop()
+def _with(node: T, **fields: object) -> T:
+    """Return a copy of a node with other fields."""
+    return type(node)(**{**dict(ast.iter_fields(node)), **fields})
+
+
+def _without_texts(call: ast.Call) -> ast.Call:
+    """Return a call without messages, which are written there."""
+    kept = [keyword for keyword in call.keywords if not _is_text(keyword.value)]
+    return _with(call, args=[a for a in call.args if not _is_text(a)], keywords=kept)
 
 
 def _annotation(node: ast.AnnAssign) -> ast.expr:

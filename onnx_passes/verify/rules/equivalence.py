@@ -45,7 +45,7 @@ class ModelPair:
         """Copy two models and infer types; ModelError if their interfaces differ."""
         ends = {v.name for model in (before, after) for v in model.graph.outputs}
         before, after = _typed(before, ends, trusted=True), _typed(after, ends, trusted=False)
-        wanted, given = ([str(v.name) for v in free_inputs(m)] for m in (before, after))
+        wanted, given = ([str(v.name) for v in m.graph.inputs] for m in (before, after))
         if not set(given) <= set(wanted):
             extra = sorted(set(given) - set(wanted))
             raise ModelError(
@@ -63,8 +63,8 @@ class ModelPair:
 
     @cached_property
     def inputs(self) -> list[ir.Value]:
-        """The inputs that a caller must feed."""
-        return free_inputs(self.before)
+        """The graph inputs; one with an initializer too, as a caller may feed it."""
+        return list(self.before.graph.inputs)
 
     @cached_property
     def interface_types(self) -> set[ir.DataType]:
@@ -104,7 +104,9 @@ class ModelPair:
                 other = others[name].const_value
             if mine is None or other is None or mine.size <= 1 or mine.dtype != other.dtype:
                 continue
-            if not mine.dtype.is_integer() and _equal(mine, other):
+            if not mine.dtype.is_integer() and np.array_equal(
+                mine.numpy(), other.numpy(), equal_nan=mine.dtype.is_floating_point()
+            ):
                 shared[name] = mine.dtype
         return shared
 
@@ -132,16 +134,6 @@ class ModelPair:
                 elif tensor.dtype in self.interface_types:
                     described[name] = f"constant {name} of shape {list(tensor.shape)}"
         return list(described.values())
-
-
-def _equal(left: ir.TensorProtocol, right: ir.TensorProtocol) -> bool:
-    nan = left.dtype.is_floating_point()
-    return bool(np.array_equal(left.numpy(), right.numpy(), equal_nan=nan))
-
-
-def free_inputs(model: ir.Model) -> list[ir.Value]:
-    """Return the graph inputs; one with an initializer too, as a caller may feed it."""
-    return list(model.graph.inputs)
 
 
 def _typed(model: ir.Model, ends: set[str | None], *, trusted: bool) -> ir.Model:
@@ -185,7 +177,7 @@ def _name_outputs(before: ir.Model, after: ir.Model) -> None:
     for old, new in zip(before.graph.outputs, after.graph.outputs, strict=True):
         if new.name == old.name:
             continue
-        if new.is_graph_input() or new.is_initializer() or new.name in _output_names(before):
+        if new.is_graph_input() or new.is_initializer() or new.name in wanted:
             identity = ir.node("Identity", [new])
             after.graph.append(identity)
             fresh = identity.outputs[0]
@@ -194,10 +186,6 @@ def _name_outputs(before: ir.Model, after: ir.Model) -> None:
             after.graph.outputs[index] = fresh
             new = fresh
         new.name = old.name
-
-
-def _output_names(model: ir.Model) -> set[str | None]:
-    return {o.name for o in model.graph.outputs}
 
 
 def _types(model: ir.Model) -> set[ir.DataType]:

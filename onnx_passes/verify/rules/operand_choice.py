@@ -24,6 +24,7 @@ from onnx_passes.ops.operator_class import find
 from onnx_passes.passes.hints import Hint, Hints, Spec
 from onnx_passes.passes.registry import is_known, lookup
 from onnx_passes.plain import Plain, PlainMapping
+from onnx_passes.verify.rules.coverage import CAST, EDGES, Plan
 from onnx_passes.verify.rules.rewrite_rule import PatternPart
 
 _AHEAD = 8
@@ -138,10 +139,6 @@ RANKED: tuple[Shape, ...] = ((), (3,), (2, 3), (2, 3, 4), (2, 3, 2, 4))
 
 _LEVELS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.INT16)
 
-_EDGES: tuple[Shape, ...] = (
-    *((1,), (0,), (0, 3), (2, 1, 3), (1, 1), (), (2, 0, 3), (2, 0, 3), (4, 5)),
-)
-
 SIZES = (1, 2, 2, 3, 3, 4, 5)
 """What the sizes that a hint names are drawn from; one in a hundred is 0."""
 
@@ -163,7 +160,7 @@ class Chooser:
         ``near`` says afterwards whether a constant is only almost the number asked for, which
         happens only with ``slack``, and wherever it can with ``keen``. ``rank`` is that of the
         next operand, and ``edge`` the shape of all, if they are enumerated. ``target`` is what
-        was last reshaped to, and ``ints`` what known integers may be. ``parts`` is the number
+        was last reshaped to, and ``plan`` what the model is to have. ``parts`` is the number
         of integers that the next operand has. ``fixed`` are attributes that its pattern gives.
         """
         self.rng, self.dtype, self.numbers, self.edges = rng, dtype, numbers, edges
@@ -178,7 +175,7 @@ class Chooser:
         self.edge: Shape | None = None
         self.target: Shape | None = None
         self.parts: int | None = None
-        self.ints: Sequence[int] = ()
+        self.plan = Plan()
         self.fixed: PlainMapping = {}
 
     @cached_property
@@ -238,7 +235,7 @@ class Chooser:
         """Return numbers for a constant."""
         if operand.positive:
             numbers = self.rng.integers(1, 5, operand.shape)
-        elif self.rng.random() < 0.6:
+        elif self.rng.random() < (0.3 if self.plan.opset else 0.6):
             numbers = np.full(operand.shape, self.pick(self.numbers))
         elif self.rng.random() < 0.1 and operand.dtype.is_integer():
             return np.full(operand.shape, np.iinfo(operand.dtype.numpy()).max)
@@ -277,12 +274,15 @@ class Chooser:
 
     def _of_rule(self, operand: Operand) -> Operand:
         """Return known integers with one that the rule's code names, or the last left out."""
-        if not (self.ints and operand.ints) or (chance := self.rng.random()) > 2 * _OF_RULE:
+        known, named = self.plan.known, self.plan.ints
+        if known and operand.ints is not None and self.rng.random() < KNOWN:
+            return replace(operand, ints=known, shape=(len(known),))
+        if not (named and operand.ints) or (chance := self.rng.random()) > 2 * _OF_RULE:
             return operand
         ints = [*operand.ints]
         if chance > _OF_RULE and len(ints) > 2:
             return replace(operand, ints=tuple(ints[:-1]), shape=(len(ints) - 1,))
-        ints[int(self.rng.integers(len(ints)))] = self.pick(self.ints)
+        ints[int(self.rng.integers(len(ints)))] = self.pick(named)
         return replace(operand, ints=tuple(ints))
 
     def _planned(self, operand: Operand, index: int) -> Operand:
@@ -300,7 +300,7 @@ class Chooser:
         if self.rank is None:
             free = not self.edge and self.square is None and len(self._shapes) > 1
             forgotten = free and self.edges and self.rng.random() < self.edges
-            return tuple(self.pick(_EDGES if forgotten else self._shapes))
+            return tuple(self.pick((*EDGES, ()) if forgotten else self._shapes))
         fitting = [s for s in (*self._shapes, *RANKED) if len(s) == self.rank]
         return tuple(self.pick(fitting))
 
@@ -314,6 +314,8 @@ class Chooser:
 
     def broadcastable(self, shape: Shape) -> Shape:
         """Return a shape that broadcasts with another, often the same one."""
+        if self.plan.widens and 1 in shape:
+            return tuple(3 if size == 1 else size for size in shape)
         if self.rank is not None:
             wider = (2,) * (self.rank - len(shape))
             kept = shape[len(shape) - min(self.rank, len(shape)) :]
@@ -326,6 +328,9 @@ class Chooser:
 
 _OF_RULE = 0.4
 """How often known integers are such as the code of the rule names, and how often fewer."""
+
+KNOWN = 0.7
+"""How often a list of known integers is that of the plan."""
 
 _KEPT = 0.97
 """How often what a hint says of one operand is followed."""
@@ -433,12 +438,6 @@ class Guide:
         return self._sizes[name]
 
 
-TARGETS = (
-    *(ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.INT32, ir.DataType.INT64) * 3,
-    *(ir.DataType.UINT8, ir.DataType.INT8),
-)
-
-
 def attribute_value(
     choose: Chooser, op_type: str, name: str, known: Sequence[Shape | None]
 ) -> Plain:
@@ -514,8 +513,7 @@ _ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Plain]] = {
     "value": _fill,
     "axis": lambda c, _, rank: int(c.pick((*range(max(rank, 1)), -1))),
     "axes": lambda c, _, rank: [int(c.pick(range(max(rank, 1))))],
-    "to": lambda c, _, rank: int(c.pick(TARGETS)),
-    "keepdims": lambda c, _, rank: int(c.pick((0, 1))),
+    "to": lambda c, _, rank: int(c.pick(CAST)),
     "direction": lambda c, _, rank: c.pick(("LEFT", "RIGHT")),
     "epsilon": lambda c, _, rank: float(c.pick((1e-5, 1e-3))),
     "alpha": lambda c, _, rank: float(c.pick((0.5, 0.2, 1.0, *c.numbers))),
@@ -537,11 +535,9 @@ _ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Plain]] = {
     "kv_num_heads": lambda c, _, rank: 2,
     "scale": lambda c, _, rank: float(c.pick((0.5, 2.0))),
     "ratio": lambda c, _, rank: float(c.pick((0.0, 0.5))),
-    "spatial": lambda c, _, rank: 1,
     "momentum": lambda c, _, rank: 0.5,
     "blocksize": lambda c, _, rank: 2,
     "equation": lambda c, _, rank: c.pick(
         ("bij,bjk->bik", "bij,bjk->ki", "bij,cjk->ibc", "ij,jk")
     ),
-    "is_test": lambda c, _, rank: 1,
 }

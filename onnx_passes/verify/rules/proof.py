@@ -7,7 +7,7 @@ tensors that differ.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -21,10 +21,9 @@ from onnx_passes.plain import PlainDict, PlainMapping
 
 
 class Outcome(StrEnum):
-    """How a claim stands. Only ``PROVED`` rests on a proof; ``TESTED`` rests on samples."""
+    """How a claim stands."""
 
     PROVED = "proved"
-    TESTED = "tested"
     REFUTED = "refuted"
     UNDECIDED = "undecided"
     NOT_APPLICABLE = "not applicable"
@@ -63,43 +62,24 @@ class Coverage:
     text: str
     conditions: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        return f"{self.text} ({'; '.join(self.conditions)})" if self.conditions else self.text
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counterexample:
-    """Inputs on which the two sides differ on an `engine`, and what differs in one clause."""
+    """Inputs on which the two sides differ, and what differs in one clause."""
 
     feeds: Mapping[str, npt.NDArray[np.generic]]
     expected: Mapping[str, npt.NDArray[np.generic]]
     actual: Mapping[str, npt.NDArray[np.generic]]
-    engine: str
     reason: str
-
-    def as_dict(self) -> PlainDict:
-        """Return the counterexample as JSON has it: tensors by type, shape, elements."""
-        sides = {"feeds": self.feeds, "expected": self.expected, "actual": self.actual}
-        return {
-            **{k: {name: _plain(a) for name, a in side.items()} for k, side in sides.items()},
-            "engine": self.engine,
-            "reason": self.reason,
-        }
-
-
-def _plain(array: npt.NDArray[np.generic]) -> PlainDict:
-    # JSON has no NaN and no infinity, so that elements are written as text.
-    elements = [str(x) for x in array.reshape(-1)]
-    return {"dtype": str(array.dtype), "shape": list(array.shape), "elements": elements}
 
 
 @dataclass(frozen=True, slots=True)
 class ArithmeticVerdict:
     """The verdict in one arithmetic.
 
-    `method` is "scalar argument", "block normal form", "bounded z3", "finite field" or
-    "replay"; it is empty, and `coverage` None, if nothing was decided. `mode` is the strongest
-    comparison that was proved in IEEE arithmetic, in `formats`.
+    `method` is "scalar argument", "block normal form", "bounded z3" or "replay"; it is empty,
+    and `coverage` None, if nothing was decided. `mode` is the strongest comparison that was
+    proved in IEEE arithmetic, in `formats`.
     """
 
     arithmetic: Arithmetic
@@ -110,48 +90,18 @@ class ArithmeticVerdict:
     formats: tuple[str, ...] = ()
     reason: str = ""
     counterexample: Counterexample | None = None
-    seconds: float = 0.0
 
     def as_dict(self) -> PlainDict:
-        """Return the judgement as JSON has it; seconds are left out, as they do not repeat."""
-        covered = self.coverage
-        coverage = (
-            None
-            if covered is None
-            else {
-                "everywhere": covered.everywhere,
-                "text": covered.text,
-                "conditions": list(covered.conditions),
-            }
-        )
-        found = self.counterexample
-        return {
-            "arithmetic": str(self.arithmetic),
-            "outcome": str(self.outcome),
-            "method": self.method,
-            "mode": None if self.mode is None else str(self.mode),
-            "formats": list(self.formats),
-            "coverage": coverage,
-            "reason": self.reason,
-            "counterexample": None if found is None else found.as_dict(),
-        }
-
-    def __str__(self) -> str:
-        parts = [f"{self.arithmetic}: {self.outcome}"]
-        if self.mode is not None:
-            parts.append(f"[{self.mode}]")
-        if self.method:
-            parts.append(f"by {self.method}")
-        if self.coverage is not None:
-            parts.append(f"for {self.coverage}")
-        return " ".join(parts) + (f": {self.reason}" if self.reason else "")
+        """Return the judgement as JSON has it, without the tensors of a counterexample."""
+        plain: PlainDict = asdict(replace(self, counterexample=None))
+        del plain["counterexample"]
+        return plain
 
 
 # The order in which judgements on several templates are merged: the first one present counts.
 _SEVERITY = (
     Outcome.REFUTED,
     Outcome.UNDECIDED,
-    Outcome.TESTED,
     Outcome.PROVED,
     Outcome.NOT_APPLICABLE,
 )
@@ -171,10 +121,7 @@ class Proof:
     """
 
     judgements: tuple[ArithmeticVerdict, ...]
-    seconds: float = 0.0
-    versions: Mapping[str, str] = field(default_factory=dict)
     templates: int = 1
-    notes: tuple[str, ...] = ()
     covers: PlainMapping = field(default_factory=dict)
     out_of_time: bool = False
 
@@ -189,8 +136,6 @@ class Proof:
             "contract": None if contract is None else str(contract),
             "judgements": [j.as_dict() for j in self.judgements],
             "templates": self.templates,
-            "versions": dict(self.versions),
-            "notes": list(self.notes),
             "covers": dict(self.covers),
         }
 
@@ -204,7 +149,7 @@ class Proof:
         exact = [j.outcome for j in self.judgements if j.arithmetic != Arithmetic.IEEE]
         outcome = next((o for o in _SEVERITY if o in exact), Outcome.NOT_APPLICABLE)
         ieee = self[Arithmetic.IEEE].outcome
-        if outcome in (Outcome.UNDECIDED, Outcome.TESTED) and ieee == Outcome.PROVED:
+        if outcome == Outcome.UNDECIDED and ieee == Outcome.PROVED:
             return Outcome.PROVED
         return outcome
 
@@ -231,7 +176,7 @@ class Proof:
         return Equality() if exact else Tolerance()
 
 
-def merge(proofs: list[Proof], seconds: float, notes: tuple[str, ...] = ()) -> Proof:
+def merge(proofs: list[Proof]) -> Proof:
     """Return the verdicts that hold for every one of ``proofs``.
 
     A refutation of one refutes all; of several proofs the one that covers least is kept.
@@ -240,18 +185,10 @@ def merge(proofs: list[Proof], seconds: float, notes: tuple[str, ...] = ()) -> P
     for arithmetic in Arithmetic:
         candidates = [p[arithmetic] for p in proofs]
         weakest = min(candidates, key=_weakest_first)
-        if weakest.outcome in (Outcome.PROVED, Outcome.TESTED):
+        if weakest.outcome == Outcome.PROVED:
             weakest = replace(weakest, coverage=_joint_coverage(weakest, candidates))
         judgements.append(weakest)
-    versions = proofs[0].versions if proofs else {}
-    collected = dict.fromkeys(note for p in proofs for note in p.notes)
-    return Proof(
-        tuple(judgements),
-        seconds,
-        versions,
-        sum(p.templates for p in proofs),
-        (*collected, *notes),
-    )
+    return Proof(tuple(judgements), sum(p.templates for p in proofs))
 
 
 def _joint_coverage(

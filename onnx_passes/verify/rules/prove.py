@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
@@ -16,7 +15,6 @@ from onnx_passes.verify.rules.arithmetic_verdicts import Effort, judge_exact, ju
 from onnx_passes.verify.rules.coverage import Template, covered_by, describe, operand_names
 from onnx_passes.verify.rules.equivalence import ModelPair
 from onnx_passes.verify.rules.proof import (
-    NEAR,
     Arithmetic,
     ArithmeticVerdict,
     Fault,
@@ -24,12 +22,10 @@ from onnx_passes.verify.rules.proof import (
     Proof,
     merge,
 )
-from onnx_passes.verify.rules.replay import Replayer, engine_name
+from onnx_passes.verify.rules.replay import Replayer
 from onnx_passes.verify.rules.rewrite_rule import RuleLike, apply_rule, rules_of
 from onnx_passes.verify.rules.rule_paths import RulePaths
 from onnx_passes.verify.rules.template_models import instances
-
-_OPEN = (Outcome.UNDECIDED, Outcome.TESTED)
 
 
 def prove_pair(before: ir.Model, after: ir.Model, *, effort: Effort | None = None) -> Proof:
@@ -39,22 +35,15 @@ def prove_pair(before: ir.Model, after: ir.Model, *, effort: Effort | None = Non
     The default effort takes about a second. UsageError without z3, ModelError if interfaces
     differ, OutOfTime if the clock stopped z3.
     """
-    start = time.perf_counter()
     effort = effort or Effort()
-    versions = {"z3": arithmetic_verdicts.version(), "engine": engine_name()}
     pair = ModelPair.of(before, after)
     replayer = Replayer(pair.before, pair.after)
     judgements = {a: ArithmeticVerdict(a, Outcome.NOT_APPLICABLE) for a in Arithmetic}
     exact = judge_exact(pair, replayer, effort)
     judgements[exact.arithmetic] = exact
-    if pair.has_floats and not effort.ieee:
-        judgements[Arithmetic.IEEE] = ArithmeticVerdict(
-            Arithmetic.IEEE, Outcome.UNDECIDED, reason="not asked: bits are known to differ"
-        )
-    elif pair.has_floats:
+    if pair.has_floats:
         judgements[Arithmetic.IEEE] = judge_ieee(pair, replayer, effort)
-    seconds = time.perf_counter() - start
-    return Proof(tuple(judgements[a] for a in Arithmetic), seconds, versions)
+    return Proof(tuple(judgements[a] for a in Arithmetic))
 
 
 def prove_rule(
@@ -67,8 +56,8 @@ def prove_rule(
 ) -> Proof:
     """Apply a rule to templates, as it stands, and compare before and after.
 
-    The rule's own pattern, ``check`` and ``rewrite`` run. Templates on which it does not fire
-    are counted in the notes. Of several rules, the verdicts hold for all.
+    The rule's own pattern, ``check`` and ``rewrite`` run. Of several rules, the verdicts hold
+    for all.
 
     Without `templates`, models are built from the pattern. A refutation that `confirm` rejects
     is dropped. `paths` note what of a rule's code ran. The verdict is undecided if the clock
@@ -88,7 +77,6 @@ def _proved(
     confirm: Callable[[Fault], bool],
     paths: RulePaths | None,
 ) -> Proof:
-    start = time.perf_counter()
     given = None if templates is None else list(templates)
     found = _Proofs()
     for single in rules_of(rule):
@@ -103,35 +91,27 @@ def _proved(
             told = describe(template, names)
             wanted = found.wants(told, effort)
             if effort.was_tested and not wanted:
-                found.idle += 1
                 continue
             proof = _on_template(applied, template, effort, confirm, screen=not wanted)
             if paths is not None:
-                sound = proof is None or proof.outcome in (Outcome.PROVED, Outcome.TESTED)
+                sound = proof is None or proof.outcome == Outcome.PROVED
                 paths.keep(judged=sound)
             found.add(told, proof, half=_is_half(template))
             if proof is not None and proof.outcome == Outcome.REFUTED:
                 break
-        else:
-            if given is not None or effort.was_tested:
-                continue
-            if (proof := _near(single, effort, confirm)) is not None:
-                found.decisive.append((None, proof))
-    return found.merged(time.perf_counter() - start)
+    return found.merged()
 
 
 @dataclass
 class _Proofs:
     """The verdicts on the templates of a rule, so far.
 
-    In `decisive`, a model with a constant beside the number of the pattern has no template.
-    `coarse` are of half precision that no proof covers. `idle` counts templates that did not
-    fire, or were not proved. `kinds` and `types` are those that were proved.
+    `coarse` are of half precision: constants of 11 bits, folded and rounded again, are too
+    far from the formula for a proof. `kinds` and `types` are those that were proved.
     """
 
-    decisive: list[tuple[Template | None, Proof]] = field(default_factory=list)
+    decisive: list[tuple[Template, Proof]] = field(default_factory=list)
     coarse: list[Proof] = field(default_factory=list)
-    idle: int = 0
     kinds: set[tuple[object, ...]] = field(default_factory=set)
     types: set[frozenset[str]] = field(default_factory=set)
 
@@ -139,6 +119,7 @@ class _Proofs:
         """Whether a proof is worth its time: on the first few, and on ranks or types anew."""
         kind = tuple(sorted((n, rank) for n, (rank, *_) in template.operands.items()))
         types = frozenset(dtype for _, dtype, _ in template.operands.values())
+        types |= template.attributes.get("Cast.to", set())
         count = len(self.decisive) + len(self.coarse)
         wanted = (
             count < effort.templates
@@ -152,55 +133,30 @@ class _Proofs:
     def add(self, template: Template, proof: Proof | None, *, half: bool) -> None:
         """Note what was found of one template."""
         if proof is None:
-            self.idle += 1
-        elif half and proof[Arithmetic.REAL].outcome in _OPEN:
+            return
+        if half and proof[Arithmetic.REAL].outcome == Outcome.UNDECIDED:
             self.coarse.append(proof)
         else:
             self.decisive.append((template, proof))
 
-    def merged(self, seconds: float) -> Proof:
+    def merged(self) -> Proof:
         """Return the verdict on the rule: what is not proved is excluded, or weakens it."""
-        notes = []
-        if self.idle:
-            notes.append(f"{self.idle} more templates did not fire, or were not proved")
-        if self.coarse and self.decisive:
-            # Constants of 11 bits, folded and rounded again, are too far from the formula.
-            notes.append(
-                f"{len(self.coarse)} templates of half precision are tested, not proved"
-            )
-        covered = covered_by(
-            t for t, p in self.decisive if t is not None and p.outcome == Outcome.PROVED
-        )
+        covered = covered_by(t for t, p in self.decisive if p.outcome == Outcome.PROVED)
         kept = [
-            p
-            for t, p in self.decisive
-            if t is None or p.outcome not in _OPEN or covered.holds(t)
+            p for t, p in self.decisive if p.outcome != Outcome.UNDECIDED or covered.holds(t)
         ]
         if not any(p.outcome == Outcome.PROVED for p in kept):
             kept = [p for _, p in self.decisive]
-        if len(kept) < len(self.decisive):
-            excluded = len(self.decisive) - len(kept)
-            notes.append(f"{excluded} templates outside of the claim are tested, not proved")
         proofs = kept or self.coarse
         if not proofs:
-            reason = "the rule fired on no template"
-            return _undecided(reason, templates=0, notes=tuple(notes))
-        return replace(merge(proofs, seconds, tuple(notes)), covers=covered.as_dict())
+            return _undecided("the rule fired on no template", templates=0)
+        return replace(merge(proofs), covers=covered.as_dict())
 
 
 def _is_half(model: ir.Model) -> bool:
     """Whether an input or output of a model is of half precision."""
     values = (*model.graph.inputs, *model.graph.outputs)
     return any(v.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16) for v in values)
-
-
-def _near(rule: RewriteRule, effort: Effort, confirm: Callable[[Fault], bool]) -> Proof | None:
-    """Return a refutation on a constant that the pattern only takes for its own, if any."""
-    for template in instances(rule, limit=4, attempts=120, seed=effort.seed, near=True):
-        proof = _on_template(rule, template, effort, confirm, screen=True)
-        if proof is not None and proof.outcome == Outcome.REFUTED:
-            return replace(proof, notes=(*proof.notes, NEAR))
-    return None
 
 
 def _on_template(
@@ -220,8 +176,11 @@ def _on_template(
     if after is None:
         return None
     try:
-        if screen and _agrees(template, after, effort):
-            return None
+        if screen:
+            pair = ModelPair.of(template, after)
+            replayer, real = Replayer(pair.before, pair.after), pair.has_floats
+            if replayer.search(effort.samples, real=real, seed=effort.seed) is None:
+                return None
         proof = prove_pair(template, after, effort=effort)
     except ModelError as error:
         return _undecided(error.message)
@@ -233,15 +192,8 @@ def _on_template(
     return proof
 
 
-def _agrees(before: ir.Model, after: ir.Model, effort: Effort) -> bool:
-    pair = ModelPair.of(before, after)
-    replayer = Replayer(pair.before, pair.after)
-    found = replayer.search(effort.samples, real=pair.has_floats, seed=effort.seed)
-    return found is None
-
-
-def _undecided(reason: str, *, templates: int = 1, notes: tuple[str, ...] = ()) -> Proof:
+def _undecided(reason: str, *, templates: int = 1) -> Proof:
     judgements = tuple(
         ArithmeticVerdict(a, Outcome.UNDECIDED, reason=reason) for a in Arithmetic
     )
-    return Proof(judgements, 0.0, {"z3": arithmetic_verdicts.version()}, templates, notes)
+    return Proof(judgements, templates)

@@ -80,7 +80,7 @@ def _with_defaults(model: ir.Model, feeds: Feeds) -> ir.Model:
     return copy
 
 
-_MODEL, _INPUTS, _TEST, _SCRIPT = "rule_before.onnx", "inputs.npz", "test_{}.py", "repro.py"
+_MODEL, _INPUTS, _TEST = "rule_before.onnx", "inputs.npz", "test_{}.py"
 
 _TEST_TEXT = '''"""Fails while {subject} [{index}] is wrong on the model beside this file.
 
@@ -95,21 +95,10 @@ from onnx_passes.verify.rules.regression import still_wrong
 def test_{name}():
     reason = still_wrong({subject!r}, {index}, Path(__file__).parent, exact={exact})
     assert reason is None, reason
-'''
 
-_SCRIPT_TEXT = '''"""Apply {subject} [{index}] to the model beside this file.
 
-Exit code 1: it is still wrong, and what is wrong is printed. 0: it is right.
-"""
-
-import sys
-from pathlib import Path
-
-from onnx_passes.verify.rules.regression import still_wrong
-
-reason = still_wrong({subject!r}, {index}, Path(__file__).parent, exact={exact})
-print(reason or "the rule is right on this model")
-sys.exit(reason is not None)
+if __name__ == "__main__":
+    test_{name}()
 '''
 
 
@@ -147,7 +136,7 @@ def write_regression(
 ) -> Path:
     """Write the model of a refutation and a test that fails while the rule is wrong.
 
-    A ``repro.py`` is added where the folder has none. UsageError if it cannot be written.
+    It is also ``repro.py`` where the folder has none. UsageError if it cannot be written.
     """
     words = re.sub(r"\W+", "_", f"{subject.rpartition(':')[2]}_{index}").strip("_").lower()
     values = {
@@ -162,8 +151,8 @@ def write_regression(
         save_model(fault.before, folder / _MODEL, external_data="inline")
         test = folder / _TEST.format(words)
         test.write_text(_TEST_TEXT.format(**values), "utf-8")
-        if not (folder / _SCRIPT).exists():
-            (folder / _SCRIPT).write_text(_SCRIPT_TEXT.format(**values), "utf-8")
+        if not (folder / "repro.py").exists():
+            (folder / "repro.py").write_text(_TEST_TEXT.format(**values), "utf-8")
             (folder / "README.md").write_text(f"{fault.text()}\n", "utf-8")
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror or error}") from error

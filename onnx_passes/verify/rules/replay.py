@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
@@ -42,13 +41,6 @@ _SECONDS = 120.0
 _UNKNOWN = ("No Op registered", "is not a registered function/op")
 # Its Scan wants shapes that its own inference does not find for every operator.
 _LACKS = ("Could not find an impl", "Subgraph must have the shape set")
-
-
-def engine_name() -> str:
-    """Return the name and version of the engine."""
-    import onnxruntime
-
-    return f"ONNX Runtime {onnxruntime.__version__}, CPU, no graph optimisation"
 
 
 @cache
@@ -99,10 +91,9 @@ class PairRunner:
         self._open = ExitStack()
         weakref.finalize(self, self._open.close).atexit = False
 
-    def run(self, candidates: Iterable[Feeds]) -> Iterator[tuple[Feeds, Result, Result]]:
-        """Yield each of the inputs with what the two models make of it."""
-        for feeds in candidates:
-            yield feeds, self._run(0, feeds), self._run(1, feeds)
+    def run(self, feeds: Feeds) -> tuple[Result, Result]:
+        """Return what the two models make of some inputs."""
+        return self._run(0, feeds), self._run(1, feeds)
 
     def _run(self, side: int, feeds: Feeds) -> Result:
         session, model = self._sessions[side], self._models[side]
@@ -159,54 +150,30 @@ def infer_by_running(
         arrays.append(np.array(data, tensor.dtype.numpy()).reshape(tensor.shape))
         inputs.append((str(value.name), int(tensor.dtype), tensor.shape))
     proto = ir.to_proto(node)
-    key = proto.SerializeToString(deterministic=True)
-    constants = tuple(a.tobytes() if a.dtype == np.int64 else b"" for a in arrays)
-    imports = tuple(sorted(domains.items()))
-    shapes = _run(key, tuple(dict.fromkeys(inputs)), constants, imports, _Feeds(arrays))
-    return tuple(_blank(dtype, shape) for dtype, shape in shapes)
-
-
-class _Feeds:
-    """Arrays that play no part in the identity of a call, since their content is elsewhere."""
-
-    def __init__(self, arrays: Sequence[object]) -> None:
-        self.arrays = arrays
-
-    def __hash__(self) -> int:
-        return 0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Feeds)
-
-
-def _blank(dtype: ir.DataType, shape: tuple[int, ...]) -> Tensor:
-    size = int(np.prod(shape, dtype=np.int64))
-    return Tensor(scalars([UNKNOWN] * size, shape), dtype)
-
-
-@functools.lru_cache(4096)
-def _run(
-    node: bytes,
-    inputs: tuple[tuple[str, int, tuple[int, ...]], ...],
-    constants: tuple[bytes, ...],
-    imports: tuple[tuple[str, int], ...],
-    feeds: _Feeds,
-) -> tuple[tuple[ir.DataType, tuple[int, ...]], ...]:
-    del constants  # part of the key alone
-    proto = onnx.NodeProto.FromString(node)
     graph = onnx.helper.make_graph(
         [proto],
         "node",
-        [onnx.helper.make_tensor_value_info(n, t, s) for n, t, s in inputs],
+        [onnx.helper.make_tensor_value_info(*each) for each in dict.fromkeys(inputs)],
         [onnx.ValueInfoProto(name=name) for name in proto.output],
     )
-    opsets = [onnx.helper.make_opsetid(d, v) for d, v in imports]
+    opsets = [onnx.helper.make_opsetid(d, v) for d, v in sorted(domains.items())]
     model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
-    by_name = dict(zip([n for n in proto.input if n], feeds.arrays, strict=True))
-    results = run_once(ir.from_proto(model), by_name, apart=True)
+    constants = tuple(a.tobytes() for a in arrays if a.dtype == np.int64)
+    key = model.SerializeToString(deterministic=True), constants
+    if key not in _INFERRED:
+        by_name = dict(zip([n for n in proto.input if n], arrays, strict=True))
+        _INFERRED[key] = run_once(ir.from_proto(model), by_name, apart=True)
+    results = _INFERRED[key]
     if isinstance(results, EngineFailure):
         raise Unsupported(f"{proto.op_type} that the engine does not run: {results.message}")
-    return tuple((ir.DataType.from_numpy(r.dtype), r.shape) for r in results)
+    return tuple(
+        Tensor(scalars([UNKNOWN] * r.size, r.shape), ir.DataType.from_numpy(r.dtype))
+        for r in results
+    )
+
+
+_INFERRED: dict[tuple[bytes, tuple[bytes, ...]], Result] = {}
+"""What nodes gave whose results were inferred, by model and constants."""
 
 
 # Over the reals a counterexample must stand clear of rounding: this share of the largest
@@ -268,7 +235,7 @@ class Replayer:
 
     def failures(self, feeds: Feeds) -> tuple[EngineFailure | None, EngineFailure | None]:
         """Return why the graphs do not run, one by one; None where one does."""
-        ((_, before, after),) = self._runner.run([feeds])
+        before, after = self._runner.run(feeds)
         return (
             before if isinstance(before, EngineFailure) else None,
             after if isinstance(after, EngineFailure) else None,
@@ -280,11 +247,9 @@ class Replayer:
         return None if found is None else found.message
 
     def _first(self, candidates: Sequence[Feeds], real: bool) -> Counterexample | None:
-        exact = [
-            {name: _within(array, self._bits) for name, array in feeds.items()}
-            for feeds in candidates
-        ]
-        for feeds, before, after in self._runner.run(exact):
+        for given in candidates:
+            feeds = {name: _within(array, self._bits) for name, array in given.items()}
+            before, after = self._runner.run(feeds)
             if isinstance(before, EngineFailure):
                 continue
             expected = dict(zip(self.outputs, before, strict=True))
@@ -292,7 +257,7 @@ class Replayer:
                 if after.missing:
                     return None
                 reason = f"the rewritten graph does not run: {after.message}"
-                return Counterexample(feeds, expected, {}, engine_name(), reason)
+                return Counterexample(feeds, expected, {}, reason)
             actual = dict(zip(self.outputs, after, strict=True))
             for name in self.outputs:
                 found = difference(expected[name], actual[name], real=real)
@@ -308,24 +273,24 @@ class Replayer:
                     break
                 if not explained:
                     text = f"output {name}: {found}"
-                    return Counterexample(feeds, expected, actual, engine_name(), text)
+                    return Counterexample(feeds, expected, actual, text)
         return None
 
     def _is_order_of_nan(self, feeds: Feeds, real: bool) -> bool:
         """Whether all that differs is how operators order NaN of the inputs."""
         if not self._orders_nan:
             return False
-        filled = {name: without_nan(array) for name, array in feeds.items()}
+        filled = {name: with_ones(array, np.isnan) for name, array in feeds.items()}
         changed = any(filled[name] is not array for name, array in feeds.items())
         return changed and self._first([filled], real) is None
 
 
-def without_nan(array: Array) -> Array:
-    """Return an array with ones for NaN; itself if it has none."""
+def with_ones(array: Array, odd: Callable[[Array], Array]) -> Array:
+    """Return an array with ones for floats that are odd; itself if it has none."""
     if array.dtype.kind in "biuOSU":
         return array
-    missing = np.isnan(array.astype(np.float64))
-    return np.where(missing, np.ones((), array.dtype), array) if missing.any() else array
+    found = odd(array.astype(np.float64))
+    return np.where(found, np.ones((), array.dtype), array) if found.any() else array
 
 
 def _exact_bits(models: Iterable[ir.Model]) -> int | None:
@@ -417,37 +382,25 @@ _ORDINARY = 1e3
 """Inputs up to this size; behind infinities and overflow no tolerance is kept by anyone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Error:
-    """The largest differences in outputs of one type; `relative` to the largest element."""
+def errors_of(found: Counterexample) -> dict[str, float]:
+    """Return the errors of float outputs, by type, as a share of their largest element.
 
-    relative: float = 0.0
-    absolute: float = 0.0
-
-    def joined(self, other: Error) -> Error:
-        """Return the larger of both in each respect."""
-        return Error(max(self.relative, other.relative), max(self.absolute, other.absolute))
-
-
-def errors_of(found: Counterexample) -> dict[str, Error]:
-    """Return the errors of float outputs by type; empty where inputs are not ordinary."""
-    for array in found.feeds.values():
-        if array.dtype.kind not in "biu":
-            wide = np.abs(array.astype(np.float64))
-            if not np.all(wide <= _ORDINARY):
-                return {}
-    errors: dict[str, Error] = {}
+    Empty where inputs are not ordinary.
+    """
+    wide = [a.astype(np.float64) for a in found.feeds.values() if a.dtype.kind not in "biu"]
+    if not all(np.all(np.abs(array) <= _ORDINARY) for array in wide):
+        return {}
+    errors: dict[str, float] = {}
     for name, expected in found.expected.items():
         actual = found.actual.get(name)
         if actual is None or expected.dtype.kind in "biuOSU" or actual.shape != expected.shape:
             continue
-        wide, other = expected.astype(np.float64), actual.astype(np.float64)
-        finite = np.isfinite(wide) & np.isfinite(other)
-        gap = float(np.max(np.abs(wide[finite] - other[finite]), initial=0.0))
-        largest = float(np.max(np.abs(wide[finite]), initial=0.0))
-        error = Error(gap / largest if largest else 0.0, gap)
+        old, new = expected.astype(np.float64), actual.astype(np.float64)
+        finite = np.isfinite(old) & np.isfinite(new)
+        gap = float(np.max(np.abs(old[finite] - new[finite]), initial=0.0))
+        largest = float(np.max(np.abs(old[finite]), initial=0.0))
         key = str(expected.dtype)
-        errors[key] = errors.get(key, Error()).joined(error)
+        errors[key] = max(errors.get(key, 0.0), gap / largest if largest else 0.0)
     return errors
 
 

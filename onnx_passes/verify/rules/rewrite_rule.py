@@ -125,19 +125,6 @@ def rules_of(subject: RuleLike) -> list[RewriteRule]:
             ) from None
     if isinstance(subject, RewriteRule):
         return [subject]
-    if isinstance(subject, RewriteRuleClassBase):
-        return [
-            RewriteRule(
-                subject.pattern,
-                subject.rewrite,
-                subject.check,
-                name=subject.name,
-                remove_nodes=subject.remove_nodes,
-                graph_pre_visitor=subject.setup,
-                graph_post_visitor=subject.cleanup,
-                as_function=subject.as_function,
-            )
-        ]
     rules = getattr(subject, "rules", None)
     if rules is not None:
         return list(rules() if callable(rules) else rules)
@@ -148,7 +135,12 @@ def rules_of(subject: RuleLike) -> list[RewriteRule]:
             help="give an onnxscript RewriteRule, or a class with pattern, check and rewrite",
         )
     name = str(getattr(subject, "name", type(subject).__name__))
-    return [RewriteRule(pattern, rewrite, getattr(subject, "check", None), name=name)]
+    further = {}
+    if isinstance(subject, RewriteRuleClassBase):
+        further = {k: getattr(subject, k) for k in ("remove_nodes", "as_function")}
+        further |= {"graph_pre_visitor": subject.setup, "graph_post_visitor": subject.cleanup}
+    check = getattr(subject, "check", None)
+    return [RewriteRule(pattern, rewrite, check, name=name, **further)]
 
 
 def for_certificate(cls: type[object]) -> Any:
@@ -182,6 +174,14 @@ def apply_rule(rule: RewriteRule, model: ir.Model) -> ir.Model | None:
         # The driver makes no functions; onnxscript's own sweep does.
         return copy if RewriteRuleSet([rule]).apply_to_model(copy) else None
     return copy if rewrite(copy, [measured(rule)], Rewrites(limit=1)) else None
+
+
+def fires(rule: RewriteRule, model: ir.Model) -> bool:
+    """Whether a rule changes a model, or raises on it: a finding of who applies it."""
+    try:
+        return apply_rule(rule, model) is not None
+    except Exception:
+        return True
 
 
 measured = functools.lru_cache(256)(PatternInfo.of)
@@ -220,6 +220,19 @@ def _numbers_of(rule: RewriteRule) -> tuple[float, ...]:
 
 
 @functools.lru_cache(256)
+def integer_lists(rule: RewriteRule) -> list[tuple[int, ...]]:
+    """Return the lists of several integers in the source of a rule's check."""
+    found: list[tuple[int, ...]] = []
+    for tree in _sources(rule._condition_function):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.List | ast.Tuple) and len(node.elts) > 1:
+                with contextlib.suppress(ValueError):
+                    found.append(tuple(ast.literal_eval(node)))
+    kept = (n for n in found if all(type(i) is int and abs(i) < LARGEST for i in n))
+    return list(dict.fromkeys(kept))[:_MOST]
+
+
+@functools.lru_cache(256)
 def find_guard_constants(rule: RewriteRule) -> dict[str, list[float]]:
     """Return the numbers that a rule's check holds each of its variables against.
 
@@ -243,13 +256,10 @@ def find_guard_constants(rule: RewriteRule) -> dict[str, list[float]]:
 
 def _number(node: ast.expr) -> float | None:
     """Return a number as the source spells it, with its sign."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = _number(node.operand)
-        return None if inner is None else -inner
-    value = node.value if isinstance(node, ast.Constant) else None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return value
+    with contextlib.suppress(ValueError, TypeError):
+        value = ast.literal_eval(node)
+        return value if type(value) in (int, float) else None
+    return None
 
 
 def _sources(function: Any) -> Iterator[ast.AST]:

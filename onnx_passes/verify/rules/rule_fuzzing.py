@@ -15,7 +15,6 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
-from onnx_passes.arrays import Array
 from onnx_passes.contracts import Contract, Equality, Tolerance
 from onnx_passes.errors import PassError
 from onnx_passes.ops.bodies import attach_bodies
@@ -25,8 +24,15 @@ from onnx_passes.verify.rounding import low_tolerances
 from onnx_passes.verify.rules.coverage import Covered
 from onnx_passes.verify.rules.operand_choice import MatchTraces
 from onnx_passes.verify.rules.proof import Counterexample, Fault
-from onnx_passes.verify.rules.replay import Error, Feeds, Replayer, errors_of, exceeds, samples
-from onnx_passes.verify.rules.rewrite_rule import apply_rule, measured, pattern_of
+from onnx_passes.verify.rules.replay import (
+    Feeds,
+    Replayer,
+    errors_of,
+    exceeds,
+    samples,
+    with_ones,
+)
+from onnx_passes.verify.rules.rewrite_rule import apply_rule, fires, measured, pattern_of
 from onnx_passes.verify.rules.rule_paths import RulePaths
 from onnx_passes.verify.rules.template_models import Candidate, candidates
 from onnx_passes.verify.rules.variants import AMPLIFIED, cut_array, resized
@@ -51,7 +57,7 @@ class RuleTrial:
     inexact: Fault | None = None
     sound: bool = True
     not_run: bool = False
-    errors: dict[str, Error] = field(default_factory=dict)
+    errors: dict[str, float] = field(default_factory=dict)
     loose: Fault | None = None
     nan_orders: int = 0
 
@@ -64,13 +70,6 @@ class Examiner:
     allowed: frozenset[str] = field(default=frozenset())
     declared: Tolerance | None = None
     paths: RulePaths | None = None
-
-    def fires(self, model: ir.Model) -> bool:
-        """Whether the rule changes the model, or raises on it."""
-        try:
-            return apply_rule(self.rule, model) is not None
-        except Exception:
-            return True  # judged by ``examine``, which says what was raised
 
     def examine(self, model: ir.Model, kind: str, feeds: Sequence[Feeds]) -> RuleTrial:
         """Apply the rule until it no longer fires; check structure, interface and values."""
@@ -140,7 +139,7 @@ class Examiner:
     ) -> None:
         errors = errors_of(found)
         for kind, error in errors.items():
-            trial.errors[kind] = trial.errors.get(kind, Error()).joined(error)
+            trial.errors[kind] = max(trial.errors.get(kind, 0.0), error)
         if self.declared is not None and trial.loose is None:
             reason = exceeds(found, self.declared, low_tolerances(model)) if errors else None
             if reason is not None and not replayer.is_rounding(
@@ -151,7 +150,7 @@ class Examiner:
     def _failed(self, trial: RuleTrial, fault: Fault, feeds: Sequence[Feeds]) -> RuleTrial:
         """Note that the rule failed, if the model that it failed on is one that runs."""
         trial.fired = 1
-        trial.sound = _before_runs(fault.before, feeds[0])
+        trial.sound = Replayer(fault.before, fault.before).runs(feeds[0]) is None
         trial.not_run = not trial.sound
         trial.fault = self._sorted(fault) if trial.sound else None
         return trial
@@ -232,10 +231,6 @@ def _contradicts_inference(model: ir.Model, found: Counterexample) -> bool:
         if not same:
             return True
     return False
-
-
-def _before_runs(model: ir.Model, feeds: Feeds) -> bool:
-    return Replayer(model, model).runs(feeds) is None
 
 
 _TRIALS, _CRASHING = 200, 20
@@ -342,7 +337,7 @@ class Tested:
     opsets: Counter[int] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
     inexact: Fault | None = None
-    errors: dict[str, Error] = field(default_factory=dict)
+    errors: dict[str, float] = field(default_factory=dict)
     loose: Fault | None = None
     arguable: Fault | None = None
     out_of_time: bool = False
@@ -408,26 +403,23 @@ def fuzz_rule(
         if fired:
             first = fired[0]
             hits.add(hits.kind(first.dtype, first.model), first.trace, first.edge)
-        for candidate in fired:
+        for candidate in [*fired, None]:
             if time.monotonic() > end:
                 tested.out_of_time = True
                 return tested
+            if candidate is None:
+                break
             _judge(examiner, candidate, tested, confirm)
             if len(tested.faults) >= faults or tested.models - tested.planned >= models:
                 return tested
-        if time.monotonic() > end:
-            tested.out_of_time = True
-            return tested
     return tested
 
 
 def _firing(examiner: Examiner, group: list[Candidate]) -> list[Candidate]:
-    first = next((c for c in group[:2] if examiner.fires(c.model)), None)
-    if first is None:
-        return []
-    if len(group) == 2:
-        return [first]
-    return [c for c in group if examiner.fires(c.model)]
+    found = [c for c in group[:2] if fires(examiner.rule, c.model)]
+    if len(group) == 2 or not found:
+        return found[:1]
+    return found + [c for c in group[2:] if fires(examiner.rule, c.model)]
 
 
 def _judge(
@@ -438,7 +430,8 @@ def _judge(
 ) -> None:
     feeds = feeds_of(candidate, tested.seed + tested.attempts)
     if tested.finite:
-        feeds = [{name: _finite(array) for name, array in feed.items()} for feed in feeds]
+        odd = lambda a: ~np.isfinite(a)  # noqa: E731
+        feeds = [{name: with_ones(a, odd) for name, a in feed.items()} for feed in feeds]
     trial = examiner.examine(candidate.model, candidate.kind, feeds)
     tested.not_run += trial.not_run
     if not trial.sound or not trial.fired:
@@ -457,12 +450,13 @@ def _judge(
     tested.kinds[candidate.kind] += 1
     tested.opsets[candidate.model.graph.opset_imports[""]] += 1
     for kind, error in trial.errors.items():
-        tested.errors[kind] = tested.errors.get(kind, Error()).joined(error)
+        tested.errors[kind] = max(tested.errors.get(kind, 0.0), error)
     near = candidate.near and trial.fault is not None and trial.fault.breaks == "values"
-    known = {f.sort for f in tested.faults}
     if near and tested.arguable is not None:
         return
-    if trial.fault is not None and (near or trial.fault.sort not in known):
+    if trial.fault is not None and (
+        near or trial.fault.sort not in {f.sort for f in tested.faults}
+    ):
         sort = trial.fault.sort
         fault = replace(shrink_fault(examiner, trial.fault, feeds), sort=sort)
         if not confirm(fault):
@@ -478,13 +472,6 @@ def _judge(
             tested.unrepeated += tested.loose is None
         if trial.inexact is not None and tested.inexact is None:
             tested.inexact = shrink_fault(examiner, trial.inexact, feeds)
-
-
-def _finite(array: Array) -> Array:
-    if not ir.DataType.from_numpy(array.dtype).is_floating_point():
-        return array
-    usual = np.isfinite(array.astype(np.float64))
-    return np.where(usual, array, np.ones((), array.dtype))
 
 
 def feeds_of(candidate: Candidate, seed: int) -> list[Feeds]:

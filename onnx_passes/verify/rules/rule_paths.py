@@ -152,9 +152,9 @@ class RulePaths:
         return f"{'; '.join(paths[:_SHOWN])}{more}"
 
     def _lines(self, steps: Iterable[Step]) -> set[int]:
-        lines = {key: dict(_lines_of(code)) for key, code in self._codes.items()}
-        found = {lines[key].get(after) for key, _, after in steps}
-        return {line for line in found if line is not None}
+        spans = {key: _spans(code) for key, code in self._codes.items()}
+        found = (spans[key].get(after) for key, _, after in steps)
+        return {span[0] for span in found if span is not None and span[3]}
 
     def _checking(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -214,13 +214,6 @@ def _accepts(result: object) -> bool:
     if isinstance(result, bool | np.bool_ | MatchResult):
         return bool(result)
     return result is not None
-
-
-def _lines_of(code: CodeType) -> Iterator[tuple[int, int]]:
-    """Yield instructions with their lines, those of no source left out."""
-    for index, (line, *_, column) in enumerate(code.co_positions()):
-        if line is not None and column:
-            yield 2 * index, line
 
 
 def _functions_of(tree: ast.AST, code: CodeType) -> Iterator[ast.AST]:

@@ -19,12 +19,11 @@ from onnx_passes.ops.call import Tensor
 from onnx_passes.ops.domains.concrete import ShapeSemantics
 from onnx_passes.ops.evaluation import evaluate_node
 from onnx_passes.ops.input_hints import Operand, Shape
-from onnx_passes.ops.operator_class import find, operator_of
+from onnx_passes.ops.operator_class import MAIN, find, operator_of
 from onnx_passes.ops.semantics import Misfit, Opaque, Unsupported, scalars
 from onnx_passes.passes.hints import Spec
 from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.verify.rules.coverage import (
-    MAIN,
     OPSETS,
     Plan,
     Template,
@@ -41,6 +40,7 @@ from onnx_passes.verify.rules.coverage import (
     schema_of,
 )
 from onnx_passes.verify.rules.operand_choice import (
+    KNOWN,
     Chooser,
     Draw,
     Guide,
@@ -53,12 +53,19 @@ from onnx_passes.verify.rules.replay import Replayer, infer_by_running, samples
 from onnx_passes.verify.rules.rewrite_rule import (
     PatternPart,
     alternatives_of,
-    apply_rule,
     find_guard_constants,
+    fires,
     literals,
     pattern_of,
 )
-from onnx_passes.verify.rules.variants import AMPLIFIED, VARIANTS, followed, read_often
+from onnx_passes.verify.rules.variants import (
+    AMPLIFIED,
+    RAISED,
+    VARIANTS,
+    behind,
+    followed,
+    read_often,
+)
 
 
 class TemplateDraft:
@@ -194,7 +201,7 @@ class ModelBuilder:
     ) -> None:
         """Build from the pattern of ``rule`` with the choices of ``chooser``."""
         self._plan = plan or Plan()
-        chooser.ints = self._plan.ints
+        chooser.plan, self._to = self._plan, [*self._plan.to]
         self._pattern = pattern_of(rule)
         self._choose = chooser
         self._alternatives: dict[int, PatternPart] = {}
@@ -293,7 +300,11 @@ class ModelBuilder:
     def _attribute(self, op_type: str, name: str, known: list[Shape | None]) -> Plain:
         for hinted in self._guide.attribute(op_type, name):
             return hinted
-        return attribute_value(self._choose, op_type, name, known)
+        if name == "to" and self._to:
+            return int(self._to.pop())
+        value = attribute_value(self._choose, op_type, name, known)
+        of_plan = self._plan.known and isinstance(value, list | tuple)
+        return self._plan.known if of_plan and self._choose.rng.random() < KNOWN else value
 
     def _operands(
         self, pattern: PatternPart, op_type: str
@@ -480,25 +491,24 @@ def instances(
     limit: int = 24,
     attempts: int = 600,
     seed: int = 0,
-    near: bool = False,
     planned: bool = False,
 ) -> Iterator[ir.Model]:
     """Yield models on which ``rule`` fires.
 
-    At most `limit` models, no two alike in types and shapes. With `near`, only models with a
-    constant beside the number of the pattern, within its tolerance; otherwise none of these.
-    With `planned`, models that enumerate ranks, types and opsets come first and do not count.
+    At most `limit` models, no two alike in types and shapes, and none with a constant beside
+    the number of the pattern. With `planned`, models that enumerate ranks, types and opsets
+    come first and do not count.
     """
     rng = np.random.default_rng(seed)
     # The reals, in which is proved, have no overflow.
     numbers = _moderate(literals(rule))
-    seen: set[str] = set()
+    seen: set[bytes] = set()
     hits, hint = MatchTraces(rng), hint_of(rule.name)
     for _, plan, dtype, draws in planned_draws(rule, rng, hits, _TYPES) if planned else ():
         # Nothing is proved of empty tensors: the property test runs them.
         if plan.near or (plan.edge is not None and 0 in plan.edge):
             continue
-        model = _template(rule, Chooser(draws, dtype, numbers), plan, seen, near=False)
+        model = _template(rule, Chooser(draws, dtype, numbers), plan, seen)
         if model is not None:
             edge = plan.edge if plan.ints else draws.edge
             hits.add(hits.kind(dtype, model), tuple(draws.trace), edge)
@@ -514,7 +524,7 @@ def instances(
             (dtype, *_), draws = hits.pick()
         elif hint is not None and hint.types and attempt % 3:
             dtype = hint.types[attempt % len(hint.types)]
-        model = _template(rule, Chooser(draws, dtype, numbers), Plan(), seen, near=near)
+        model = _template(rule, Chooser(draws, dtype, numbers), Plan(), seen)
         if model is not None:
             found += 1
             hits.add(hits.kind(dtype, model), tuple(draws.trace), draws.edge)
@@ -522,64 +532,35 @@ def instances(
 
 
 def _template(
-    rule: RewriteRule, chooser: Chooser, plan: Plan, seen: set[str], *, near: bool
+    rule: RewriteRule, chooser: Chooser, plan: Plan, seen: set[bytes]
 ) -> ir.Model | None:
     """Return a model on which the rule fires, unlike those seen; None if the choices fail."""
-    chooser.slack, chooser.sizes, chooser.finite = near, SIZES, True
+    chooser.slack, chooser.sizes, chooser.finite = False, SIZES, True
     chooser.edge = plan.edge or chooser.rng.edge
     try:
         model = ModelBuilder(rule, chooser, plan).build()
     except (CannotInstantiate, Unsupported, OverflowError):
         return None
-    key = _signature(model)
-    if near != chooser.near or key in seen:
+    key = ir.to_proto(model).graph.SerializeToString(deterministic=True)
+    if key in seen:
         return None
     # A rule may refuse to make an output of an input; behind a further node it need not.
     for candidate in (model, _followed(model)):
-        if candidate is not None and _fires(rule, candidate) and _runs(candidate):
+        if candidate is not None and fires(rule, candidate) and _runs(candidate):
             seen.add(key)
             return candidate
     return None
-
-
-def _signature(model: ir.Model) -> str:
-    values = (*model.graph.inputs, *model.graph.initializers.values())
-    constants = (v.const_value for v in values)
-    numbers = (str(None if c is None else c.numpy().tolist()) for c in constants)
-    nodes = (
-        f"{n.op_type}{sorted(str(a) for a in n.attributes.values())}" for n in model.graph
-    )
-    return ";".join((*(f"{v.dtype}{v.shape}" for v in values), *numbers, *nodes))
 
 
 def _followed(model: ir.Model) -> ir.Model | None:
     """Return a copy whose outputs are negated, which loses nothing but NaN's sign."""
     copy = model.clone()
     for index, output in enumerate(list(copy.graph.outputs)):
-        dtype = output.dtype
-        if dtype == ir.DataType.BOOL:
-            negation = ir.node("Not", [output])
-        elif dtype is not None and dtype.is_signed():
-            negation = ir.node("Neg", [output])
-        else:
+        operator = "Not" if output.dtype == ir.DataType.BOOL else "Neg"
+        if operator == "Neg" and (output.dtype is None or not output.dtype.is_signed()):
             return None
-        copy.graph.append(negation)
-        fresh = negation.outputs[0]
-        fresh.name, fresh.type, fresh.shape = (
-            f"{output.name}_negated",
-            output.type,
-            output.shape,
-        )
-        copy.graph.outputs[index] = fresh
+        copy.graph.outputs[index] = behind(output, copy.graph, operator)
     return copy
-
-
-def _fires(rule: RewriteRule, model: ir.Model) -> bool:
-    try:
-        return apply_rule(rule, model) is not None
-    except Exception:
-        # A rule that raises on a valid model is a finding of the caller, who applies it.
-        return True
 
 
 def _runs(model: ir.Model) -> bool:
@@ -603,7 +584,7 @@ _SAME_TYPE = 0.85
 _EVERY = 5
 """One model in so many is tried in surroundings."""
 
-_AMPLIFIER = [name for name, _ in VARIANTS].index(AMPLIFIED)
+_MORE_AXES, _AMPLIFIER = ([n for n, _ in VARIANTS].index(n) for n in (RAISED, AMPLIFIED))
 
 _FULL = 6
 """One model in so many has all inputs that the pattern leaves open."""
@@ -663,9 +644,9 @@ def candidates(
     numbers = probed(_moderate(known) if finite else known)
     opens = choices_of_inputs(rule)
     for number, plan, dtype, draws in planned_draws(rule, rng, hits, TYPES):
-        surroundings = (number % len(VARIANTS),) if plan.ranks else ()
+        surroundings = [number % len(VARIANTS), _MORE_AXES] if plan.ranks else []
         # Small differences of each type of floats are made large.
-        surroundings = (_AMPLIFIER,) if plan.dtype else surroundings
+        surroundings = [_AMPLIFIER] if plan.dtype else surroundings
         yield _group(rule, Chooser(draws, dtype, numbers, edges=0.25), plan, surroundings)
     types = few_types(rule, TYPES) if hint is None else hint.types
     for attempt in range(attempts):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -39,53 +39,64 @@ def copied(
     return copies, values
 
 
-def looped(model: ir.Model) -> Variant:
-    """Move all nodes into the body of a Loop that runs once; its outputs gain an axis."""
+def _value(name: str, dtype: ir.DataType, constant: Array | None = None) -> ir.Value:
+    """Return a scalar, or a constant."""
+    value = ir.val(name, dtype=dtype, shape=[] if constant is None else list(constant.shape))
+    value.const_value = None if constant is None else ir.tensor(constant)
+    return value
+
+
+def _in_bodies(
+    model: ir.Model,
+    operator: str,
+    inputs: Sequence[ir.Value | None],
+    bodies: Sequence[str] = ("body",),
+    given: Sequence[ir.Value] = (),
+    first: Sequence[ir.Node] = (),
+    **attributes: Any,
+) -> ir.Model:
+    """Move all nodes into the bodies of one node, behind those that come `first`."""
     copy = model.clone()
     graph = copy.graph
-    nodes, values = copied(graph, "_body")
-    step = ir.val("step", dtype=ir.DataType.INT64, shape=[])
-    going = ir.val("going", dtype=ir.DataType.BOOL, shape=[])
-    on = ir.node("Identity", [going])
-    on.outputs[0].name, on.outputs[0].dtype = "still_going", ir.DataType.BOOL
-    on.outputs[0].shape = ir.Shape([])
-    outputs = [on.outputs[0], *(values[v] for v in graph.outputs)]
-    body = ir.Graph(
-        [step, going],
-        outputs,
-        nodes=[on, *nodes],
-        name="body",
-        opset_imports=graph.opset_imports,
-    )
-    trips = ir.val("trips", dtype=ir.DataType.INT64, shape=[])
-    trips.const_value = ir.tensor(np.array(1, np.int64))
-    graph.register_initializer(trips)
-    loop = ir.node(
-        "Loop", [trips, None], attributes={"body": body}, num_outputs=len(graph.outputs)
-    )
-    return _only(copy, loop), tuple(model.graph.inputs)
+    for body in bodies:
+        nodes, values = copied(graph, f"_{body}")
+        outputs = [*(v for n in first for v in n.outputs), *(values[v] for v in graph.outputs)]
+        imports, nodes = graph.opset_imports, [*first, *nodes]
+        attributes[body] = ir.Graph(
+            given, outputs, nodes=nodes, name=body, opset_imports=imports
+        )
+    for value in inputs:
+        if value is not None and value.const_value is not None:
+            graph.register_initializer(value)
+    node = ir.node(operator, inputs, attributes=attributes, num_outputs=len(graph.outputs))
+    return _only(copy, node, grown=operator != "If")
+
+
+def looped(model: ir.Model) -> Variant:
+    """Move all nodes into the body of a Loop that runs once; its outputs gain an axis."""
+    given = [_value("step", ir.DataType.INT64), _value("going", ir.DataType.BOOL)]
+    on = ir.node("Identity", [given[1]])
+    (still,) = on.outputs
+    still.name, still.type, still.shape = "still_going", given[1].type, ir.Shape([])
+    trips = _value("trips", ir.DataType.INT64, np.array(1, np.int64))
+    made = _in_bodies(model, "Loop", [trips, None], given=given, first=[on])
+    return made, tuple(model.graph.inputs)
 
 
 def scanned(model: ir.Model) -> Variant:
     """Move all nodes into the body of a Scan over one element; its outputs gain an axis."""
-    copy = model.clone()
-    graph = copy.graph
-    nodes, values = copied(graph, "_body")
-    element = ir.val("element", dtype=ir.DataType.FLOAT, shape=[])
-    outputs = [values[v] for v in graph.outputs]
-    body = ir.Graph(
-        [element], outputs, nodes=nodes, name="body", opset_imports=graph.opset_imports
-    )
-    scanned_over = ir.val("scanned", dtype=ir.DataType.FLOAT, shape=[1])
-    scanned_over.const_value = ir.tensor(np.zeros(1, np.float32))
-    graph.register_initializer(scanned_over)
-    scan = ir.node(
-        "Scan",
-        [scanned_over],
-        attributes={"body": body, "num_scan_inputs": 1},
-        num_outputs=len(graph.outputs),
-    )
-    return _only(copy, scan), tuple(model.graph.inputs)
+    over = _value("scanned", ir.DataType.FLOAT, np.zeros(1, np.float32))
+    given = [_value("element", ir.DataType.FLOAT)]
+    made = _in_bodies(model, "Scan", [over], given=given, num_scan_inputs=1)
+    return made, tuple(model.graph.inputs)
+
+
+def _nested(model: ir.Model) -> Variant:
+    """Move all nodes into the branches of an If, which read the inputs from outside."""
+    condition, port = (_value("condition", ir.DataType.BOOL) for _ in range(2))
+    made = _in_bodies(model, "If", [condition], ("then_branch", "else_branch"))
+    made.graph.inputs.append(condition)
+    return made, (*model.graph.inputs, port)
 
 
 def in_function(model: ir.Model) -> Variant:
@@ -136,6 +147,16 @@ def _only(copy: ir.Model, node: ir.Node, *, grown: bool = True) -> ir.Model:
     graph.remove(list(graph), safe=True)
     graph.append(node)
     return copy
+
+
+def behind(value: ir.Value, graph: ir.Graph, operator: str, name: str = "") -> ir.Value:
+    """Put an operator behind a value, and return its result, of the same type and shape."""
+    node = ir.node(operator, [value])
+    graph.append(node)
+    (fresh,) = node.outputs
+    fresh.name, fresh.type = f"{value.name}_{name or operator.lower()}", value.type
+    fresh.shape = value.shape
+    return fresh
 
 
 def followed(model: ir.Model) -> Variant:
@@ -196,35 +217,6 @@ def _twice(model: ir.Model) -> Variant:
     return copy, tuple(model.graph.inputs)
 
 
-def _nested(model: ir.Model) -> Variant:
-    """Move all nodes into the branches of an If, which read the inputs from outside."""
-    copy = model.clone()
-    graph = copy.graph
-    branches = []
-    for name in ("then", "else"):
-        nodes, values = copied(graph, f"_{name}")
-        outputs = [values[v] for v in graph.outputs]
-        branches.append(
-            ir.Graph([], outputs, nodes=nodes, name=name, opset_imports=graph.opset_imports)
-        )
-    condition = ir.val("condition", dtype=ir.DataType.BOOL, shape=[])
-    old = list(graph.outputs)
-    node = ir.node(
-        "If",
-        [condition],
-        attributes={"then_branch": branches[0], "else_branch": branches[1]},
-        num_outputs=len(old),
-    )
-    for before, after in zip(old, node.outputs, strict=True):
-        after.name, after.type, after.shape = before.name, before.type, before.shape
-    graph.outputs[:] = list(node.outputs)
-    graph.remove(list(graph), safe=True)
-    graph.append(node)
-    graph.inputs.append(condition)
-    port = ir.val("condition", dtype=ir.DataType.BOOL, shape=[])
-    return copy, (*model.graph.inputs, port)
-
-
 def read_often(model: ir.Model, count: int, *, inner: bool) -> ir.Model:
     """Return a copy with so many readers of operands, results, and if asked inner values."""
     copy = model.clone()
@@ -232,15 +224,7 @@ def read_often(model: ir.Model, count: int, *, inner: bool) -> ir.Model:
     results = [v for node in graph for v in node.outputs] if inner else graph.outputs
     for value in {**dict.fromkeys(graph.inputs), **dict.fromkeys(results)}:
         for number in range(len(value.uses()), count):
-            reader = ir.node("Identity", [value])
-            graph.append(reader)
-            (read,) = reader.outputs
-            read.name, read.type, read.shape = (
-                f"{value.name}_{number}",
-                value.type,
-                value.shape,
-            )
-            graph.outputs.append(read)
+            graph.outputs.append(behind(value, graph, "Identity", str(number)))
     return copy
 
 
@@ -254,6 +238,24 @@ def _bare(model: ir.Model) -> Variant | None:
     return (copy, tuple(model.graph.inputs)) if inner else None
 
 
+RAISED = "constants of more axes"
+"""Name of the surrounding in which numbers have more axes than the inputs."""
+
+
+def _raised(model: ir.Model) -> Variant | None:
+    """Give constants of one element an axis more than any input has."""
+    copy = model.clone()
+    axes = [1] * (1 + max((len(v.shape or ()) for v in copy.graph.inputs), default=0))
+    found = False
+    for value in copy.graph.initializers.values():
+        number = value.const_value
+        if number is not None and number.size == 1 and number.dtype != ir.DataType.INT64:
+            value.const_value = ir.tensor(number.numpy().reshape(axes))
+            value.shape, found = ir.Shape(axes), True
+    _forget(copy)
+    return (_inferred(copy), tuple(model.graph.inputs)) if found else None
+
+
 AMPLIFIED = "behind an amplifier"
 """Name of the surrounding in which small differences are made large."""
 
@@ -265,12 +267,7 @@ def _amplified(model: ir.Model) -> Variant | None:
     floats = [v for v in graph.outputs if v.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE)]
     for output in floats:
         for operator in ("Reciprocal", "Sqrt", "Log"):
-            node = ir.node(operator, [output])
-            graph.append(node)
-            (fresh,) = node.outputs
-            fresh.name, fresh.type = f"{output.name}_{operator.lower()}", output.type
-            fresh.shape = output.shape
-            graph.outputs.append(fresh)
+            graph.outputs.append(behind(output, graph, operator))
     return (copy, tuple(model.graph.inputs)) if floats else None
 
 
@@ -316,6 +313,7 @@ VARIANTS: tuple[tuple[str, Callable[[ir.Model], Variant | None]], ...] = (
     ("inside a Scan", scanned),
     ("inside a function", in_function),
     ("types not inferred", _bare),
+    (RAISED, _raised),
     (AMPLIFIED, _amplified),
 )
 """What each surrounding is called, and what makes it; None where it does not apply."""

@@ -98,6 +98,7 @@ def test_scales_by_channel_and_weights(text):
         {"zero": 1},
         {"scale": "float s = {-0.25}"},
         {"scale": "float[2,3] s = {1, 2, 3, 4, 5, 6}"},
+        {"scale": "float[1,1,1] s = {0.25}"},
     ],
 )
 def test_leaves_alone(options, text):

@@ -281,23 +281,6 @@ def test_a_script_is_followed_to_the_modules_beside_it(tmp_path, monkeypatch):
     assert check(known, cls) == ("the code of p has changed since",)
 
 
-def test_keys_are_the_same_with_what_was_kept_of_modules(tmp_path):
-    cache = tmp_path / "definitions.json"
-    first = Keys(cache)
-    key = first.of(EliminateIdentity, ["Add"])
-    first.keep()
-    assert Keys(cache).of(EliminateIdentity, ["Add"]) == key
-    cache.write_text("{")
-    assert Keys(cache).of(EliminateIdentity, ["Add"]) == key
-
-
-def test_a_cache_that_cannot_be_written_is_done_without(tmp_path):
-    (tmp_path / "file").write_text("")
-    keys = Keys(tmp_path / "file" / "definitions.json")
-    keys.of(EliminateIdentity, ["Add"])
-    keys.keep()
-
-
 @pytest.mark.parametrize(
     ("results", "word"),
     [

@@ -1,8 +1,10 @@
 """Ranks, types and opsets are tried one by one before anything is left to chance."""
 
+import onnx_ir as ir
 import pytest
 from onnxscript.rewriter import RewriteRule, pattern
 
+from onnx_passes.passes.common.shapes import ints_of
 from onnx_passes.verify.rules import Outcome, prove_rule
 from onnx_passes.verify.rules.coverage import (
     RANKS,
@@ -101,6 +103,102 @@ def test_a_rule_that_is_wrong_in_one_opset_is_refuted():
 
     rule = RewriteRule(lambda op, x: op.Neg(x), lambda op, x: op.Abs(x), last)
     assert fuzz_rule(rule, seconds=600, models=20).verdict == "refuted"
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_an_operand_that_enlarges_an_axis_of_a_product_is_tried(seed):
+    def matrices(context, **operands):
+        return all(len(value.shape) == 2 for value in operands.values())
+
+    rule = RewriteRule(
+        lambda op, x, w, b: op.Add(op.MatMul(x, w), b),
+        lambda op, x, w, b: op.Gemm(x, w, b),
+        matrices,
+    )
+    tested = fuzz_rule(rule, seconds=600, models=20, seed=seed)
+    assert tested.fault is not None, "a bias of several rows fits a product of one"
+
+
+def test_lists_of_integers_in_the_guard_are_tried_where_there_are_such_lists():
+    def of_pictures(context, x, y):
+        node = y.producer()
+        given = ints_of(node.inputs[1]) if node.inputs[1:] else node.attributes["axes"].value
+        return x.dtype == ir.DataType.FLOAT and sorted(given or ()) == [2, 3]
+
+    rule = RewriteRule(
+        lambda op, x: op.ReduceMean(x, keepdims=1, _allow_other_inputs=True, _outputs=["y"]),
+        lambda op, x, y: op.GlobalAveragePool(x),
+        of_pictures,
+    )
+    tested = fuzz_rule(rule, seconds=600, models=20)
+    assert tested.fault is not None, "of five axes, the pooling reduces one more"
+
+
+def made(pattern, replacement, check):
+    return RewriteRule(pattern, replacement, lambda context, **values: check(**values))
+
+
+def is_number(value, *numbers):
+    array = None if value.const_value is None else value.const_value.numpy()
+    return array is not None and array.size == 1 and array.item() in numbers
+
+
+def of_shape(value, *, axes):
+    return value.dtype == ir.DataType.FLOAT and len(value.shape) >= axes
+
+
+def test_numbers_of_more_axes_than_the_other_operand_are_tried():
+    rule = made(
+        lambda op, x, c: op.Pow(x, c),
+        lambda op, x, c: op.Mul(op.Mul(x, x), x),
+        lambda x, c: is_number(c, 3) and of_shape(x, axes=0),
+    )
+    assert fuzz_rule(rule, seconds=600, models=60).fault is not None
+
+
+def test_indices_from_the_end_are_tried():
+    rule = made(
+        lambda op, x, i: op.Gather(x, i, axis=0),
+        lambda op, x, i: op.Slice(
+            x,
+            i,
+            op.Add(i, op.Constant(value=ir.tensor([1]))),
+            op.Constant(value=ir.tensor([0])),
+        ),
+        lambda x, i: of_shape(x, axes=1) and i.const_value is not None and i.shape == (1,),
+    )
+    fault = fuzz_rule(rule, seconds=600, models=60, faults=5).faults
+    assert any("the shape is [0" in each.reason for each in fault), "from -1 to 0 is nothing"
+
+
+def test_a_default_that_an_old_opset_has_alone_is_tried_on_many_models():
+    # Of opsets before 13, a Softmax without an axis is over all axes but the first.
+    rule = made(
+        lambda op, x, c: op.Softmax(op.Add(x, c), _outputs=["y"]),
+        lambda op, x, **_: op.Softmax(x),
+        lambda x, c, y: (
+            of_shape(x, axes=1)
+            and c.const_value is not None
+            and c.const_value.size <= 4
+            and list(c.shape)[-1:] == [1]
+            and list(c.shape)[-2:-1] == list(x.shape)[-2:-1]
+            and "axis" not in y.producer().attributes
+        ),
+    )
+    assert fuzz_rule(rule, seconds=600, models=60).fault is not None
+
+
+def test_each_chain_of_types_is_planned_that_two_casts_make():
+    rule = RewriteRule(
+        lambda op, x, a, b: op.Cast(op.Cast(x, to=a), to=b),
+        lambda op, x, a, b: op.Cast(x, to=b),
+    )
+    chains = [(p.dtype, *p.to) for p in plans_of(rule, TYPES) if p.to]
+    assert len(chains) == len({*chains}) == 8**3
+    one = RewriteRule(
+        lambda op, x, a: op.Cast(op.Cast(x, to=1), to=a), lambda op, x, a: op.Cast(x, to=a)
+    )
+    assert {len(p.to) for p in plans_of(one, TYPES)} == {0, 1}
 
 
 def test_the_types_of_an_operator_are_those_of_its_data_and_not_of_a_condition():

@@ -22,14 +22,14 @@ def proof(**outcomes):
 
 
 def test_one_refutation_refutes_all():
-    merged = merge([proof(real=Outcome.PROVED), proof(real=Outcome.REFUTED)], 0.0)
+    merged = merge([proof(real=Outcome.PROVED), proof(real=Outcome.REFUTED)])
     assert merged.outcome == Outcome.REFUTED
     assert merged.contract is None
 
 
 def test_verdicts_of_templates_of_several_types_are_kept_apart():
     merged = merge(
-        [proof(real=Outcome.PROVED, ieee=Outcome.PROVED), proof(int=Outcome.PROVED)], 0.0
+        [proof(real=Outcome.PROVED, ieee=Outcome.PROVED), proof(int=Outcome.PROVED)]
     )
     assert merged[Arithmetic.INT].outcome == Outcome.PROVED
     assert merged[Arithmetic.IEEE].outcome == Outcome.PROVED
@@ -39,7 +39,7 @@ def test_verdicts_of_templates_of_several_types_are_kept_apart():
 
 
 def test_a_weaker_template_decides():
-    merged = merge([proof(real=Outcome.PROVED), proof(real=Outcome.UNDECIDED)], 0.0)
+    merged = merge([proof(real=Outcome.PROVED), proof(real=Outcome.UNDECIDED)])
     assert merged.outcome == Outcome.UNDECIDED
 
 

@@ -29,7 +29,7 @@ def fault(before, after, x):
         {"y": getattr(np, {"Neg": "negative", "Abs": "abs"}[name])(feeds["x"])}
         for name in (before, after)
     )
-    found = Counterexample(feeds, expected, actual, "engine", "they differ")
+    found = Counterexample(feeds, expected, actual, "they differ")
     return Fault("they differ", "plain", *models, found)
 
 

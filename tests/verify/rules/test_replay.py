@@ -36,7 +36,8 @@ def test_a_crash_of_the_engine_loses_only_its_own_sample(graph):
     model = graph("int32[1] x, int32[1] y", "int32[1] o", "o = Div(x, y)")
     pairs = [(6, 3), (-(2**31), -1), (8, 2), (1, 0)]
     feeds = [{"x": np.array([a], np.int32), "y": np.array([b], np.int32)} for a, b in pairs]
-    results = [left for _, left, _ in PairRunner((model, model)).run(feeds)]
+    runner = PairRunner((model, model))
+    results = [runner.run(each)[0] for each in feeds]
     assert results[0][0].tolist() == [2]
     assert results[1].crashed
     assert "SIGFPE" in results[1].message

@@ -12,7 +12,7 @@ from onnx_passes.verify.rules.regression import is_reproducible
 from onnx_passes.verify.rules.rewrite_rule import rules_of
 from onnx_passes.verify.rules.rule_fuzzing import Examiner, fuzz_rule
 from onnx_passes.verify.rules.template_models import candidates, probed
-from onnx_passes.verify.rules.variants import VARIANTS
+from onnx_passes.verify.rules.variants import RAISED, VARIANTS
 
 
 def test_a_right_rule_is_tested_in_every_surrounding():
@@ -24,7 +24,7 @@ def test_a_right_rule_is_tested_in_every_surrounding():
     assert tested.contract == Equality()
     assert tested.models == 100 + tested.planned
     assert tested.firings > tested.models  # two matches in one model
-    names = {name for name, _ in VARIANTS} - {"initializers are inputs"}
+    names = {name for name, _ in VARIANTS} - {"initializers are inputs", RAISED}
     assert names <= set(tested.kinds)
     assert {"float", "int64", "double", "float16"} <= set(tested.dtypes)
 
@@ -120,7 +120,7 @@ def _int32(context, x, **_):
 
 def _is_minus_one(context, x, y):
     number = None if y.const_value is None else y.const_value.numpy()
-    return _int32(context, x) and number is not None and bool(np.all(number == -1))
+    return _int32(context, x) and number is not None and number.ndim == 0 and number == -1
 
 
 def _minus_one(op):
@@ -152,7 +152,7 @@ def few(monkeypatch):
     """Have few models made."""
 
     def first(*args, **kwargs):
-        return islice(candidates(*args, **kwargs), 220)
+        return islice(candidates(*args, **kwargs), 100)
 
     monkeypatch.setattr(rule_fuzzing, "candidates", first)
 
@@ -161,7 +161,7 @@ def test_models_that_the_engine_does_not_run_are_skipped_and_counted(few):
     rule = RewriteRule(
         lambda op, x, y: op.Div(x, op.Sub(y, y)),
         lambda op, x, y: op.Neg(op.Neg(op.Div(x, op.Sub(y, y)))),
-        _int32,
+        lambda context, x, y: x.dtype == ir.DataType.INT64 and 0 not in [*x.shape, *y.shape],
         name="r",
     )
     tested = fuzz_rule(rule, seconds=600)
