@@ -53,7 +53,7 @@ unit: $(STAMP)
 	$(PYTEST)
 
 # Data sets, tuning, compilers, the bench (compare, reduce, surgery, view) and certify.
-ANNEXES := data tuning surgery benchmarks runtime/tensorrt verify/models verify/reduce verify/rules verify/runs
+ANNEXES := data tuning surgery benchmarks runtime/tensorrt certifying verify/reduce verify/runs
 ANNEXES += $(addprefix cli/test_, build* certify* compare* edit* extract* hostile* inspect_data* reduce* sanitize* tune* view*)
 ANNEXES += test_bench* corpus/test_tensorrt* pipeline/test_compiling* report/test_model_page* report/test_comparison*
 
@@ -69,7 +69,7 @@ release-check: $(STAMP)  ## the same, and none is stale
 
 certify: $(STAMP)  ## certify anew what changed (all rules: about an hour)
 	$(BIN)/onnx-passes certify --stale --write -j $(JOBS)
-	$(BIN)/python -m tests.verify.rules.frozen_set renew
+	$(BIN)/python -m tests.certifying.frozen_set renew
 
 slow: $(STAMP)  ## the tests that take minutes
 	$(PYTEST) -m slow

@@ -15,6 +15,9 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
+from onnx_passes.certifying.coverage import admits, may_be_absent, schema_of
+from onnx_passes.certifying.operand_choice import Chooser, RecordedGenerator, attribute_value
+from onnx_passes.certifying.replay import EngineFailure, run_once
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.call import Tensor, constant
 from onnx_passes.ops.domains.bitvectors import IeeeSemantics
@@ -33,9 +36,6 @@ from onnx_passes.ops.node_queries import admitted
 from onnx_passes.ops.operator_class import Algebra, Operator, operators
 from onnx_passes.ops.semantics import MALFORMED, Semantics, Unsupported, is_float
 from onnx_passes.plain import PlainDict
-from onnx_passes.verify.rules.coverage import admits, may_be_absent, schema_of
-from onnx_passes.verify.rules.operand_choice import Chooser, RecordedGenerator, attribute_value
-from onnx_passes.verify.rules.replay import EngineFailure, run_once
 
 NUMBERS = (0.5, 1.0, 2.0, 0.1, 0.25, 3.0)
 

@@ -13,6 +13,8 @@ from drawings import drawing
 from references import command_line, pipeline_files, python_api
 
 from benchmarks.operators import data_of, domains_of
+from onnx_passes.certifying.certificates import level, read_certificates
+from onnx_passes.certifying.certificates import summary as certificate_summary
 from onnx_passes.cli.pass_descriptions import groups_of, home, option_docs, option_rows
 from onnx_passes.library_index import FILE, index_text
 from onnx_passes.library_index import summary_of as summary
@@ -20,8 +22,6 @@ from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.operator_class import operators
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.registry import all_passes, registered_groups
-from onnx_passes.verify.rules.certificates import level, read_certificates
-from onnx_passes.verify.rules.certificates import summary as certificate_summary
 
 FOLDER = Path(__file__).parent / "passes"
 OPERATORS = Path(__file__).parent / "operators.md"

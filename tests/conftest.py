@@ -16,7 +16,7 @@ import onnx_ir as ir
 import pytest
 from hypothesis import settings
 
-from onnx_passes.verify.models.recipe import Recipe
+from onnx_passes.certifying.models.recipe import Recipe
 from tests.warm_children import START_ANEW, WarmPopen
 
 settings.register_profile("no wall clock", deadline=None)  # a busy machine fails no test

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 START_ANEW = subprocess.Popen
-MODULES = ("onnx_passes", "onnx_passes.verify.rules.certification")
+MODULES = ("onnx_passes", "onnx_passes.certifying.certification")
 ENGINE = "onnx_passes.runtime.isolated_child"
 ANY_VALUE = {"PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
 """Variables of Python that a running interpreter can follow, or need not."""
@@ -187,12 +187,6 @@ def _become(request: dict[str, Any], files: list[int], written: int) -> None:
 
 def main() -> None:
     """Serve, and in each process that is forked do what was asked for."""
-    import onnx_passes.cli.main
-    import onnx_passes.pipeline.run
-    import onnx_passes.runtime.isolated_child
-    import onnx_passes.runtime.ort
-    import onnx_passes.verify.models.fuzz_pass
-    import onnx_passes.verify.rules.certification  # noqa: F401
     from onnx_passes.passes import registry
 
     registry.discover()

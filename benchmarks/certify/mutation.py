@@ -15,9 +15,9 @@ from onnxscript.rewriter import RewriteRule
 from benchmarks.certify.correct_rules import correct_rules
 from benchmarks.certify.mutants import Mutant, mutants_of
 from benchmarks.certify.places import place_mutants
-from onnx_passes.verify.rules import Effort, Outcome, prove_rule
-from onnx_passes.verify.rules.rule_fuzzing import fuzz_rule
-from onnx_passes.verify.rules.template_models import instances
+from onnx_passes.certifying import Effort, Outcome, prove_rule
+from onnx_passes.certifying.rule_fuzzing import fuzz_rule
+from onnx_passes.certifying.template_models import instances
 
 COUNT = 220
 """Mutants of rules, spread over all."""

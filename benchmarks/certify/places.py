@@ -14,10 +14,10 @@ import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from benchmarks.certify.mutants import Mutant
+from onnx_passes.certifying.coverage import OPSETS, attribute_names
+from onnx_passes.certifying.template_models import TYPES
 from onnx_passes.ops.input_hints import Use
 from onnx_passes.ops.operator_class import find
-from onnx_passes.verify.rules.coverage import OPSETS, attribute_names
-from onnx_passes.verify.rules.template_models import TYPES
 
 Where: TypeAlias = Callable[[Any, ir.Node], bool]
 """Says of a match, by its context and the operator's node, whether it is the place."""

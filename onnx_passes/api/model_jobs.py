@@ -196,10 +196,10 @@ def certify(
     Raises:
         UnknownPassError: No pass has one of the names.
     """
+    from onnx_passes.certifying.certification import certify_apart
+    from onnx_passes.certifying.rewrite_rule import Job, resolve, rules_of
+    from onnx_passes.certifying.rule_paths import cap
     from onnx_passes.passes.registry import collect
-    from onnx_passes.verify.rules.certification import certify_apart
-    from onnx_passes.verify.rules.rewrite_rule import Job, resolve, rules_of
-    from onnx_passes.verify.rules.rule_paths import cap
 
     subjects: list[tuple[str, str, object]] = []
     for name in names:

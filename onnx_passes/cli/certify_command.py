@@ -22,10 +22,10 @@ from onnx_passes.report.report_files import write_text
 from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
+    from onnx_passes.certifying.certificates import Keys
+    from onnx_passes.certifying.rewrite_rule import Job
     from onnx_passes.passes.base import Pass
     from onnx_passes.passes.registry import Scope
-    from onnx_passes.verify.rules.certificates import Keys
-    from onnx_passes.verify.rules.rewrite_rule import Job
 
 
 VARIABLE = "ONNX_PASSES_CACHE"
@@ -93,7 +93,7 @@ def targets_of(
 
 def outside_target(subject: str) -> Target:
     """Return a rule, or a pass, of ``module:object``."""
-    from onnx_passes.verify.rules.rewrite_rule import resolve
+    from onnx_passes.certifying.rewrite_rule import resolve
 
     try:
         return _target(subject, subject, resolve(subject), None)
@@ -102,8 +102,8 @@ def outside_target(subject: str) -> Target:
 
 
 def _target(name: str, subject: str, found: object, cls: type[Pass] | None) -> Target:
+    from onnx_passes.certifying.rewrite_rule import rules_of
     from onnx_passes.passes.base import Pass, RewriteRulePass, RewriteRuleSetPass
-    from onnx_passes.verify.rules.rewrite_rule import rules_of
 
     of_rules = RewriteRulePass | RewriteRuleSetPass
     if isinstance(found, type) and issubclass(found, Pass) and not issubclass(found, of_rules):
@@ -228,12 +228,12 @@ def command(
     reproducers: Path,
 ) -> None:
     """Test and prove rewrite rules on their own."""
+    from onnx_passes.certifying.rule_paths import cap
     from onnx_passes.cli.pass_descriptions import (
         import_from,
         importable_by_children,
         passes_of,
     )
-    from onnx_passes.verify.rules.rule_paths import cap
 
     importable_by_children(config)
     scope = import_from(config)
@@ -275,7 +275,7 @@ def command(
 
 
 def _job(target: Target, index: int | None, bounds: PlainDict, to: Path) -> Job:
-    from onnx_passes.verify.rules.rewrite_rule import Job
+    from onnx_passes.certifying.rewrite_rule import Job
 
     name = re.sub(r"[^\w.-]+", "-", target.name)
     folder = str((to / (name if index is None else f"{name}-{index}")).absolute())
@@ -293,14 +293,14 @@ class _Store:
     @classmethod
     def of(cls, folder: Path) -> _Store:
         """Read the certificates of a folder."""
-        from onnx_passes.verify.rules.certificates import Keys, read_certificates
+        from onnx_passes.certifying.certificates import Keys, read_certificates
 
         return cls(folder, read_certificates(folder), Keys())
 
 
 def _is_stale(target: Target, store: _Store) -> bool:
     """Whether the certificate of a target is stale, missing, or does not hold."""
-    from onnx_passes.verify.rules.certificates import check_certificate
+    from onnx_passes.certifying.certificates import check_certificate
 
     if target.cls is None or target.by_metrics:
         return False
@@ -312,7 +312,7 @@ def _is_stale(target: Target, store: _Store) -> bool:
 
 def _models(target: Target) -> int:
     """Return how many models are drawn."""
-    from onnx_passes.verify.models.fuzz_pass import models_wanted
+    from onnx_passes.certifying.models.fuzz_pass import models_wanted
 
     if target.cls is None or target.rules is not None:
         return _MODELS
@@ -324,7 +324,7 @@ def _run_jobs(work: Sequence[Job], jobs: int) -> Generator[PlainDict]:
     from rich.console import Console
     from rich.progress import track
 
-    from onnx_passes.verify.rules.certification import certify_apart, end_children
+    from onnx_passes.certifying.certification import certify_apart, end_children
 
     pool = ThreadPoolExecutor(jobs)
     try:
@@ -352,7 +352,7 @@ def _run_jobs(work: Sequence[Job], jobs: int) -> Generator[PlainDict]:
 def _write(
     target: Target, results: Sequence[PlainDict], bounds: PlainDict, store: _Store
 ) -> None:
-    from onnx_passes.verify.rules.certificates import certificate, write_certificate
+    from onnx_passes.certifying.certificates import certificate, write_certificate
 
     assert target.cls is not None
     lines = certificate(target.cls, target.name, results, bounds, store.keys)
@@ -361,7 +361,7 @@ def _write(
 
 
 def _check(targets: Sequence[Target], store: _Store, *, strict: bool) -> None:
-    from onnx_passes.verify.rules.certificates import RENEW, check_certificate, unexplored
+    from onnx_passes.certifying.certificates import RENEW, check_certificate, unexplored
 
     faults = []
     for target in targets:

@@ -55,9 +55,9 @@ class Pass(ir.passes.PassBase, abc.ABC):
         example: Options for tests of the pass by itself; needed where one has no default.
         in_place_of: The library's pass whose name this one has in the pipelines that import
             it; empty for none. Set when it is registered.
-        tested_on: Kinds of random models (``verify.models.recipe.recipes_on``) that hold what
-            this pass looks for; empty for any. With it, certification asks for 200 models
-            that the pass changes.
+        tested_on: Kinds of random models (``recipes_on`` of ``certifying.models.recipe``) that
+            hold what this pass looks for; empty for any. With it, certification asks for 200
+            models that the pass changes.
         tested_after: Names of passes that run before this one in tests of it by itself.
         config: The whole pipeline file as plain data, shared by all passes.
         state_dict: Free for passes to share things in, one per run.

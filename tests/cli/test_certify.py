@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_passes.verify.rules import certificates
+from onnx_passes.certifying import certificates
 
 ROOT = Path(__file__).parents[2]
 RULES = """
@@ -151,7 +151,7 @@ def test_stale_certificates_are_made_anew(cli):
 
 
 def test_a_certificate_is_written_before_the_next_pass_is_judged(cli, monkeypatch):
-    from onnx_passes.verify.rules import certification
+    from onnx_passes.certifying import certification
 
     judge = certification.certify_apart
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from onnx_passes.certifying.models.recipe import INTEGERS
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.passes.analysis._demands import floats_between, steps_of
 from onnx_passes.runtime.engine_base import Feeds
-from onnx_passes.verify.models.recipe import INTEGERS
 from tests.corpus.settled import result_of
 from tests.corpus.ties import Ties, ties_of
 

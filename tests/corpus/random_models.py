@@ -9,13 +9,13 @@ from functools import partial
 
 import onnx_ir as ir
 
+from onnx_passes.certifying.models import Recipe
+from onnx_passes.certifying.models.fuzz_pass import DISPUTED, PassTrial, attempt
 from onnx_passes.configs.pipeline_files import default_config, load_config
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.verify.models import Recipe
-from onnx_passes.verify.models.fuzz_pass import DISPUTED, PassTrial, attempt
 
 EXACT = ("cleanup", "simplify", "tensorrt")
 """Presets that compute every bit as it was, on one engine, the sign of zero as well."""

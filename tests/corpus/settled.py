@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from onnx_passes.certifying.models import Recipe
 from onnx_passes.configs.pipeline_files import config_from_data, load_config
 from onnx_passes.configs.resolve import GroupStep, PassStep, ResolvedStep, resolve
 from onnx_passes.configs.schema import PipelineConfig
@@ -16,7 +17,6 @@ from onnx_passes.passes.base import Pass
 from onnx_passes.passes.fusion.fuse_all import FIRST as FORMULAS
 from onnx_passes.passes.fusion.fuse_all import FuseAll
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.verify.models import Recipe
 from tests.corpus.backend_models import load
 
 FIRST = ("shape-inference",)

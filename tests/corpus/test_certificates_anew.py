@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from onnx_passes.certifying.certificates import read_certificates
+from onnx_passes.certifying.certification import certify_apart
+from onnx_passes.certifying.rewrite_rule import Job
 from onnx_passes.passes.registry import lookup
-from onnx_passes.verify.rules.certificates import read_certificates
-from onnx_passes.verify.rules.certification import certify_apart
-from onnx_passes.verify.rules.rewrite_rule import Job
 
 KNOWN = read_certificates(Path(__file__).parents[2] / "certificates")
 RULES = [(name, index) for name, lines in sorted(KNOWN.items()) for index in range(len(lines))]

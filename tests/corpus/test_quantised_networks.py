@@ -7,12 +7,12 @@ from itertools import islice
 
 import pytest
 
+from onnx_passes.certifying.models import Recipe, network_recipes
+from onnx_passes.certifying.models.recipe import NETWORK
 from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.passes.streamline.annotate_integers import KEY
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.inputs import generate
-from onnx_passes.verify.models import Recipe, network_recipes
-from onnx_passes.verify.models.recipe import NETWORK
 from tests.corpus.quantised_networks import outcome
 from tests.corpus.settled import quiet
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from onnx_passes.certifying.models import recipes
 from onnx_passes.configs.pipeline_files import shipped_configs
-from onnx_passes.verify.models import recipes
 from tests.corpus.backend_models import ids, shard
 from tests.corpus.settled import backend, digest_of, made_up, quiet, shuffled, unsettled
 

@@ -4,12 +4,12 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.certifying.replay import EngineFailure, PairRunner
 from onnx_passes.ops.call import constant
 from onnx_passes.ops.domains.bitvectors import IeeeSemantics
 from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.evaluation import evaluate
 from onnx_passes.ops.semantics import Unsupported
-from onnx_passes.verify.rules.replay import EngineFailure, PairRunner
 
 pytest.importorskip("z3")
 

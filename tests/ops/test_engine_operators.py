@@ -10,12 +10,12 @@ from onnx import helper
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 
 from benchmarks.operators import domains_of
+from onnx_passes.certifying.replay import EngineFailure, run_once
 from onnx_passes.ops.call import constant
 from onnx_passes.ops.contrib import NOT_EVALUATED
 from onnx_passes.ops.domains.rounding_bounds import RoundingSemantics
 from onnx_passes.ops.evaluation import evaluate
 from onnx_passes.ops.operator_class import find, operators
-from onnx_passes.verify.rules.replay import EngineFailure, run_once
 
 OTHER_DOMAINS = {
     "ai.onnx.ml": 19,

@@ -4,13 +4,13 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.certifying.replay import EngineFailure, run_once
 from onnx_passes.ops.call import constant
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.domains.rounding_bounds import RoundingSemantics
 from onnx_passes.ops.evaluation import evaluate, unknowns
 from onnx_passes.ops.semantics import Unsupported
-from onnx_passes.verify.rules.replay import EngineFailure, run_once
 
 MODEL = """
 <ir_version: 10, opset_import: ["" : 21]>

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from onnx_passes.certifying.models import recipes
+from onnx_passes.certifying.models.recipe import recipes_on
 from onnx_passes.cli.pass_descriptions import option_docs, option_rows
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.walk import all_graphs
@@ -12,8 +14,6 @@ from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.base import Analysis, Annotation, is_shipped
 from onnx_passes.passes.options import pipeline_name
 from onnx_passes.passes.registry import all_passes
-from onnx_passes.verify.models import recipes
-from onnx_passes.verify.models.recipe import recipes_on
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 ROOT = Path(__file__).parents[2]

@@ -7,13 +7,13 @@ import onnx_ir as ir
 import pytest
 
 import onnx_passes
+from onnx_passes.certifying.models.recipe import recipes_on
+from onnx_passes.certifying.rewrite_rule import rules_of
+from onnx_passes.certifying.template_models import instances
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.base import Analysis, is_shipped
 from onnx_passes.passes.registry import all_passes
-from onnx_passes.verify.models.recipe import recipes_on
-from onnx_passes.verify.rules.rewrite_rule import rules_of
-from onnx_passes.verify.rules.template_models import instances
 
 OF_TYPES = {"shape-inference", "remove-inferred-shapes"}
 """What adds or removes types itself."""

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "examples" / "digits" / "model.onnx"
-CHECKS = ("pipeline.gate", "runtime.inputs", "verify.rules")
+CHECKS = ("pipeline.gate", "runtime.inputs", "certifying")
 
 
 @pytest.mark.parametrize("words", [["--no-verify"], []])

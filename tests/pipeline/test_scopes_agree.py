@@ -5,12 +5,12 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
+from onnx_passes.certifying.models import recipes
 from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.evidence import Verdict
-from onnx_passes.verify.models import recipes
 
 OTHER = {
     "Add": "Sub", "Sub": "Add", "Mul": "Add", "Max": "Min", "Min": "Max", "And": "Or",

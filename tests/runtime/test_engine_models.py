@@ -6,6 +6,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
+from onnx_passes.certifying.models import recipes
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.diff import canonical_lines
 from onnx_passes.model.walk import all_nodes
@@ -13,7 +14,6 @@ from onnx_passes.runtime.engine_models import assign_seeds, insert_barriers, spl
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
-from onnx_passes.verify.models import recipes
 
 LARGE = np.arange(4096, dtype=np.float32)
 ADD = "g (float[4096] x, float[4096] w) => (float[4096] y) { y = Add(x, w) }"

@@ -6,12 +6,12 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto
 
+from onnx_passes.certifying.models import recipes
 from onnx_passes.errors import EngineError
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
 from onnx_passes.verify.float64 import DoubleNode, convolve, evaluate, upcast_node
-from onnx_passes.verify.models import recipes
 
 
 def types(op_type, **attributes):

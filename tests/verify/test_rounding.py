@@ -4,6 +4,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import testing
+from onnx_passes.certifying.replay import Replayer
 from onnx_passes.contracts import Tolerance
 from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.rounding import (
@@ -13,7 +14,6 @@ from onnx_passes.verify.rounding import (
     makes_any_steps,
     move_weights,
 )
-from onnx_passes.verify.rules.replay import Replayer
 
 HALF, BRAIN = Tolerance(4 * 2**-10, 1e-5), Tolerance(4 * 2**-7, 1e-5)
 BYTE = Tolerance(0.25, 2**-16)

@@ -6,8 +6,8 @@ from benchmarks.certify.correct_rules import correct_rules
 from benchmarks.certify.mutants import Mutant
 from benchmarks.certify.mutation import judge, new_nodes, rule_mutants, spread
 from benchmarks.certify.places import place_mutants
-from onnx_passes.verify.rules import rule_fuzzing
-from onnx_passes.verify.rules.rule_fuzzing import fuzz_rule
+from onnx_passes.certifying import rule_fuzzing
+from onnx_passes.certifying.rule_fuzzing import fuzz_rule
 
 FAST = ("neg-neg", "sub-as-add", "transpose-transpose", "unsqueeze", "clip-clip", "flatten")
 

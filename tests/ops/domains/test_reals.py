@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onnx_passes.certifying import Arithmetic, Effort, Outcome, prove_pair
 from onnx_passes.ops.domains.reals import (
     CURVES,
     SHARE,
@@ -19,7 +20,6 @@ from onnx_passes.ops.domains.reals import (
     same_quotient,
 )
 from onnx_passes.ops.semantics import Unsupported
-from onnx_passes.verify.rules import Arithmetic, Effort, Outcome, prove_pair
 
 z3 = pytest.importorskip("z3")
 

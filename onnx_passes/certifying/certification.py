@@ -1,0 +1,375 @@
+"""Certify one rule in a process of its own, and return the verdict as plain data.
+
+A crash, a hang or too much memory is a verdict. The module is also the program of the child
+process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from onnxscript.rewriter import RewriteRule
+
+from onnx_passes.certifying.coverage import impossible
+from onnx_passes.certifying.proof import CUTS, NEAR, Fault, Proof
+from onnx_passes.certifying.regression import (
+    is_reproducible,
+    write_refutation,
+    write_regression,
+)
+from onnx_passes.certifying.replay import PairRunner
+from onnx_passes.certifying.rewrite_rule import GIB, Job, assumes_finite, pattern_of, resolve
+from onnx_passes.certifying.rule_fuzzing import Tested, fuzz_rule
+from onnx_passes.certifying.rule_paths import RulePaths, cap
+from onnx_passes.contracts import Equality, Tolerance, contracts_of
+from onnx_passes.errors import UsageError
+from onnx_passes.passes.patterns import rule_name
+from onnx_passes.plain import PlainDict
+from onnx_passes.runtime.processes import kill, kill_group, start
+
+LIMIT_BEHIND_TEST = 9
+"""Templates that are drawn for a proof, where the rule has been tested on many models."""
+
+_CAUSES = {
+    "values": "wrong values",
+    "bits": "other bits",
+    "tolerance": "beyond the tolerance",
+    "model": "an invalid model",
+    "engine": "a result that the engine does not run",
+    "rule": "an exception of the rule",
+}
+"""What a fault breaks, in words."""
+
+LEAST_MODELS = 20
+"""Models of the property test on which a rule that is called proved must fire."""
+
+
+def verdict_of(subject: object, rule: RewriteRule, job: Job) -> PlainDict:
+    """Test and prove one rule as ``job`` asks, and say what follows.
+
+    The verdict is "proved", "tested", "refuted", "never fired" or "undecided". Beside it are
+    its reason, the contracts derived and declared, whether they disagree, and the evidence.
+    """
+    found = _judged(subject, rule, job, lambda verdict: None)
+    cap([found])
+    return found
+
+
+def _judged(
+    subject: object, rule: RewriteRule, job: Job, so_far: Callable[[PlainDict], object]
+) -> PlainDict:
+    """Return the verdict on a rule and what ran of its code, before `cap` looks at that.
+
+    `so_far` gets the verdict of the property test, before the proof begins.
+    """
+    cls = subject if isinstance(subject, type) else type(subject)
+    allowed = frozenset(getattr(cls, "interface_changes", ()))
+    declared = next(
+        (c for c in contracts_of(cls) if isinstance(c, Equality | Tolerance)), None
+    )
+    tested = None
+    finite = assumes_finite(cls)
+    shown: list[Fault] = []
+    paths = RulePaths(rule, cls if cls is subject else None)
+
+    def confirm(fault: Fault) -> bool:
+        found = is_reproducible(fault, declared)
+        shown.extend([fault] * found)
+        return found
+
+    if job.level != "prove":
+        tested = fuzz_rule(
+            rule,
+            seconds=job.seconds,
+            seed=job.seed,
+            models=job.models,
+            allowed=allowed,
+            faults=job.faults,
+            declared=declared if isinstance(declared, Tolerance) else None,
+            finite=finite,
+            confirm=confirm,
+            paths=paths,
+        )
+
+    def concluded(proof: Proof | None, unproved: str) -> PlainDict:
+        verdict, reason = _verdict(rule, tested, proof, unproved)
+        contract = _contract(tested, proof, verdict)
+        loose = None if tested is None else tested.loose
+        inexact = (tested and tested.inexact) or (proof and proof.counterexample)
+        disagrees = (
+            verdict == "refuted"
+            or loose is not None
+            or (isinstance(declared, Equality) and inexact is not None)
+        )
+        if loose is not None and not reason:
+            reason = loose.reason
+        result: PlainDict = {
+            "rule": rule_name(rule),
+            "verdict": verdict,
+            "reason": reason,
+            "claim": _claim(proof, paths.taken()) if verdict == "proved" else "",
+            "never_ran": "",
+            "paths": paths.taken(),
+            **paths.told(),
+            "contract": None if contract is None else str(contract),
+            "declared": None if declared is None else str(declared),
+            "assumes": "no input is NaN or infinite" if finite else "",
+            "disagrees": disagrees,
+            # All that refutes it rests on constants within its own tolerances.
+            "arguable": verdict == "refuted"
+            and not (tested and tested.faults)
+            and not (proof and proof.outcome == "refuted"),
+            "tested": None if tested is None else _tested(tested),
+            "proof": None if proof is None else proof.as_dict(),
+        }
+        fault = None if tested is None else tested.fault
+        if fault is None and verdict == "refuted":
+            fault = shown[-1] if shown else None
+        if fault is None and tested is not None:
+            fault = loose or (tested.inexact if disagrees else None)
+        if fault is not None:
+            result["counterexample"] = fault.text()
+            result["sort"] = fault.sort
+            result["cause"] = _CAUSES[fault.breaks]
+            if tested is not None and len(tested.faults) > 1:
+                result["further"] = [(_CAUSES[f.breaks], f.text()) for f in tested.faults[1:]]
+            if job.folder is not None:
+                folder = Path(job.folder)
+                if fault.after is not None and fault.found is not None:
+                    folder, _ = write_refutation(fault, declared, folder)
+                result["folder"] = str(folder)
+                test = write_regression(fault, job.subject, job.index or 0, folder, declared)
+                result["test"] = str(test)
+        return result
+
+    # The property test has broken it already, or ends before a proof that may not.
+    if job.level == "test" or (tested is not None and tested.faults):
+        return concluded(None, "")
+    if tested is not None:
+        so_far(concluded(None, ""))
+    differ = tested is not None and tested.inexact is not None
+    return concluded(*_proof(rule, job, confirm, paths, ieee=not differ))
+
+
+def _proof(
+    rule: RewriteRule,
+    job: Job,
+    confirm: Callable[[Fault], bool],
+    paths: RulePaths,
+    *,
+    ieee: bool,
+) -> tuple[Proof | None, str]:
+    from onnx_passes.certifying import Effort, prove_rule
+
+    # The property test has tried to break the rule already.
+    behind = job.level == "all"
+    limit = LIMIT_BEHIND_TEST if behind else Effort().limit
+    try:
+        effort = Effort(seed=job.seed, limit=limit, ieee=ieee, was_tested=behind)
+        return prove_rule(rule, effort=effort, confirm=confirm, paths=paths), ""
+    except UsageError as error:
+        return None, f"not proved: {error.message}"
+
+
+def _claim(proof: Proof | None, taken: str) -> str:
+    """Return what "proved" ranges over: the templates that were made, and no more.
+
+    A rule is a program: what another path of its guard or its rewrite would do is not proved.
+    """
+    if proof is None:
+        return ""
+    parts = [
+        f"{j.arithmetic} for {c.text}{f' ({CUTS})' if CUTS in c.conditions else ''}"
+        for j in proof.judgements
+        if j.outcome == "proved" and (c := j.coverage) is not None
+    ]
+    return (
+        f"{'; '.join(parts)}; on the {proof.templates} templates that its guard admitted, "
+        f"along the paths through lines {taken}"
+    )
+
+
+def _idle(rule: RewriteRule, tested: Tested) -> str:
+    models = f"its pattern or guard admitted none of {tested.attempts} models"
+    if tested.not_run:
+        models = f"the engine ran none of the {tested.not_run} models that its guard admitted"
+    return impossible(pattern_of(rule)) or models
+
+
+def _verdict(
+    rule: RewriteRule, tested: Tested | None, proof: Proof | None, unproved: str
+) -> tuple[str, str]:
+    if tested is not None and tested.fault is not None:
+        arguable = "" if tested.faults else f"; {NEAR}"
+        return "refuted", tested.fault.reason + arguable
+    if proof is not None and proof.outcome == "refuted":
+        found = proof.counterexample
+        return "refuted", "" if found is None else found.reason
+    if tested is not None and tested.out_of_time:
+        return "undecided", f"out of time: {tested.models} models; give it more with --time"
+    if proof is not None and proof.out_of_time:
+        return "undecided", f"out of time: {proof.judgements[0].reason}"
+    if proof is not None and proof.outcome == "proved":
+        if tested is None or tested.models >= LEAST_MODELS:
+            return "proved", ""
+        if tested.models:
+            few = f"proved, but it fired on {tested.models} of {tested.attempts} models only"
+            return "tested", few
+    reasons = [] if proof is None else [j.reason for j in proof.judgements if j.reason]
+    reason = unproved or next(iter(reasons), "")
+    if tested is not None and tested.verdict == "never fired":
+        return tested.verdict, _idle(rule, tested)
+    if tested is not None:
+        return tested.verdict, reason
+    return "undecided", reason
+
+
+def _contract(
+    tested: Tested | None, proof: Proof | None, verdict: str
+) -> Equality | Tolerance | None:
+    """Return the weaker of what the two levels support, where both say something."""
+    if verdict not in ("proved", "tested"):
+        return None
+    of_test = None if tested is None else tested.contract
+    of_proof = None if proof is None else proof.contract
+    said = [c for c in (of_test, of_proof) if isinstance(c, Equality | Tolerance)]
+    return next((c for c in said if isinstance(c, Tolerance)), said[0] if said else None)
+
+
+def _tested(tested: Tested) -> PlainDict:
+    return {
+        "models": tested.models,
+        "firings": tested.firings,
+        "runs": tested.runs,
+        "covers": tested.covered.as_dict(),
+        "operators": [f"{d}:{o}" if d else o for d, o in sorted(tested.operators)],
+        "unrepeated": tested.unrepeated,
+        "attempts": tested.attempts,
+        "not_run": tested.not_run,
+        "nan_orders": tested.nan_orders,
+        "dtypes": dict(sorted(tested.dtypes.items())),
+        "surroundings": dict(sorted(tested.kinds.items())),
+        "opsets": {str(k): n for k, n in sorted(tested.opsets.items())},
+        "errors": {kind: {"rtol": error} for kind, error in sorted(tested.errors.items())},
+        "out_of_time": tested.out_of_time,
+    }
+
+
+_running: set[subprocess.Popen[bytes]] = set()
+_killed: set[subprocess.Popen[bytes]] = set()
+"""Children that :func:`end_children` ended: nothing is asked again without the proof."""
+
+
+def end_children() -> None:
+    """End the children that other threads wait for, and what these have started."""
+    for child in tuple(_running):
+        _killed.add(child)
+        kill_group(child.pid)
+
+
+def certify_apart(job: Job) -> PlainDict:
+    """Run a job in a child process, and return its verdict as plain data.
+
+    Never raises for what the rule does: a child that dies, hangs or fails gives the verdict
+    "refuted" (a crash) or "undecided" (limits), with the reason.
+    """
+    command = [sys.executable, "-m", "onnx_passes.certifying.certification"]
+    pipe = subprocess.PIPE
+    child = start(command, stdin=pipe, stdout=pipe, stderr=pipe)
+    _running.add(child)
+    ended = False
+    try:
+        asked = json.dumps(asdict(job)).encode()
+        out, err = child.communicate(asked, job.limit)
+        ended = True
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        # Its own group: an engine that the child started ends with it.
+        kill(child)
+        if not ended:
+            out, err = child.communicate()
+        _running.discard(child)
+        interrupted = child in _killed
+        _killed.discard(child)
+    # What was tested comes before the proof, which may end the process.
+    lines = out.splitlines(keepends=True)
+    found: PlainDict = json.loads(lines[-1]) if lines and lines[-1].endswith(b"\n") else {}
+    if not ended:
+        what = "the proof" if found else "it"
+        reason = f"out of time: {what} did not end in {job.limit:g} seconds"
+        if found.get("verdict") == "refuted":
+            return found
+        # What was tested is kept, but a verdict must not depend on the machine.
+        late = _ended(job, "undecided", reason)
+        return {**found, **late, "rule": found.get("rule", late["rule"])}
+    if child.returncode == 0:
+        return found
+    if child.returncode < 0 and not interrupted and not job.apart:
+        # The engine, as likely as the rule.
+        return certify_apart(replace(job, apart=True))
+    if child.returncode < 0:
+        died = f"died of {signal.Signals(-child.returncode).name}"
+        # The engine has a process of its own: what is left is the rule, or the proof.
+        if found and not interrupted:
+            return {**found, "reason": found["reason"] or f"the proof {died}"}
+        verdict = "undecided" if job.level == "prove" else "refuted"
+        return _ended(job, verdict, f"the process {died}")
+    said, memory = err.decode(errors="replace"), f"over {job.memory / GIB:g} GiB of memory"
+    if "MemoryError" in said or "bad_alloc" in said:
+        if found:
+            return {**found, "reason": found["reason"] or f"the proof needs {memory}"}
+        return _ended(job, "undecided", f"it needs {memory}")
+    last = (said.strip().splitlines() or ["no message"])[-1]
+    return _ended(job, "undecided", f"the process failed: {last}")
+
+
+def _ended(job: Job, verdict: str, reason: str) -> PlainDict:
+    name = job.subject if job.index is None else f"{job.subject}[{job.index}]"
+    return {"rule": name, "verdict": verdict, "reason": reason, "contract": None}
+
+
+def _work(job: Job, say: Callable[[PlainDict], object]) -> PlainDict:
+    from onnx_passes.certifying.rewrite_rule import rules_of
+
+    subject = resolve(job.subject)
+    if job.index is None:
+        from onnx_passes.certifying.models.fuzz_pass import verdict_of_pass
+
+        return verdict_of_pass(
+            subject,
+            seconds=job.seconds,
+            seed=job.seed,
+            models=job.models,
+            folder=job.folder,
+        )
+    return _judged(subject, rules_of(subject)[job.index], job, say)
+
+
+def _main() -> None:
+    import logging
+    import resource
+
+    job = Job(**json.loads(sys.stdin.read()))
+    PairRunner.apart = job.apart
+    resource.setrlimit(resource.RLIMIT_AS, (job.memory, job.memory))
+    # Rules may print: the answer goes where stdout was, all else to stderr.
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)
+
+    def say(verdict: PlainDict) -> None:
+        print(json.dumps(verdict), file=answer, flush=True)
+
+    say(_work(job, say))
+
+
+if __name__ == "__main__":
+    _main()

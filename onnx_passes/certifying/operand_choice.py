@@ -1,0 +1,543 @@
+"""Choose plausible operands and attributes for a node of a template.
+
+The choice guides the search for models. It does not specify operators: what does not fit is
+discarded when the template is evaluated. Hints of a pass are left out now and then, so that
+near misses occur.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.arrays import Array
+from onnx_passes.certifying.coverage import CAST, EDGES, Plan
+from onnx_passes.certifying.rewrite_rule import PatternPart
+from onnx_passes.ops import families  # noqa: F401 (makes operators known)
+from onnx_passes.ops.input_hints import Operand, Shape
+from onnx_passes.ops.operator_class import find
+from onnx_passes.passes.hints import Hint, Hints, Spec
+from onnx_passes.passes.registry import is_known, lookup
+from onnx_passes.plain import Plain, PlainMapping
+
+_AHEAD = 8
+"""How far a remembered draw may lie beyond its place, where a choice before it has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One draw: what was asked for, and what came."""
+
+    kind: str
+    asked: tuple[object, ...]
+    value: Any
+
+
+class RecordedGenerator:
+    """Draws from a generator, or from what was drawn before, with some of it drawn anew.
+
+    A pattern of many nodes fires on one random model in hundreds. Most of the choices behind
+    such a model are what makes it fire. With one or two of them changed it often still does,
+    and where it does not, it is a near miss.
+    """
+
+    def __init__(
+        self, rng: np.random.Generator, old: tuple[Draw, ...] = (), changes: int = 1
+    ) -> None:
+        """Draw from ``rng``, or repeat ``old`` but for ``changes`` places."""
+        self._rng, self._old, self._place = rng, old, 0
+        self._anew = {int(rng.integers(len(old))) for _ in range(changes)} if old else set()
+        self.trace: list[Draw] = []
+        self.edge: Shape | None = None
+
+    def random(self) -> float:
+        """Return a number from 0 to below 1."""
+        return float(self._drawn("random"))
+
+    def integers(self, *asked: object) -> Any:
+        """Return integers, as ``numpy.random.Generator.integers`` does."""
+        return self._drawn("integers", *asked)
+
+    def permutation(self, count: int) -> Any:
+        """Return the numbers below ``count`` in some order."""
+        return self._drawn("permutation", count)
+
+    def _drawn(self, kind: str, *asked: object) -> Any:
+        value = self._remembered(kind, asked)
+        if value is None:
+            value = getattr(self._rng, kind)(*asked)
+        self.trace.append(Draw(kind, asked, value))
+        return value
+
+    def _remembered(self, kind: str, asked: tuple[object, ...]) -> Any:
+        for place in range(self._place, min(self._place + _AHEAD, len(self._old))):
+            draw = self._old[place]
+            if draw.kind == kind and draw.asked == asked:
+                self._place = place + 1
+                return None if place in self._anew else draw.value
+        return None
+
+
+Kind: TypeAlias = "tuple[ir.DataType, int, str]"
+"""Element type and opset of a model, and the operators it is made of."""
+
+
+class MatchTraces:
+    """What was drawn for models on which a rule fired, by kind of model."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        """Choose among them by ``rng``."""
+        self._rng = rng
+        self._traces: dict[Kind, list[tuple[tuple[Draw, ...], Shape | None]]] = {}
+        self.count = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._traces)
+
+    @staticmethod
+    def kind(dtype: ir.DataType, model: ir.Model) -> Kind:
+        """Return the kind of a model."""
+        graph = model.graph
+        operators = " ".join(sorted(node.op_type for node in graph))
+        return dtype, graph.opset_imports[""], operators
+
+    def add(self, kind: Kind, trace: tuple[Draw, ...], edge: Shape | None = None) -> None:
+        """Keep what was drawn for a model that fired; the latest of many are kept.
+
+        `edge` is the shape of its data that an integer of the rule decided.
+        """
+        self.count += 1
+        traces = self._traces.setdefault(kind, [])
+        traces.append((trace, edge))
+        del traces[:-40]
+
+    def pick(self) -> tuple[Kind, RecordedGenerator]:
+        """Return a kind of model, and draws that vary one of it: rare kinds as often."""
+        kinds = sorted(self._traces, key=str)
+        kind = kinds[int(self._rng.integers(len(kinds)))]
+        traces = self._traces[kind]
+        old, edge = traces[int(self._rng.integers(len(traces)))]
+        draws = RecordedGenerator(self._rng, old, int(self._rng.geometric(0.5)))
+        draws.edge = edge
+        return kind, draws
+
+
+T = TypeVar("T")
+
+# Sizes of 3 and more, so that a rule which forgets to fold an axis shows itself.
+SHAPES: tuple[Shape, ...] = ((2, 3), (3,), (2, 3, 4), (3, 4), (), (1, 3), (3, 1))
+
+RANKED: tuple[Shape, ...] = ((), (3,), (2, 3), (2, 3, 4), (2, 3, 2, 4))
+"""A shape of each rank that is asked for."""
+
+_LEVELS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.INT16)
+
+SIZES = (1, 2, 2, 3, 3, 4, 5)
+"""What the sizes that a hint names are drawn from; one in a hundred is 0."""
+
+
+class Chooser:
+    """Random choices for one template, of one element type."""
+
+    def __init__(
+        self,
+        rng: RecordedGenerator,
+        dtype: ir.DataType,
+        numbers: Sequence[float],
+        edges: float = 0.0,
+    ) -> None:
+        """Choose by ``rng``; ``numbers`` are what attributes and constants may be.
+
+        A share ``edges`` of the shapes is what authors forget: rank 0, size 1, nothing.
+
+        ``near`` says afterwards whether a constant is only almost the number asked for, which
+        happens only with ``slack``, and wherever it can with ``keen``. ``rank`` is that of the
+        next operand, and ``edge`` the shape of all, if they are enumerated. ``target`` is what
+        was last reshaped to, and ``plan`` what the model is to have. ``parts`` is the number
+        of integers that the next operand has. ``fixed`` are attributes that its pattern gives.
+        """
+        self.rng, self.dtype, self.numbers, self.edges = rng, dtype, numbers, edges
+        self._shapes = SHAPES
+        self.square: int | None = None
+        self.near = False
+        self.slack = True
+        self.keen = False
+        self.finite = False
+        self.sizes: Sequence[int] = SIZES
+        self.rank: int | None = None
+        self.edge: Shape | None = None
+        self.target: Shape | None = None
+        self.parts: int | None = None
+        self.plan = Plan()
+        self.fixed: PlainMapping = {}
+
+    @cached_property
+    def levels(self) -> ir.DataType:
+        """The type of the integers that quantisers make or read."""
+        return self.dtype if self.dtype.is_integer() else self.pick(_LEVELS)
+
+    def prefer(self, op_types: Collection[str]) -> None:
+        """Keep to shapes that the most demanding of some operators takes.
+
+        One template in three keeps to a single shape, so that branches fit one another, and
+        one in six to squares of one size, so that products do.
+        """
+        if self.edge is not None:
+            self._shapes = (self.edge,)
+            return
+        convolves = any("Conv" in o or "Pool" in o for o in op_types)
+        if convolves and max(self.sizes) < min(SIZES[-2:]):
+            self._shapes = ((1, 2, 3, 4), (1, 4, 3, 3), (2, 2, 5), (1, 2, 1, 4))
+        elif convolves:
+            self._shapes = ((1, 2, 5, 5), (1, 4, 5, 5), (2, 2, 6), (1, 2, 1, 5))
+        elif "BatchNormalization" in op_types and "Gemm" not in op_types:
+            self._shapes = ((1, 2, 5, 5), (2, 3))
+        elif any((o := find("", name)) is not None and o.images for name in op_types):
+            self._shapes = ((1, 2, 3, 4), (2, 1, 4, 4), (1, 4, 2, 2), (2, 2, 3))
+        elif "Gemm" in op_types:
+            self._shapes = ((2, 3), (3, 4), (3, 3))
+        draw = self.rng.random()
+        if draw < 0.33:
+            self._shapes = (self.pick(self._shapes),)
+        elif draw < 0.5 and not convolves:
+            self.square = 4
+            self._shapes = ((4, 4),) if "Gemm" in op_types else ((4, 4), (2, 4, 4))
+
+    def source(self) -> str:
+        """Return where the constants of a template come from."""
+        draw = self.rng.random()
+        return "nodes" if draw < 0.15 else "computed" if draw < 0.3 else "initializers"
+
+    def literal(self, pattern: PatternPart, dtype: ir.DataType) -> Array:
+        """Return a constant that a pattern spells out, or one that it still takes for it."""
+        if dtype.is_integer():  # the largest has no float
+            return np.asarray(pattern.value).astype(dtype.numpy())
+        value = np.asarray(pattern.value, np.float64)
+        likely = 1.0 if self.keen else 0.35
+        if self.slack and dtype.is_floating_point() and self.rng.random() < likely:
+            slack = np.abs(value) * getattr(pattern, "_rel_tol", 0.0)
+            slack = np.maximum(slack, getattr(pattern, "_abs_tol", 0.0))
+            value = value + slack * self.pick((0.9, -0.9))
+            self.near |= bool(np.any(slack))
+        if value.ndim == 0 and self.rng.random() < 0.1:
+            value = value.reshape(self.pick(((1,), (1, 1), (1, 1, 1, 1))))
+        with np.errstate(over="ignore"):  # the pattern's number may be beyond the type
+            return value.astype(dtype.numpy())
+
+    def content(self, operand: Operand) -> Array:
+        """Return numbers for a constant."""
+        if operand.positive:
+            numbers = self.rng.integers(1, 5, operand.shape)
+        elif self.rng.random() < (0.3 if self.plan.opset else 0.6):
+            numbers = np.full(operand.shape, self.pick(self.numbers))
+        elif self.rng.random() < 0.1 and operand.dtype.is_integer():
+            return np.full(operand.shape, np.iinfo(operand.dtype.numpy()).max)
+        else:
+            numbers = self.rng.integers(-4, 5, operand.shape)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.asarray(numbers).astype(operand.dtype.numpy())
+
+    def wanted(self, operand: Operand, numbers: Sequence[float]) -> Array:
+        """Return a constant of one element that a guard asks for, or one just beside it."""
+        number = self.pick(numbers)
+        if operand.ints is not None:
+            shape: Shape = (1,) if operand.shape else ()
+            return np.full(shape, int(number), np.int64)
+        beside = self.rng.random()
+        if self.slack and beside < 0.1 and operand.dtype.is_floating_point():
+            factor = self.pick((1.00009, 1.00011, 0.9, 1.1))
+            self.near |= abs(factor - 1.0) < 1e-3 and number != 0
+            number *= factor
+        shape = self.pick(((), (), (), (1,)))
+        return np.full(shape, number).astype(operand.dtype.numpy())
+
+    def pick(self, options: Sequence[T]) -> T:
+        """Return one of the options."""
+        return options[int(self.rng.integers(len(options)))]
+
+    def operand(self, op_type: str, index: int, known: Sequence[Shape | None]) -> Operand:
+        """Return something that fits input ``index`` of an operator."""
+        # Operators of ONNX Runtime's own take what those take that they fuse.
+        operator = find("", op_type.removeprefix("Fused"))
+        found = None if operator is None else operator.suggest(self, index, known)
+        if found is not None:
+            return self._planned(self._of_rule(found), index)
+        others = [shape for shape in known if shape is not None]
+        return self.data(self.broadcastable(others[0]) if others else self.shape())
+
+    def _of_rule(self, operand: Operand) -> Operand:
+        """Return known integers with one that the rule's code names, or the last left out."""
+        known, named = self.plan.known, self.plan.ints
+        if known and operand.ints is not None and self.rng.random() < KNOWN:
+            return replace(operand, ints=known, shape=(len(known),))
+        if not (named and operand.ints) or (chance := self.rng.random()) > 2 * _OF_RULE:
+            return operand
+        ints = [*operand.ints]
+        if chance > _OF_RULE and len(ints) > 2:
+            return replace(operand, ints=tuple(ints[:-1]), shape=(len(ints) - 1,))
+        ints[int(self.rng.integers(len(ints)))] = self.pick(named)
+        return replace(operand, ints=tuple(ints))
+
+    def _planned(self, operand: Operand, index: int) -> Operand:
+        """Return data with the shape that is enumerated, whatever an operator prefers."""
+        if index or operand.ints is not None or operand.dtype != self.dtype:
+            return operand
+        if self.edge is not None:
+            return replace(operand, shape=self.edge)
+        if self.rank is not None and len(operand.shape) != self.rank:
+            return replace(operand, shape=RANKED[self.rank])
+        return operand
+
+    def shape(self) -> Shape:
+        """Return a shape of data, of the rank that is wanted if there is one."""
+        if self.rank is None:
+            free = not self.edge and self.square is None and len(self._shapes) > 1
+            forgotten = free and self.edges and self.rng.random() < self.edges
+            return tuple(self.pick((*EDGES, ()) if forgotten else self._shapes))
+        fitting = [s for s in (*self._shapes, *RANKED) if len(s) == self.rank]
+        return tuple(self.pick(fitting))
+
+    def data(self, shape: Shape, *, constant: bool | None = None) -> Operand:
+        """Return data of the template's element type; None leaves open if it is constant."""
+        return Operand(shape, self.dtype, constant=constant)
+
+    def integers(self, *values: int) -> Operand:
+        """Return known integers."""
+        return Operand((len(values),), ir.DataType.INT64, values, True)
+
+    def broadcastable(self, shape: Shape) -> Shape:
+        """Return a shape that broadcasts with another, often the same one."""
+        if self.plan.widens and 1 in shape:
+            return tuple(3 if size == 1 else size for size in shape)
+        if self.rank is not None:
+            wider = (2,) * (self.rank - len(shape))
+            kept = shape[len(shape) - min(self.rank, len(shape)) :]
+            return (*wider, *self.pick((kept, kept, (1,) * len(kept))))
+        options: list[Shape] = [shape, shape, shape, ()]
+        if shape:
+            options += [shape[-1:], (1,) * len(shape), (*shape[:-1], 1), (2, *shape)]
+        return tuple(self.pick(options))
+
+
+_OF_RULE = 0.4
+"""How often known integers are such as the code of the rule names, and how often fewer."""
+
+KNOWN = 0.7
+"""How often a list of known integers is that of the plan."""
+
+_KEPT = 0.97
+"""How often what a hint says of one operand is followed."""
+
+
+def hint_of(name: str | None) -> Hint | None:
+    """Return the hint of a rule, whose name is ``pass[rule]``."""
+    known, _, own = (name or "").removesuffix("]").partition("[")
+    if not is_known(known):
+        return None
+    for cls in lookup(known):
+        if cls.name == known:  # else it is one of a group
+            hints: Hints = getattr(cls, "hints", {})
+            return hints.get(own, hints.get("*"))
+    return None
+
+
+class Guide:
+    """The hint of a rule, applied to one model."""
+
+    def __init__(self, hint: Hint | None, choose: Chooser) -> None:
+        """Follow ``hint`` with the choices of ``choose``; one model in twelve does without.
+
+        ``since`` is the first opset that the guard admits, with or without.
+        """
+        self.since = 1 if hint is None else hint.since
+        follows = hint is not None and choose.rng.random() > 1 / 12
+        if follows and hint is not None and hint.cases:
+            hint = hint.joined(choose.pick(hint.cases))
+        self._hint = hint if follows else None
+        self._choose = choose
+        self._sizes: dict[str, int] = {}
+
+    def names(self, *names: str) -> bool:
+        """Whether the hint says what an operand is that is known by any of some names."""
+        return self._hint is not None and any(name in self._hint.operands for name in names)
+
+    def offers(self, op_type: str, name: str) -> bool:
+        """Whether the hint says what an attribute is."""
+        return self._hint is not None and f"{op_type}.{name}" in self._hint.attributes
+
+    def spec(self, *names: str | None) -> Spec | None:
+        """Return what an operand may be that is known by any of some names."""
+        if self._hint is None:
+            return None
+        specs = next((s for n in names if (s := self._hint.operands.get(str(n)))), None)
+        if specs is None or self._choose.rng.random() > _KEPT:
+            return None
+        found: Spec = self._choose.pick(specs)
+        return found
+
+    def attribute(self, op_type: str, name: str) -> tuple[object, ...]:
+        """Return the value that an attribute may have, alone in a tuple; else nothing."""
+        values = self._hint.attributes.get(f"{op_type}.{name}") if self._hint else None
+        if values is None or self._choose.rng.random() > _KEPT:
+            return ()
+        return (self._choose.pick(values),)
+
+    def operand(self, spec: Spec) -> Operand:
+        """Return the operand that a hint describes."""
+        numbers = tuple(self._number(term) for term in spec.dims.split())
+        if spec.known:
+            return Operand((len(numbers),), ir.DataType.INT64, numbers, True)
+        return Operand(numbers, spec.dtype or self._choose.dtype)
+
+    def content(self, spec: Spec, operand: Operand) -> Array | None:
+        """Return the numbers of a constant; None where the hint leaves them open."""
+        choose, shape = self._choose, operand.shape
+        if spec.along is not None:
+            index = np.arange(shape[spec.along]).reshape(
+                [-1 if k == spec.along % len(shape) else 1 for k in range(len(shape))]
+            )
+            return np.broadcast_to(index, shape).astype(np.int64)
+        if spec.fill:
+            number = choose.pick(spec.fill)
+            if np.isinf(number) and operand.dtype.is_integer():
+                ends = np.iinfo(operand.dtype.numpy())
+                return np.full(shape, ends.max if number > 0 else ends.min, ends.dtype)
+            if np.isinf(number) and choose.finite:
+                return None
+            array = np.full(shape, number)
+            if operand.dtype.is_integer():
+                array = array.astype(np.int64)  # from where -1 goes to all bits of any type
+        elif spec.mixed:
+            numbers = [n for n in spec.mixed if np.isfinite(n) or not choose.finite]
+            array = np.array(numbers)[choose.rng.integers(0, len(numbers), shape)]
+        elif spec.doubled:
+            half = choose.rng.integers(-4, 5, (*shape[:-1], shape[-1] // 2))
+            array = np.concatenate([half, half], axis=-1) / 4
+        else:
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            return array.astype(operand.dtype.numpy())
+
+    def _number(self, term: str) -> int:
+        sign = -1 if term.startswith("-") else 1
+        return sign * math.prod(self._size(part) for part in term.lstrip("-").split("*"))
+
+    def _size(self, name: str) -> int:
+        if name.isdecimal():
+            return int(name)
+        if name not in self._sizes:
+            empty = self._choose.rng.random() < 1 / 100
+            self._sizes[name] = 0 if empty else int(self._choose.pick(self._choose.sizes))
+        return self._sizes[name]
+
+
+def attribute_value(
+    choose: Chooser, op_type: str, name: str, known: Sequence[Shape | None]
+) -> Plain:
+    """Return a value for an attribute, or None where none is known to fit."""
+    operator = find("", op_type)
+    if operator is not None and (options := operator.options(name, known)):
+        return choose.pick(options)
+    rank = len(known[0]) if known and known[0] is not None else 2
+    if name == "group":
+        return _group(op_type, known)
+    if name == "mode":
+        return choose.pick(_MODES.get(op_type, (None,)))
+    special = _ATTRIBUTES.get(name)
+    if special is not None:
+        return special(choose, op_type, rank)
+    try:
+        kind = onnx.defs.get_schema(op_type).attributes[name].type
+    except (onnx.defs.SchemaError, KeyError):
+        return None
+    types = onnx.defs.OpSchema.AttrType
+    if kind == types.FLOAT:
+        return float(choose.pick(choose.numbers))
+    if kind == types.INT:
+        return int(choose.pick((0, 1)))
+    return None
+
+
+def _group(op_type: str, known: Sequence[Shape | None]) -> int:
+    """Return the number of groups that the shapes of image and weights leave."""
+    x, w = (
+        known[i] if i < len(known) else None for i in (0, 3 if "QLinear" in op_type else 1)
+    )
+    if x is None or w is None or len(x) < 2 or len(w) < 2:
+        return 1
+    if "Transpose" in op_type:
+        # Plain divisor of the channels is right: the weights say the channels a group makes.
+        return 2 if x[1] % 2 == 0 and w[0] == x[1] else 1
+    return max(1, x[1] // max(w[1], 1))
+
+
+def _bounds(c: Chooser, *_: object) -> float:
+    return float(c.pick((-1.0, 0.0, 0.5, 1.0, 6.0, *c.numbers)))
+
+
+def _pads(c: Chooser, op_type: str, rank: int) -> list[int]:
+    if op_type == "Pad":
+        amount = int(c.pick((0, 1, 1)))
+        spatial = [0 if axis < rank - 2 else amount for axis in range(rank)]
+        return [*spatial, *spatial]
+    return [int(c.pick((0, 1)))] * max(2 * (rank - 2), 0)
+
+
+_MODES: dict[str, Sequence[str | None]] = {
+    "Pad": ("constant", "reflect", "edge"),
+    "Gelu": ("tanh",),
+    "DepthToSpace": ("DCR", "CRD"),
+}
+
+
+def _fill(c: Chooser, *_: object) -> ir.TensorProtocol:
+    if c.dtype.is_integer() and c.rng.random() < 0.3:
+        ends = np.iinfo(c.dtype.numpy())
+        return ir.tensor(np.full(1, c.pick((ends.min, ends.max)), ends.dtype))
+    return ir.tensor(np.full(1, c.pick(c.numbers)).astype(c.dtype.numpy()))
+
+
+def _perm(c: Chooser, _: str, rank: int) -> list[int]:
+    return [int(i) for i in c.rng.permutation(rank)]
+
+
+_ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Plain]] = {
+    "perm": _perm,
+    "value": _fill,
+    "axis": lambda c, _, rank: int(c.pick((*range(max(rank, 1)), -1))),
+    "axes": lambda c, _, rank: [int(c.pick(range(max(rank, 1))))],
+    "to": lambda c, _, rank: int(c.pick(CAST)),
+    "direction": lambda c, _, rank: c.pick(("LEFT", "RIGHT")),
+    "epsilon": lambda c, _, rank: float(c.pick((1e-5, 1e-3))),
+    "alpha": lambda c, _, rank: float(c.pick((0.5, 0.2, 1.0, *c.numbers))),
+    "pads": lambda c, op, rank: _pads(c, op, rank),
+    "strides": lambda c, _, rank: [int(c.pick((1, 2)))] * max(rank - 2, 0),
+    "kernel_shape": lambda c, _, rank: [2] * max(rank - 2, 0),
+    "num_outputs": lambda c, _, rank: 2,
+    "dilations": lambda c, _, rank: [int(c.pick((1, 2)))] * max(rank - 2, 0),
+    "auto_pad": lambda c, _, rank: c.pick(("SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET")),
+    "approximate": lambda c, _, rank: c.pick(("none", "tanh")),
+    "reduction": lambda c, _, rank: c.pick(("add", "mul", "none", "max")),
+    "min": _bounds,
+    "max": _bounds,
+    "start": lambda c, _, rank: int(c.pick((0, 1, -1))),
+    "end": lambda c, _, rank: int(c.pick((1, 2, -1))),
+    "num_groups": lambda c, _, rank: int(c.pick((1, 2))),
+    "num_heads": lambda c, _, rank: int(c.pick((1, 2))),
+    "q_num_heads": lambda c, _, rank: 2,
+    "kv_num_heads": lambda c, _, rank: 2,
+    "scale": lambda c, _, rank: float(c.pick((0.5, 2.0))),
+    "ratio": lambda c, _, rank: float(c.pick((0.0, 0.5))),
+    "momentum": lambda c, _, rank: 0.5,
+    "blocksize": lambda c, _, rank: 2,
+    "equation": lambda c, _, rank: c.pick(
+        ("bij,bjk->bik", "bij,bjk->ki", "bij,cjk->ibc", "ij,jk")
+    ),
+}

@@ -1,0 +1,466 @@
+"""The frozen set: 30 rules that are right, and 30 with one fault each.
+
+They are chosen for reach: each arithmetic of proofs, element types, opsets, attributes and
+constants, operands that commute, several outputs, bodies, contracts, and each way to give a
+rule. Do not correct one: what counts is that the verifier judges it as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from onnxscript.rewriter import RewriteRule
+
+from benchmarks.certify.correct_rules import (
+    FLOATS,
+    INTS,
+    correct_rules,
+    elements_of,
+    make_rule,
+    scalar_like,
+    static_shape,
+)
+from benchmarks.certify.mutants import changed
+from onnx_passes.certifying.rewrite_rule import rules_of
+from onnx_passes.contracts import equality, tolerance
+from onnx_passes.passes.base import RewriteRulePass, RewriteRuleSetPass, Rule, Transformation
+
+_T = ir.DataType
+
+
+@dataclass(frozen=True)
+class FrozenRule:
+    """One rule of the set.
+
+    Attributes:
+        name: Its name in the stored file.
+        rule: The rule.
+        subject: The pass that declares contracts for it; None for a rule without a pass.
+        right: Whether the rule and its declarations are right.
+        models: How many it is tested on; one that is refuted does not see all.
+    """
+
+    name: str
+    rule: RewriteRule
+    subject: type | None = None
+    right: bool = True
+    models: int = 20
+
+
+def frozen_rules() -> list[FrozenRule]:
+    """Return the 30 rules that are right and the 30 that are not."""
+    right = _right()
+    return [*right, *_wrong({frozen.name: frozen.rule for frozen in right})]
+
+
+_UNSIGNED = (_T.UINT8, _T.UINT16, _T.UINT32, _T.UINT64)
+_REUSED = (
+    *("sub-as-add", "transpose-of-product", "transpose-transpose", "unsqueeze"),
+    *("mean-as-sum", "conv-scale", "clip-clip", "xor", "squared-difference", "leaky-relu"),
+)
+
+
+def _of_type(*types: ir.DataType) -> Any:
+    return lambda context, x, **_: x.dtype in types
+
+
+def _is_number(value: ir.Value, number: float) -> bool:
+    return elements_of(value) == [number] and value.shape == ()
+
+
+def _nowhere(op: Any, x: ir.Value, **_: Any) -> Any:
+    """Return False in the shape of a tensor of numbers."""
+    return op.Less(x, x)
+
+
+class ReadInnerValue(RewriteRulePass, Transformation):
+    """Read the first of two nodes; the second changes nothing."""
+
+    def pattern(self, op, x):
+        return op.Relu(op.Relu(x, _outputs=["made"]))
+
+    def rewrite(self, op, x, made):
+        return made
+
+
+class ReadDirectly(RewriteRuleSetPass, Transformation):
+    """Rules that are given one by one."""
+
+    def rules(self):
+        yield Rule(lambda op, x: op.Not(op.Not(x)), lambda op, x: x, name="not")
+        yield Rule(lambda op, x: op.Identity(x), lambda op, x: x, name="identity")
+
+
+class IdempotentRounding(RewriteRuleSetPass, Transformation):
+    """Rules that are given as lists of their parts."""
+
+    def pattern(self):
+        return [lambda op, x: op.Floor(op.Floor(x)), lambda op, x: op.Ceil(op.Ceil(x))]
+
+    def rewrite(self):
+        return [lambda op, x: op.Floor(x), lambda op, x: op.Ceil(x)]
+
+
+@equality
+class MultiplyByOnes(RewriteRulePass, Transformation):
+    """Remove a product with ones, on either side."""
+
+    commute = True
+
+    def pattern(self, op, x, c):
+        return op.Mul(x, c, _outputs=["made"])
+
+    def check(self, context, x, c, made):
+        shape, ones = static_shape(x), static_shape(c)
+        if shape is None or ones is None or set(elements_of(c) or ()) != {1}:
+            return False
+        return list(np.broadcast_shapes(shape, ones)) == shape
+
+    def rewrite(self, op, x, made, **_):
+        return op.Identity(x)
+
+
+class MultiplyByOnesByPosition(MultiplyByOnes):
+    """The same, with the constant sought in one place, though operands commute."""
+
+    def check(self, context, x, c, made):
+        return super().check(context, x, made.producer().inputs[1], made)
+
+    def rewrite(self, op, x, made, **_):
+        return op.Identity(made.producer().inputs[0])
+
+
+class MultiplyByManyOnes(MultiplyByOnes):
+    """The same without a look at the shapes: ones may enlarge the result."""
+
+    def check(self, context, x, c, made):
+        return set(elements_of(c) or ()) == {1}
+
+
+class MergeFactors(RewriteRulePass, Transformation):
+    """Multiply by two constants at once, if no other node reads the first product."""
+
+    exclusive = True
+
+    def pattern(self, op, x, a, b):
+        return op.Mul(op.Mul(x, a), b)
+
+    def check(self, context, x, a, b):
+        numbers = elements_of(a), elements_of(b)
+        return x.dtype in INTS and None not in numbers and a.shape == b.shape
+
+    def rewrite(self, op, x, a, b):
+        factors = [v.const_value.numpy().reshape(-1) for v in (a, b)]  # of scalars, they warn
+        product = np.multiply(*factors).reshape(a.const_value.shape)
+        return op.Mul(x, op.Constant(value=ir.tensor(product)))
+
+
+@tolerance
+class ByReciprocal(RewriteRulePass, Transformation):
+    """Multiply by a reciprocal instead of dividing."""
+
+    def pattern(self, op, x, y):
+        return op.Div(x, y)
+
+    def check(self, context, x, y):
+        return x.dtype == _T.FLOAT
+
+    def rewrite(self, op, x, y):
+        return op.Mul(x, op.Reciprocal(y))
+
+
+@equality
+class ByReciprocalEqually(ByReciprocal):
+    """The same, with a contract that rounding breaks."""
+
+
+class NoNan(RewriteRulePass, Transformation):
+    """Replace IsNaN by False, which is right for finite numbers."""
+
+    finite_only = True
+
+    def pattern(self, op, x):
+        return op.IsNaN(x)
+
+    def check(self, context, x):
+        return x.dtype in FLOATS
+
+    def rewrite(self, op, x):
+        return _nowhere(op, x)
+
+
+class NoNanAnywhere(NoNan):
+    """The same, with the claim that it is right for all numbers."""
+
+    finite_only = False
+
+
+@tolerance
+class SpellOutQuickGelu(RewriteRulePass, Transformation):
+    """Replace an operator of another domain by its formula."""
+
+    def pattern(self, op, x):
+        return op.QuickGelu(x, _domain="com.microsoft", alpha=1.0)
+
+    def rewrite(self, op, x):
+        return op.Mul(x, op.Sigmoid(x))
+
+
+@tolerance(rtol=1e-9, atol=0.0)
+class SpellOutQuickGeluClosely(SpellOutQuickGelu):
+    """The same, with a tolerance that its kernel does not keep."""
+
+
+def _right() -> list[FrozenRule]:
+    reused = {str(rule.name): rule for rule in correct_rules()}
+    plain = [*(reused[name] for name in _REUSED), *_more()]
+    passes = [
+        (ReadDirectly, 1),
+        (IdempotentRounding, 1),
+        (MultiplyByOnes, -1),
+        (MergeFactors, 0),
+        (ByReciprocal, 0),
+        (NoNan, 0),
+        (SpellOutQuickGelu, 0),
+    ]
+    made = [(cls, rules_of(cls)[index]) for cls, index in passes]
+    return [
+        *(FrozenRule(str(rule.name), rule) for rule in plain),
+        *(FrozenRule(str(rule.name), rule, cls) for cls, rule in made),
+        # An inner value that is an output is among the later models.
+        FrozenRule("read-inner-value", rules_of(ReadInnerValue)[0], ReadInnerValue, models=60),
+    ]
+
+
+def _more() -> list[RewriteRule]:
+    """Return right rules that need no pass, and that the benchmarks do not have."""
+    return [
+        make_rule(
+            "cast-of-indices",
+            lambda op, x, k: op.Cast(
+                op.TopK(x, k, _outputs=["values", "indices"])[1], to=int(_T.INT64)
+            ),
+            lambda op, indices, **_: indices,
+        ),
+        make_rule(
+            "two-comparisons",
+            lambda op, x, y: (op.Less(x, y), op.GreaterOrEqual(x, y)),
+            _less_and_its_opposite,
+            _of_type(*INTS),
+        ),
+        make_rule(
+            "sub-as-add-of-initializer",
+            lambda op, x, c: op.Sub(x, c),
+            _minus_constant,
+            lambda context, x, c: x.dtype in INTS and c.const_value is not None,
+        ),
+        make_rule(
+            "round-neg", lambda op, x: op.Round(op.Neg(x)), lambda op, x: op.Neg(op.Round(x))
+        ),
+        make_rule(
+            "square-of-root",
+            lambda op, x: _square(op, op.Sqrt(x)),
+            lambda op, x: op.Identity(x),
+            _of_type(_T.FLOAT),
+        ),
+        make_rule(
+            "add-zero",
+            lambda op, x, c: op.Add(x, c),
+            lambda op, x, c: op.Identity(x),
+            lambda context, x, c: _is_number(c, 0),
+        ),
+        make_rule(
+            "never-negative",
+            lambda op, x, c: op.Less(x, c),
+            _nowhere,
+            lambda context, x, c: x.dtype in _UNSIGNED and _is_number(c, 0),
+        ),
+        make_rule(
+            "product-of-three",
+            lambda op, x, y, z: op.MatMul(op.MatMul(x, y), z),
+            lambda op, x, y, z: op.MatMul(x, op.MatMul(y, z)),
+            lambda context, x, y, z: (
+                x.dtype == _T.FLOAT and all(len(v.shape or ()) == 2 for v in (x, y, z))
+            ),
+        ),
+        make_rule(
+            "product-of-powers",
+            lambda op, x, y: op.Mul(op.Exp(x), op.Exp(y)),
+            lambda op, x, y: op.Exp(op.Add(x, y)),
+            _of_type(_T.FLOAT),
+        ),
+        make_rule(
+            "there-and-back",
+            lambda op, x: op.Cast(op.Cast(x, to=int(_T.DOUBLE)), to=int(_T.FLOAT)),
+            lambda op, x: op.Identity(x),
+            _of_type(_T.FLOAT),
+        ),
+        make_rule(
+            "shift-as-product",
+            lambda op, x, c: op.BitShift(x, c, direction="LEFT"),
+            lambda op, x, c: op.Mul(x, scalar_like(op, 4, x)),
+            lambda context, x, c: x.dtype in (_T.UINT32, _T.UINT64) and _is_number(c, 2),
+        ),
+        _never_a_square("never-a-square", 3),
+    ]
+
+
+def _square(op: Any, x: Any) -> Any:
+    return op.Mul(x, x)
+
+
+def _less_and_its_opposite(op: Any, x: ir.Value, y: ir.Value) -> Any:
+    less = op.Less(x, y)
+    return less, op.Not(less)
+
+
+def _minus_constant(op: Any, x: ir.Value, c: ir.Value) -> Any:
+    return op.Add(x, op.initializer(ir.tensor(-c.const_value.numpy()), name="negated"))
+
+
+def _never_a_square(name: str, number: int) -> RewriteRule:
+    return make_rule(
+        name,
+        lambda op, x: op.Equal(op.Mul(x, x), number),
+        _nowhere,
+        _of_type(_T.INT32),
+    )
+
+
+def _wrong(right: dict[str, RewriteRule]) -> Iterator[FrozenRule]:
+    """Yield rules with one change each that makes them wrong."""
+    for name, text, parts in _changes():
+        rule = changed(right[name], text, **parts)
+        yield FrozenRule(str(rule.name), rule, right=False, models=200)
+    for cls, index in (
+        (MultiplyByOnesByPosition, -1),
+        (MultiplyByManyOnes, 0),
+        (ByReciprocalEqually, 0),
+        (NoNanAnywhere, 0),
+        (SpellOutQuickGeluClosely, 0),
+    ):
+        rule = rules_of(cls)[index]
+        yield FrozenRule(str(rule.name), rule, cls, right=False)
+    rule = _never_a_square("never-a-square: but of 1234", 1234**2)
+    yield FrozenRule(str(rule.name), rule, right=False)
+
+
+def _changes() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield the name of a right rule, what is changed in it, and the part that is."""
+
+    def rewritten(name: str, text: str, rewrite: Any) -> tuple[str, str, dict[str, Any]]:
+        return name, text, {"rewrite": rewrite}
+
+    def guarded(name: str, text: str, check: Any) -> tuple[str, str, dict[str, Any]]:
+        return name, text, {"check": check}
+
+    def matched(name: str, text: str, pattern: Any) -> tuple[str, str, dict[str, Any]]:
+        return name, text, {"pattern": pattern}
+
+    yield rewritten("sub-as-add", "back and forth", lambda op, x, y: op.Neg(op.Sub(y, x)))
+    yield rewritten(
+        "transpose-of-product",
+        "operands in their order",
+        lambda op, x, w: op.MatMul(op.Transpose(x, perm=[1, 0]), op.Transpose(w, perm=[1, 0])),
+    )
+    yield guarded(
+        "transpose-of-product", "of any rank", lambda context, x, w: x.dtype in FLOATS
+    )
+    yield rewritten("transpose-transpose", "the other way round", _merged_otherwise)
+    yield rewritten("transpose-transpose", "in place", _merged_in_place)
+    yield guarded("unsqueeze", "empty axes", lambda context, x, axes: _one_of(axes))
+    yield matched(
+        "mean-as-sum", "keepdims of any kind", lambda op, x, axes: op.ReduceMean(x, axes)
+    )
+    yield rewritten("conv-scale", "weights changed in place", _scaled_in_place)
+    yield rewritten("clip-clip", "the narrower bounds", _narrower)
+    yield rewritten("xor", "Not forgotten", lambda op, x, y: op.Equal(x, y))
+    yield guarded(
+        "leaky-relu", "of unknown type", lambda context, x, **_: x.dtype in (None, _T.FLOAT)
+    )
+    yield matched(
+        "cast-of-indices",
+        "to any type",
+        lambda op, x, k, to: op.Cast(op.TopK(x, k, _outputs=["v", "indices"])[1], to=to),
+    )
+    yield guarded("two-comparisons", "of NaN", _of_type(*INTS, *FLOATS))
+    yield rewritten(
+        "two-comparisons",
+        "outputs swapped",
+        lambda op, x, y: _less_and_its_opposite(op, x, y)[::-1],
+    )
+    yield guarded(
+        "sub-as-add-of-initializer",
+        "sought in this graph alone",
+        lambda context, x, c: (
+            x.dtype in INTS
+            and c.is_initializer()
+            and context.graph_or_function.initializers[c.name].const_value is not None
+        ),
+    )
+    yield rewritten(
+        "round-neg",
+        "downwards",
+        lambda op, x: op.Neg(op.Floor(x)),
+    )
+    yield matched("square-of-root", "root of square", lambda op, x: op.Sqrt(op.Mul(x, x)))
+    yield matched("there-and-back", "nearly zero", lambda op, x: op.Add(x, 0.0))
+    yield guarded(
+        "never-negative",
+        "a type that is signed",
+        lambda context, x, c: (
+            x.dtype in (_T.UINT8, _T.INT16, _T.UINT32, _T.UINT64) and _is_number(c, 0)
+        ),
+    )
+    yield rewritten(
+        "shift-as-product", "twice", lambda op, x, c: op.Mul(x, scalar_like(op, 2, x))
+    )
+    yield guarded(
+        "shift-as-product",
+        "bytes, of any opset",
+        lambda context, x, c: x.dtype in _UNSIGNED and _is_number(c, 2),
+    )
+    yield rewritten(
+        "product-of-three",
+        "in another order",
+        lambda op, x, y, z: op.MatMul(x, op.MatMul(z, y)),
+    )
+    yield matched(
+        "there-and-back",
+        "through integers",
+        lambda op, x: op.Cast(op.Cast(x, to=int(_T.INT32)), to=int(_T.FLOAT)),
+    )
+    twice = {"pattern": lambda op, x: op.Div(op.Mul(x, 2), 2), "check": _of_type(*INTS)}
+    yield "there-and-back", "overflow", twice
+
+
+def _merged_otherwise(op: Any, x: ir.Value, first: ir.Attr, second: ir.Attr) -> Any:
+    inner, outer = first.as_ints(), second.as_ints()
+    return op.Transpose(x, perm=[outer[i] for i in inner])
+
+
+def _merged_in_place(op: Any, x: ir.Value, first: ir.Attr, second: ir.Attr) -> Any:
+    merged = [first.as_ints()[i] for i in second.as_ints()]
+    node = next(n for n in x.consumers() if n.attributes.get("perm") is first)
+    node.attributes["perm"] = ir.AttrInt64s("perm", merged)
+    return node.outputs[0]
+
+
+def _one_of(axes: ir.Value) -> bool:
+    return len(elements_of(axes) or ()) == 1
+
+
+def _scaled_in_place(op: Any, x: ir.Value, w: ir.Value, b: ir.Value, conv: ir.Value) -> Any:
+    (scale,) = elements_of(b) or [1]
+    w.const_value = ir.tensor((w.const_value.numpy() * scale).astype(np.float32))
+    return conv
+
+
+def _narrower(op: Any, x: ir.Value, lo1: Any, hi1: Any, lo2: Any, hi2: Any) -> Any:
+    low = max(*elements_of(lo1), *elements_of(lo2))
+    high = min(*elements_of(hi1), *elements_of(hi2))
+    return op.Clip(x, scalar_like(op, low, x), scalar_like(op, high, x))

@@ -1,0 +1,254 @@
+import hashlib
+from collections import Counter
+from dataclasses import replace
+
+import onnx
+import pytest
+
+from onnx_passes.certifying.models import Recipe, mixed_recipes, network_recipes, recipes
+from onnx_passes.certifying.models.fuzz_pass import fuzz_pass
+from onnx_passes.certifying.models.recipe import FORMS, INTEGERS, NETWORK, recipes_on
+from onnx_passes.certifying.models.scope import PRECISIONS
+from onnx_passes.passes.quantised.inject_ops import InjectOps
+from onnx_passes.passes.streamline.round_thresholds import RoundThresholds
+from onnx_passes.runtime.inputs import generate
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.well_formed import check_structure
+
+RECIPES = list(network_recipes(20, seed=9))
+
+
+def test_the_same_recipe_gives_the_same_network():
+    for recipe in RECIPES[:5]:
+        assert recipe.proto() == recipe.proto()
+    assert RECIPES[0].proto() != RECIPES[1].proto()
+
+
+def test_networks_run_and_have_what_streamlining_is_about():
+    kinds, regular = Counter(), 0
+    for recipe in RECIPES:
+        model = recipe.model()
+        assert not check_structure(model), recipe
+        with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
+            session.run(generate(model, seed=1, samples=1)[0])
+        kinds.update(node.op_type for node in model.graph)
+        regular += INTEGERS in model.metadata_props
+    wanted = {"Quant", "IntQuant", "BipolarQuant", "Conv", "MatMul", "BatchNormalization"}
+    assert wanted | {"Add", "Concat", "Softmax", "Transpose", "Relu"} <= set(kinds)
+    assert 5 <= regular < len(RECIPES)
+
+
+def test_layers_may_be_left_out():
+    recipe = Recipe(3, (0, 1, 2, 3), NETWORK)
+    small = recipe.shrunk(lambda r: any(n.op_type == "Concat" for n in r.model().graph))
+    assert len(small.steps) <= len(recipe.steps)
+    assert not check_structure(Recipe(3, (), NETWORK).model())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_second_layer_is_the_one_that_is_asked_for(form):
+    made = 0
+    for recipe in recipes_on([form], 8, seed=2):
+        assert (recipe.precision, recipe.form) == (NETWORK, form)
+        model = recipe.model()
+        assert not check_structure(model), recipe
+        with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
+            session.run(generate(model, seed=1, samples=1)[0])
+        kinds = {node.op_type for node in model.graph}
+        made += bool(kinds & {"AveragePool", "ReduceMean", "GlobalAveragePool", "Transpose"})
+    assert made == 8
+
+
+@pytest.mark.parametrize("cls", [InjectOps, RoundThresholds])
+def test_passes_over_quantised_networks_fire(cls):
+    found = fuzz_pass(cls, seconds=600, models=8)
+    assert found.verdict == "tested"
+    assert found.changed
+
+
+@pytest.fixture(scope="module")
+def protos():
+    return [recipe.proto() for recipe in recipes(300, seed=3)]
+
+
+def nodes(graph):
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from nodes(inner)
+
+
+def test_nearly_all_are_valid_and_run(protos):
+    bad = 0
+    for proto in protos:
+        try:
+            onnx.checker.check_model(proto, full_check=True)
+            model = onnx.ModelProto.FromString(proto.SerializeToString())
+            runs(model)
+        except Exception:
+            bad += 1
+    assert bad <= 6
+
+
+def runs(proto):
+    import onnx_ir as ir
+
+    model = ir.from_proto(proto)
+    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
+        for feeds in generate(model, samples=1):
+            session.run(feeds)
+
+
+def test_they_are_of_many_kinds(protos):
+    operators = Counter(node.op_type for proto in protos for node in nodes(proto.graph))
+    assert len(operators) > 100
+    assert {"If", "Loop", "Scan", "Conv", "Reshape", "Identity"} <= operators.keys()
+    assert len({proto.opset_import[0].version for proto in protos}) > 6
+    inputs = [value for proto in protos for value in proto.graph.input]
+    dtypes = {value.type.tensor_type.elem_type for value in inputs}
+    assert len(dtypes) > 8
+    dims = [dim for value in inputs for dim in value.type.tensor_type.shape.dim]
+    assert any(dim.dim_param for dim in dims)
+    assert any(not dim.dim_param and dim.dim_value == 0 for dim in dims)
+    assert any(not value.type.tensor_type.shape.dim for value in inputs)
+    assert any(proto.functions for proto in protos)
+    overridable = [
+        tensor.name
+        for proto in protos
+        for tensor in proto.graph.initializer
+        if tensor.name in {value.name for value in proto.graph.input}
+    ]
+    assert overridable
+
+
+def test_the_same_recipe_is_the_same_model():
+    recipe = next(recipes(1, seed=5))
+    assert recipe.proto() == recipe.proto()
+    assert list(recipes(5, seed=5)) == list(recipes(5, seed=5))
+
+
+def test_a_step_left_out_leaves_the_others_as_they_are():
+    recipe = next(r for r in recipes(50, seed=8) if len(r.steps) > 6)
+    whole = {node.name: node for node in recipe.proto().graph.node if node.name}
+    less = Recipe(recipe.seed, recipe.steps[:-1])
+    kept = [node for node in less.proto().graph.node if node.name]
+    assert kept
+    assert all(whole[node.name] == node for node in kept)
+
+
+def test_a_recipe_shrinks_to_the_steps_that_matter():
+    def has_loop(recipe):
+        return any(node.op_type == "Loop" for node in recipe.proto().graph.node)
+
+    recipe = next(r for r in recipes(100, seed=2) if has_loop(r) and len(r.steps) > 5)
+    small = recipe.shrunk(has_loop)
+    assert has_loop(small)
+    assert len(small.steps) <= 2
+
+
+QUANTIZED = {
+    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger",
+    "ConvInteger", "QLinearMatMul", "QLinearConv",
+}  # fmt: skip
+LOW = {10, 16, 17, 19}
+"""Numbers of the element types float16, bfloat16, float8e4m3fn and float8e5m2."""
+
+
+def low_protos(kind, count=25):
+    return [replace(recipe, precision=kind).proto() for recipe in recipes(count, seed=13)]
+
+
+def low_types(proto):
+    """Return the types below float32 of inputs, initializers and Casts."""
+    found = {value.type.tensor_type.elem_type for value in proto.graph.input}
+    found |= {tensor.data_type for tensor in proto.graph.initializer}
+    for node in nodes(proto.graph):
+        found |= {a.i for a in node.attribute if a.name == "to"}
+        found |= {a.t.data_type for a in node.attribute if a.name == "value"}
+    return found & LOW
+
+
+@pytest.mark.parametrize("kind", PRECISIONS)
+def test_models_of_low_precision_have_it_and_run(kind):
+    bad = 0
+    for proto in low_protos(kind):
+        operators = {node.op_type for node in nodes(proto.graph)}
+        assert operators & QUANTIZED if kind.startswith("quantized") else low_types(proto)
+        try:
+            runs(proto)
+        except Exception:
+            bad += 1
+    assert bad <= 2
+
+
+def test_quantized_models_are_of_many_kinds():
+    protos = [proto for kind in ("quantized", "float8") for proto in low_protos(kind, 60)]
+    operators = Counter(node.op_type for proto in protos for node in nodes(proto.graph))
+    assert operators.keys() >= QUANTIZED
+    dtypes = {tensor.data_type for proto in protos for tensor in proto.graph.initializer}
+    proto_types = onnx.TensorProto
+    assert dtypes >= {proto_types.INT8, proto_types.UINT8, proto_types.INT32}
+    assert dtypes & {proto_types.INT4, proto_types.UINT4}
+    assert dtypes & {proto_types.INT16, proto_types.UINT16}
+    bodies = [
+        node
+        for proto in protos
+        for outer in proto.graph.node
+        for attribute in outer.attribute
+        for node in nodes(attribute.g)
+    ]
+    assert any(node.op_type in QUANTIZED for node in bodies)
+
+
+def test_a_third_of_mixed_recipes_is_of_low_precision_and_the_others_stay():
+    plain, mixed = list(recipes(48, seed=4)), list(mixed_recipes(48, seed=4))
+    low = [recipe for recipe in mixed if recipe.precision is not None]
+    assert len(low) == 16
+    assert {recipe.precision for recipe in low} == set(PRECISIONS)
+    assert [replace(recipe, precision=None) for recipe in mixed] == plain
+
+
+def test_recipes_without_low_precision_make_the_models_they_always_made():
+    # Verdicts on them are kept; another draw would make other models of the same seeds.
+    digest = hashlib.sha256()
+    for recipe in recipes(20, seed=11):
+        digest.update(recipe.proto().SerializeToString(deterministic=True))
+    assert (
+        digest.hexdigest()
+        == "ac5ef04a348030fc74a333b009dd53ba4447b6f17fac73122e67c39a065c9319"
+    )
+
+
+def test_a_model_of_low_precision_shrinks():
+    def has_layer(recipe):
+        return any(node.op_type == "QLinearConv" for node in recipe.proto().graph.node)
+
+    quantized = (replace(r, precision="quantized") for r in recipes(100, seed=2))
+    recipe = next(r for r in quantized if has_layer(r) and len(r.steps) > 5)
+    small = recipe.shrunk(has_layer)
+    assert has_layer(small)
+    assert len(small.steps) <= 2
+
+
+def test_kinds_of_models_take_turns():
+    found = list(recipes_on(("any", "pair", "qonnx", "mean"), 8, seed=1))
+    assert [(r.precision, r.form) for r in found[:4]] == [
+        (None, None),
+        (None, "pair"),
+        ("qonnx", None),
+        ("qonnx", "mean"),
+    ]
+    assert found[4] == list(recipes(8, seed=1))[4]
+    assert list(recipes_on((), 3, seed=1)) == list(recipes(3, seed=1))
+    with pytest.raises(KeyError):
+        list(recipes_on(("unknown",), 1))
+
+
+def test_a_form_that_is_asked_for_is_in_every_model():
+    for recipe in recipes_on(("transposed",), 10, seed=5):
+        assert any(node.op_type == "Transpose" for node in recipe.proto().graph.node)
+        # A recipe keeps its form when it shrinks.
+        small = recipe.shrunk(lambda r: any(n.op_type == "Transpose" for n in r.model().graph))
+        assert small.form == "transposed"
+        assert len(small.steps) <= 2

@@ -1,0 +1,252 @@
+"""A transformation that is wrong on some model is found; a right one is not accused."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.certifying.models import recipes
+from onnx_passes.certifying.models.fuzz_pass import (
+    DISPUTED,
+    NOT_PREPARED,
+    attempt,
+    evaluate_by_reference,
+    fuzz_pass,
+    is_disputed,
+)
+from onnx_passes.contracts import Equality, Tolerance
+from onnx_passes.model.walk import all_graphs, topological_order
+from onnx_passes.passes.annotation.shape_inference import ShapeInference
+from onnx_passes.passes.cleanup.topological_sort import TopologicalSort
+from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
+from onnx_passes.passes.eliminate.eliminate_noop_transpose import EliminateNoopTranspose
+from onnx_passes.passes.lowering.lower_max_pool import LowerMaxPool
+
+pytestmark = pytest.mark.usefixtures("random_models_are_kept")
+
+
+def right(model):
+    return EliminateIdentity()(model).model
+
+
+def product_is_sum(model):
+    for node in model.graph:
+        if node.op_type == "Mul":
+            node.op_type = "Add"
+    return model
+
+
+def loses_an_output(model):
+    model.graph.outputs.pop()
+    return model
+
+
+def raises(model):
+    raise KeyError("lost")
+
+
+def dangling(model):
+    for node in model.graph:
+        if node.op_type not in ("Constant", "If", "Loop", "Scan"):
+            node.replace_input_with(0, ir.Value(name="nowhere"))
+    return model
+
+
+def faults(transform, count):
+    trials = [attempt(recipe, transform) for recipe in recipes(count, seed=4)]
+    return [trial for trial in trials if trial.fault is not None]
+
+
+def test_a_right_pass_is_not_accused():
+    assert not faults(right, 40)
+
+
+class Half:
+    """Acts as a recipe: a product of half precision, from which something is subtracted."""
+
+    seed = 1
+    text = """<ir_version: 10, opset_import: ["" : 18]>
+        g (float16[500] x, float16[500] w) => (float16[500] o) {
+        a = Cast<to=1>(x) b = Cast<to=1>(w) k = Constant<value_float=0.75>()
+        p = Mul(a, b) h = Cast<to=10>(p) g = Cast<to=1>(h) q = Sub(g, k)
+        o = Cast<to=10>(q) }"""
+
+    def model(self):
+        return ir.from_onnx_text(self.text)
+
+
+def test_a_sum_of_half_precision_that_cancels_keeps_the_rounding_of_its_terms():
+    def one_rounding(model):
+        return ir.from_onnx_text(Half.text.replace("Sub(g, k)", "Sub(p, k)"))
+
+    def wrong(model):
+        return ir.from_onnx_text(Half.text.replace("0.75", "0.77"))
+
+    assert attempt(Half(), one_rounding, contract=Tolerance()).fault is None
+    assert attempt(Half(), one_rounding, contract=Equality()).fault is not None
+    assert "more than the tolerance" in attempt(Half(), wrong, contract=Tolerance()).fault
+
+
+def test_a_tolerance_that_the_contract_gives_in_numbers_is_not_widened():
+    def one_rounding(model):
+        return ir.from_onnx_text(Half.text.replace("Sub(g, k)", "Sub(p, k)"))
+
+    given = Tolerance(rtol=1e-3, atol=1e-6)
+    assert "more than the tolerance" in attempt(Half(), one_rounding, contract=given).fault
+    assert attempt(Half(), one_rounding, contract=Tolerance(rtol=0.5, atol=0.5)).fault is None
+
+
+def test_what_the_preparation_computes_otherwise_is_no_fault_of_the_pass():
+    # The gain of a network was rounded by what runs before a pass, and the pass was accused.
+    def rounded(model):
+        return ir.from_onnx_text(Half.text.replace("0.75", "0.77"))
+
+    def broken(model):
+        raise KeyError("lost")
+
+    trial = attempt(Half(), right, prepare=rounded)
+    assert trial.judged
+    assert trial.fault is None
+    assert attempt(Half(), product_is_sum, prepare=rounded).fault is not None
+    assert attempt(Half(), right, prepare=broken).unjudged == NOT_PREPARED
+
+
+class Chain:
+    """Acts as a recipe: a chain of half precision, which a node that does nothing ends."""
+
+    seed = 2
+    text = """<ir_version: 10, opset_import: ["" : 18]>
+        g (float16[2,4,9] x) => (float16[2,36] y)
+        <float[4] s = {1, 1, 1, 1}, float[4] b = {0, 0, 0, 0},
+         float k = {-0.63}, float c = {0.3}> {
+        sh = Cast<to = 10>(s) bh = Cast<to = 10>(b) kh = Cast<to = 10>(k) ch = Cast<to = 10>(c)
+        n = InstanceNormalization(x, sh, bh) t = Transpose<perm = [0, 1, 2]>(n)
+        f = Flatten(t) m = Mul(f, kh) y = Add(m, ch) }"""
+
+    def model(self):
+        return ir.from_onnx_text(self.text)
+
+
+def test_the_roundings_that_onnx_runtime_leaves_out_are_no_fault_of_equality():
+    def without(model):
+        result = EliminateNoopTranspose()(model)
+        assert result.modified
+        return result.model
+
+    def another_number(model):
+        return ir.from_onnx_text(Chain.text.replace("{0.3}", "{0.3003}"))
+
+    assert attempt(Chain(), without, contract=Equality()).fault is None
+    assert attempt(Chain(), another_number, contract=Equality()).fault is not None
+
+
+class Lowest:
+    """Acts as a recipe: of -inf, ONNX Runtime's MaxPool makes the lowest finite number."""
+
+    seed = 1
+    text = """<ir_version: 8, opset_import: ["" : 18]>
+        g (float[1,1,6] x) => (float[1,1,4] y) {
+        i = Constant<value_float=-inf>() t = Add(x, i)
+        y = MaxPool<kernel_shape = [3]>(t) }"""
+
+    def model(self):
+        return ir.from_onnx_text(self.text)
+
+
+def test_windows_of_minus_infinity_are_in_dispute_where_the_result_is_as_the_standard_says():
+    def lowered(model):
+        ShapeInference()(model)
+        result = LowerMaxPool(assume_no_nan=True)(model)
+        assert result.modified
+        return result.model
+
+    trial = attempt(Lowest(), lowered, contract=Tolerance())
+    assert (trial.judged, trial.unjudged, trial.fault) == (False, DISPUTED, None)
+
+
+@pytest.mark.parametrize("wrong", ["Neg(s)", "Max(s, n)"])
+def test_what_no_engine_gives_is_a_fault_in_spite_of_the_dispute(wrong):
+
+    def other(model):
+        return ir.from_onnx_text(
+            Lowest.text.replace("y = M", "s = M").replace(
+                "(t) }", f"(t) n = Constant<value_float=-7.0>() y = {wrong} }}"
+            )
+        )
+
+    trial = attempt(Lowest(), other, contract=Tolerance())
+    assert trial.judged
+    assert trial.fault is not None
+
+
+CALLS = """<ir_version: 9, opset_import: ["" : 18, "local" : 1]>
+    g (float[1,1,6] x) => (float[1,1,4] y, float[1,1,6] z) { z = local.f(x)
+    i = Constant<value_float=-inf>() t = Add(x, i) y = MaxPool<kernel_shape = [3]>(t) }
+    <domain: "local", opset_import: ["" : 18]>
+    f <slope: float = 0.5> (a) => (b) { b = LeakyRelu<alpha: float = @slope>(a) }"""
+
+
+def test_the_other_opinion_knows_defaults_of_functions():
+    model = ir.from_onnx_text(CALLS)
+    x = np.full([1, 1, 6], -1, np.float32)
+    y, z = evaluate_by_reference(model, {"x": x})
+    np.testing.assert_array_equal(y, np.full([1, 1, 4], -np.inf, np.float32))
+    np.testing.assert_array_equal(z, x / 2)
+    assert model.functions
+
+
+def test_what_the_reference_evaluator_cannot_compute_is_computed_in_double_precision():
+    model = ir.from_onnx_text(
+        """<ir_version: 8, opset_import: ["" : 18]>
+        g (float[1,1,6] x) => (float[1,1,6] y) {
+        y = MaxPool<kernel_shape = [3], pads = [1, 1]>(x) }"""
+    )
+    (y,) = evaluate_by_reference(model, {"x": np.full([1, 1, 6], -np.inf, np.float32)})
+    np.testing.assert_array_equal(y, np.full([1, 1, 6], -np.inf, np.float32))
+    assert y.dtype == np.float32
+
+
+def test_what_the_reference_evaluator_sees_as_the_engine_does_is_not_in_dispute():
+    third = {"y": np.float32([1.0])}
+    assert not is_disputed("y", third, {"y": np.float32([2.0])}, third, Tolerance())
+    assert not is_disputed("y", third, {"y": np.float32([2.0])}, {}, Tolerance())
+    assert is_disputed("y", {"y": np.float32([2.0])}, third, third, Tolerance())
+
+
+def test_one_model_in_eight_has_its_nodes_out_of_order():
+    seen = []
+
+    def order(model):
+        late = any(topological_order(graph) != list(graph) for graph in all_graphs(model))
+        seen.append(late)
+        return TopologicalSort()(model).model
+
+    for recipe in recipes(60, seed=4):
+        before = len(seen)
+        trial = attempt(recipe, order, disorder=True)
+        assert trial.fault is None
+        if len(seen) > before and recipe.seed % 8:
+            assert not seen[-1]
+    assert any(seen)
+    assert fuzz_pass(TopologicalSort, seconds=600, models=40).changed
+
+
+@pytest.mark.parametrize(
+    ("transform", "told"),
+    [
+        (product_is_sum, "differ"),
+        (loses_an_output, "v"),
+        (raises, "it raised KeyError"),
+        (dangling, "nowhere"),
+    ],
+)
+def test_a_wrong_pass_is_found(transform, told):
+    found = faults(transform, 60)
+    assert found
+    assert any(told in trial.fault for trial in found)
+    assert all(trial.before for trial in found)
+
+
+def test_what_changed_is_told():
+    trials = [attempt(recipe, right) for recipe in recipes(40, seed=4)]
+    assert any(trial.judged and trial.changed for trial in trials)
+    assert any(trial.judged and not trial.changed for trial in trials)

@@ -1,0 +1,88 @@
+import sys
+
+import onnx_ir as ir
+import pytest
+from onnxscript.rewriter import RewriteRule
+
+from onnx_passes.certifying import arithmetic_verdicts, prove_rule
+from onnx_passes.certifying.certification import verdict_of
+from onnx_passes.certifying.proof import Outcome
+from onnx_passes.certifying.rewrite_rule import Job
+from onnx_passes.errors import UsageError
+from onnx_passes.ops.domains import bitvectors
+
+
+def test_a_missing_solver_is_one_sentence_with_the_command(monkeypatch):
+    monkeypatch.setitem(sys.modules, "z3", None)
+    bitvectors.z3.cache_clear()
+    try:
+        with pytest.raises(UsageError, match="not installed") as error:
+            bitvectors.z3()
+        assert error.value.help == "in a checkout: pip install '.[prove]'"
+    finally:
+        bitvectors.z3.cache_clear()
+
+
+def test_equal_terms_need_no_solver():
+    x, y = z3.Reals("x y")
+    assert arithmetic_verdicts.differs(x + y, x + y) is None
+    assert arithmetic_verdicts.differs(x, y) is not None
+
+
+z3 = pytest.importorskip("z3")
+
+
+def _factors(number):
+    """Return a formula that is hard: of two factors of a number."""
+    x, y = z3.BitVecs("x y", 128)
+    return [z3.And(x * y == number, x > 1, y > 1, x < 1 << 60, y < 1 << 60)]
+
+
+HARD = _factors(1000000000000000003 * 999999999999999989)
+
+
+def test_no_time_is_not_all_time():
+    # z3 reads a timeout of 0 as none: a query once ran for three minutes.
+    answer = arithmetic_verdicts.refute(HARD, milliseconds=0)
+    assert answer.holds is None
+    assert answer.reason == arithmetic_verdicts.GAVE_UP
+
+
+@pytest.mark.parametrize("prefer", [(), (True,)])
+def test_what_the_clock_stops_is_no_answer(monkeypatch, prefer):
+    monkeypatch.setattr(arithmetic_verdicts, "STEPS", 2_000_000)
+    with pytest.raises(arithmetic_verdicts.QueryTimeout):
+        arithmetic_verdicts.refute(HARD, milliseconds=50, prefer=prefer, backstop=1)
+
+
+def test_what_the_count_of_steps_stops_is_the_same_answer_each_time():
+    found = {arithmetic_verdicts.refute(HARD, milliseconds=20).reason for _ in range(3)}
+    assert found == {arithmetic_verdicts.GAVE_UP}
+
+
+def test_a_rule_of_which_the_clock_stops_the_proof_is_undecided(monkeypatch):
+    rule = RewriteRule(
+        lambda op, x, y: op.Sub(x, y),
+        lambda op, x, y: op.Add(x, op.Neg(y)),
+        lambda context, x, y: x.dtype == ir.DataType.FLOAT,
+        name="r",
+    )
+
+    def stopped(*_, **__):
+        raise arithmetic_verdicts.QueryTimeout("z3 was stopped")
+
+    monkeypatch.setattr(arithmetic_verdicts, "refute", stopped)
+    proof = prove_rule(rule)
+    assert proof.out_of_time
+    assert proof.outcome == Outcome.UNDECIDED
+    found = verdict_of(None, rule, Job("m:o", seconds=600, models=1))
+    assert found["verdict"] == "undecided"
+    assert found["reason"] == "out of time: z3 was stopped"
+    assert found["contract"] is None
+
+
+def test_a_preference_does_not_hide_a_counterexample():
+    x = z3.Real("x")
+    answer = arithmetic_verdicts.refute([x > 100], milliseconds=1000, prefer=[x < 10])
+    assert answer.holds is False
+    assert answer.model.eval(x > 100)

@@ -1,0 +1,181 @@
+import os
+import subprocess
+import sys
+
+import onnx_ir as ir
+import pytest
+from onnxscript.rewriter import RewriteRule
+
+from onnx_passes import certifying as rules
+from onnx_passes.certifying.certification import verdict_of
+from onnx_passes.certifying.rewrite_rule import Job, rules_of
+from onnx_passes.configs.pipeline_files import default_config
+from onnx_passes.contracts import equality, tolerance
+from onnx_passes.errors import UsageError
+from onnx_passes.passes import registry
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.testing import parse
+
+
+def _by_reciprocal():
+    return RewriteRule(
+        lambda op, x, y: op.Div(x, y),
+        lambda op, x, y: op.Mul(x, op.Reciprocal(y)),
+        lambda context, x, y: x.dtype == ir.DataType.FLOAT,
+        name="by-reciprocal",
+    )
+
+
+@equality
+class Exact:
+    pass
+
+
+@tolerance
+class Close:
+    pass
+
+
+JOB = Job("m:o", level="test", seconds=600, models=30)
+
+
+class MadeFinite(Transformation, RewriteRulePass):
+    """Remove a logarithm and its inverse, which are NaN where a number is negative."""
+
+    def pattern(self, op, x):
+        return op.Exp(op.Log(x))
+
+    def rewrite(self, op, x):
+        return op.Identity(x)
+
+
+def test_nan_made_finite_is_within_a_certificate_and_not_within_a_run(monkeypatch):
+    """As certify.md says, and says why."""
+    registry.discover()
+    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
+    tolerance(registry.register()(MadeFinite))
+    result = verdict_of(MadeFinite, rules_of(MadeFinite)[0], JOB)
+    assert (result["verdict"], result["contract"]) == ("tested", "tolerance")
+    assert not result["disagrees"]
+    model = parse("(float[8] x) => (float[8] y) { a = Log(x) y = Exp(a) }")
+    done = run_pipeline(model, default_config(["reproducers=false"], ["made-finite"]))
+    assert "expected nan" in str(done.error)
+
+
+def test_a_declared_equality_that_rounding_breaks_is_a_disagreement(tmp_path):
+    job = Job("m:o", level="test", seconds=600, models=30, folder=str(tmp_path / "out"))
+    result = verdict_of(Exact, _by_reciprocal(), job)
+    assert result["disagrees"]
+    assert (result["declared"], result["contract"]) == ("equality", "tolerance")
+    script = tmp_path / "out" / "repro.py"
+    ran = subprocess.run([sys.executable, script], capture_output=True, check=False)
+    assert ran.returncode == 1
+
+
+def test_a_declared_tolerance_agrees_with_rounding():
+    result = verdict_of(Close, _by_reciprocal(), JOB)
+    assert not result["disagrees"]
+    assert result["verdict"] == "tested"
+
+
+def test_without_z3_what_was_tested_stands_and_the_rest_is_said(monkeypatch):
+    def absent(*args, **kwargs):
+        raise UsageError("z3 is not installed")
+
+    monkeypatch.setattr(rules, "prove_rule", absent)
+    rule = RewriteRule(lambda op, x: op.Neg(op.Neg(x)), lambda op, x: op.Identity(x))
+    result = verdict_of(Exact, rule, Job("m:o", seconds=600, models=5))
+    assert result["verdict"] == "tested"
+    assert "z3 is not installed" in result["reason"]
+    alone = verdict_of(Exact, rule, Job("m:o", level="prove", seconds=600))
+    assert alone["verdict"] == "undecided"
+
+
+def test_a_fault_in_half_precision_has_a_script_that_shows_it(tmp_path):
+    dtype = ir.DataType.FLOAT16
+    rule = RewriteRule(
+        lambda op, x: op.Neg(x),
+        lambda op, x: op.Identity(x),
+        lambda context, x: x.dtype == dtype,
+        name="half",
+    )
+    job = Job("m:o", level="test", seconds=600, folder=str(tmp_path / "out"))
+    assert verdict_of(Close, rule, job)["verdict"] == "refuted"
+    script = tmp_path / "out" / "repro.py"
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1, ran.stdout
+
+
+@tolerance(rtol=1e-9, atol=0.0)
+class TooClose:
+    pass
+
+
+@tolerance(rtol=1e-5, atol=1e-6)
+class CloseEnough:
+    pass
+
+
+def test_a_tolerance_that_is_declared_too_tight_is_an_error_with_a_script(tmp_path):
+    rule = RewriteRule(
+        lambda op, x: op.QuickGelu(x, _domain="com.microsoft", alpha=1.0),
+        lambda op, x: op.Mul(x, op.Sigmoid(x)),
+        name="quick",
+    )
+    job = Job("m:o", level="test", seconds=600, models=40, folder=str(tmp_path / "out"))
+    result = verdict_of(TooClose, rule, job)
+    assert result["verdict"] == "tested"
+    assert result["disagrees"]
+    assert "breaks tolerance(rtol=1e-09" in result["reason"]
+    assert 0 < result["tested"]["errors"]["float16"]["rtol"] < 1e-3
+    script = tmp_path / "out" / "repro.py"
+    ran = subprocess.run([sys.executable, script], capture_output=True, check=False)
+    assert ran.returncode == 1
+
+
+def test_any_tolerance_agrees_with_rounding_that_the_operators_bound():
+    # Until Loop and Scan had bounds too, models around the rule were held to the tolerance.
+    result = verdict_of(TooClose, _by_reciprocal(), JOB)
+    assert not result["disagrees"]
+    assert 0 < result["tested"]["errors"]["float32"]["rtol"] < 1e-6
+
+
+def test_a_tolerance_that_is_wide_enough_agrees():
+    job = Job("m:o", level="test", seconds=600, models=60)
+    assert not verdict_of(CloseEnough, _by_reciprocal(), job)["disagrees"]
+
+
+REGRESSED = """
+from onnxscript.rewriter import RewriteRule
+
+def guard(context, x):
+    return {admits}
+
+wrong = RewriteRule(lambda op, x: op.Relu(x), lambda op, x: op.Abs(x), guard, name="w")
+crashing = RewriteRule(lambda op, x: op.Relu(x), lambda op, x: op.Relu(x, 1 / 0), guard)
+"""
+
+
+@pytest.mark.parametrize("name", ["wrong", "crashing"])
+def test_the_regression_test_fails_while_the_rule_is_wrong(tmp_path, monkeypatch, name):
+    module = f"regressed_{name}"
+    (tmp_path / f"{module}.py").write_text(REGRESSED.format(admits=True))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    subject, out = f"{module}:{name}", tmp_path / "out"
+    rule = getattr(__import__(module), name)
+    job = Job(subject, level="test", seconds=600, folder=str(out))
+    result = verdict_of(rule, rule, job)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+    def run(*words):
+        return subprocess.run(
+            words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+
+    ran = run(*command, result["test"])
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert run(sys.executable, str(out / "repro.py")).returncode == 1
+    (tmp_path / f"{module}.py").write_text(REGRESSED.format(admits=False))
+    assert run(*command, result["test"]).returncode == 0

@@ -1,0 +1,85 @@
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.certifying.replay import PairRunner, Replayer, difference, samples
+
+pytest.importorskip("z3")
+
+
+def test_shapes_and_types_count_before_values():
+    ones = np.ones((2, 3), np.float32)
+    assert "shape is [3]" in difference(ones, np.ones(3, np.float32), real=True)
+    assert "type is float64" in difference(ones, ones.astype(np.float64), real=True)
+
+
+def test_nan_equals_nan_and_zeros_are_equal():
+    left = np.array([np.nan, 0.0, np.inf], np.float32)
+    assert difference(left, np.array([np.nan, -0.0, np.inf], np.float32), real=False) is None
+    assert difference(left, np.array([np.nan, 0.0, -np.inf], np.float32), real=False)
+
+
+def test_rounding_is_no_difference_over_the_reals():
+    left, right = np.array([1.0], np.float32), np.array([1.0000001], np.float32)
+    assert difference(left, right, real=False)
+    assert difference(left, right, real=True) is None
+
+
+def test_bfloat16_is_compared():
+    left = ir.tensor([1.0, 2.0], dtype=ir.DataType.BFLOAT16).numpy()
+    right = ir.tensor([1.0, 3.0], dtype=ir.DataType.BFLOAT16).numpy()
+    assert difference(left, left, real=True) is None
+    assert "[1]" in difference(left, right, real=True)
+
+
+def test_a_crash_of_the_engine_loses_only_its_own_sample(graph):
+    model = graph("int32[1] x, int32[1] y", "int32[1] o", "o = Div(x, y)")
+    pairs = [(6, 3), (-(2**31), -1), (8, 2), (1, 0)]
+    feeds = [{"x": np.array([a], np.int32), "y": np.array([b], np.int32)} for a, b in pairs]
+    runner = PairRunner((model, model))
+    results = [runner.run(each)[0] for each in feeds]
+    assert results[0][0].tolist() == [2]
+    assert results[1].crashed
+    assert "SIGFPE" in results[1].message
+    assert results[2][0].tolist() == [4]
+    assert not results[3].crashed
+    assert not results[3].missing
+
+
+def test_an_operator_that_the_engine_lacks_refutes_nothing(graph):
+    before = graph("int32[2,2] x", "int32[2,2] o", "o = MatMul(x, x)")
+    after = graph("int32[2,2] x", "int32[2,2] o", "o = Gemm(x, x)")
+    assert Replayer(before, after).search(4, real=False) is None
+
+
+def test_integer_samples_have_extremes(graph):
+    model = graph("int8[50] x", "int8[50] o", "o = Identity(x)")
+    drawn = [s["x"] for s in samples(model.graph.inputs, 4, special=True, seed=0)]
+    assert {-128, 127} <= set(np.concatenate(drawn).tolist())
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64", "uint64"])
+def test_integers_that_the_engine_rounds_refute_nothing(graph, kind):
+    # ONNX Runtime 1.31 adds integers in double precision, and cuts what is too large.
+    ends = f"{kind}[2,3,4] x", f"{kind}[2,1,1] o"
+    axes = "a = Constant<value_ints = [{}]>()"
+    inner = f"{axes.format(1)} b = Constant<value_ints = [2]>()"
+    twice = f"{inner} r = ReduceSum(x, a) o = ReduceSum(r, b)"
+    once = f"{axes.format('1, 2')} o = ReduceSum(x, a)"
+    replayer = Replayer(graph(*ends, twice), graph(*ends, once))
+    assert replayer.search(40, real=False) is None
+    end = np.iinfo(kind).max
+    x = np.full((2, 3, 4), end, kind)
+    x[:, :, 0] = 1
+    assert replayer.compare({"x": x}, real=False) is None
+
+
+@pytest.mark.parametrize("shape", ["", "[1]"])
+def test_integers_stay_arrays_that_the_engine_computes_exactly(graph, shape):
+    # Its Max of 64-bit integers knows 32 bits: 2147483648 was one too many.
+    before = graph(f"int64{shape} x", f"int64{shape} o", "o = Max(x, x)")
+    after = graph(f"int64{shape} x", f"int64{shape} o", "o = Identity(x)")
+    replayer = Replayer(before, after)
+    assert replayer.search(40, real=False) is None
+    found = Replayer(before, graph(f"int64{shape} x", f"int64{shape} o", "o = Neg(x)"))
+    assert isinstance(found.search(40, real=False).feeds["x"], np.ndarray)
