@@ -62,7 +62,7 @@ ROOMS = {
     "tuning": Size(3586, 9, 0),
     "verify": Size(10542, 33, 0),
     "benchmarks": Size(9643, 72, 0),
-    "tests": Size(59157, 607, 0),
+    "tests": Size(59158, 607, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

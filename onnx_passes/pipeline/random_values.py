@@ -721,7 +721,7 @@ _RAY_WORK, _LEAST_WORK = 1 << 28, 1 << 15
 
 
 def _work_of(nodes: Sequence[ir.Node], made: Mapping[str, Data]) -> int:
-    """Return about how many products or comparisons nodes take for what they made.
+    """Return about how many products or comparisons there are in what nodes made.
 
     Each element of a constant meets each result, but for the channels that it comes in.
     """

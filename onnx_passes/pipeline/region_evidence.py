@@ -324,7 +324,7 @@ def _both(
 
 
 _PATIENCE = 8
-"""Values of which more is evaluated in double precision before a pass is refused."""
+"""Number of values that double precision is asked about at length, before a pass fails."""
 
 _PROBES = 4
 """How many parts with the same text are asked about values that samples may lack."""
