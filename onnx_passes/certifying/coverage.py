@@ -190,8 +190,9 @@ class Plan:
     operand beside them enlarges each axis of size 1. Operators in `full` have all optional
     inputs that the pattern leaves open, others none. With `near`, numbers of the pattern
     become others that its tolerance admits. Integers that the model holds are some of `ints`,
-    and lists of them `known`. Casts make the types `to`. Operands and results have so many
-    `readers`. `draws` models are drawn, until the rule fires on `enough`.
+    and lists of them `known`. Casts make the types `to`, and an attribute `axis` is one of
+    `axes`. Operands and results have so many `readers`. `draws` models are drawn, until the
+    rule fires on `enough`.
     """
 
     ranks: Ranks = field(default_factory=dict)
@@ -204,6 +205,7 @@ class Plan:
     ints: tuple[int, ...] = ()
     known: tuple[int, ...] = ()
     to: tuple[ir.DataType, ...] = ()
+    axes: tuple[int, ...] = ()
     readers: int = 0
     draws: int = _DRAWS
     enough: int = 1
@@ -239,6 +241,7 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
         *(Plan(edge=e, widens=True, draws=3 * _DRAWS, enough=3) for e in edges if 1 in e),
         *(Plan(dtype=dtype) for dtype in dict.fromkeys(types)),
         *_plans_of_casts(rule),
+        *(_plans_of_axes() if sum(map(_takes_axis, nodes)) > 1 else ()),
         *_opset_plans(rule, opsets),
         *_one_rank(operand_names(rule)),
         *more,
@@ -256,6 +259,17 @@ def _plans_of_casts(rule: RewriteRule) -> Iterator[Plan]:
     if free:
         for dtype, *to in itertools.product(CAST, repeat=min(free, 2) + 1):
             yield Plan(dtype=dtype, to=tuple(to))
+
+
+def _plans_of_axes() -> Iterator[Plan]:
+    """Yield a plan for each pair of unlike axes of a few ranks, in each form they have.
+
+    A guard that counts from the other end by a rank of its own admits few of them.
+    """
+    for rank in (2, 3, 5):
+        for axes in itertools.product(range(-rank, rank), repeat=2):
+            if axes[0] % rank != axes[1] % rank and (rank < 5 or min(axes) < 0 <= max(axes)):
+                yield Plan(edge=(2,) * rank, axes=axes, draws=2)
 
 
 def _casts(node: PatternPart) -> bool:

@@ -202,6 +202,7 @@ class ModelBuilder:
         """Build from the pattern of ``rule`` with the choices of ``chooser``."""
         self._plan = plan or Plan()
         chooser.plan, self._to = self._plan, [*self._plan.to]
+        self._axes = [*self._plan.axes]
         self._pattern = pattern_of(rule)
         self._choose = chooser
         self._alternatives: dict[int, PatternPart] = {}
@@ -292,6 +293,7 @@ class ModelBuilder:
                 break
             wanted = required or self._guide.offers(op_type, name)
             wanted = wanted or (described is not None and name in described.wants)
+            wanted = wanted or (name == "axis" and bool(self._axes))
             odds = self._further_odds
             if name not in given and (wanted or self._choose.rng.random() < odds):
                 given[name] = self._attribute(op_type, name, known)
@@ -302,6 +304,8 @@ class ModelBuilder:
             return hinted
         if name == "to" and self._to:
             return int(self._to.pop())
+        if name == "axis" and self._axes:
+            return self._axes.pop()
         value = attribute_value(self._choose, op_type, name, known)
         of_plan = self._plan.known and isinstance(value, list | tuple)
         return self._plan.known if of_plan and self._choose.rng.random() < KNOWN else value

@@ -119,6 +119,24 @@ def test_an_operand_that_enlarges_an_axis_of_a_product_is_tried(seed):
     assert tested.fault is not None, "a bias of several rows fits a product of one"
 
 
+def test_each_pair_of_unlike_axes_is_planned():
+    """A guard that counts from the end of four axes was proved: few draws passed it."""
+
+    def alike(context, a, b, y):
+        axes = (v.producer().attributes.get_int("axis", 0) for v in (a, y))
+        return len({axis % 4 for axis in axes}) == 1
+
+    def split(op, x):
+        a, b = op.Split(x, _allow_other_inputs=True, _outputs=["a", "b"])
+        return op.Concat(a, b, _outputs=["y"])
+
+    rule = RewriteRule(split, lambda op, x, **_: op.Identity(x), alike)
+    axes = {plan.axes for plan in plans_of(rule, TYPES)}
+    assert axes >= {(1, -3), (-3, 1), (-1, 3)}
+    assert axes.isdisjoint({(1, 1), (0, 0)})
+    assert fuzz_rule(rule, seconds=600, models=20).fault is not None
+
+
 def test_lists_of_integers_in_the_guard_are_tried_where_there_are_such_lists():
     def of_pictures(context, x, y):
         node = y.producer()
