@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import onnx_ir as ir
@@ -165,7 +166,7 @@ class _Copier:
             case ir.AttributeType.TYPE_PROTOS:
                 value = tuple(map(_copy_noted, value))
             case _:
-                return attribute  # it cannot be changed, and forests have millions of numbers
+                return copy(attribute)  # forests have millions of numbers, not checked again
         return ir.Attr(attribute.name, attribute.type, value, doc_string=attribute.doc_string)
 
 

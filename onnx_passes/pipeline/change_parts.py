@@ -77,7 +77,8 @@ class Part:
         for row in self.rows:
             for name, array in sorted(row.items()):
                 found.update(f"{name} {array.dtype} {array.shape} ".encode())
-                found.update(array_buffer(array))
+                texts = array.dtype.kind in "OSUT"
+                found.update(repr(array.tolist()).encode() if texts else array_buffer(array))
         return found.digest()
 
     @property

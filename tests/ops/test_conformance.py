@@ -70,7 +70,7 @@ def both(model, arrays, semantics):
     """Return pairs of (what the engine gives, numbers of the evaluation)."""
     feeds = {f"x{k}": a for k, a in enumerate(arrays) if a is not None}
     feeds = {v.name: feeds[v.name] for v in model.graph.inputs}
-    ((_, expected, _),) = PairRunner((model, model)).run([feeds])
+    expected, _ = PairRunner((model, model)).run(feeds)
     assert not isinstance(expected, EngineFailure), expected
     tensors = {n: constant(a, ir.tensor(a).dtype, semantics) for n, a in feeds.items()}
     results = evaluate(model.graph, tensors, semantics)

@@ -98,7 +98,7 @@ def evaluated(op_type, arrays, attributes, opset):
 @pytest.mark.parametrize(("op_type", "arrays", "attributes", "opset"), FORMULAS)
 def test_the_formula_gives_what_the_engine_gives(op_type, arrays, attributes, opset):
     model, feeds, result = evaluated(op_type, arrays, attributes, opset)
-    ((_, expected, _),) = PairRunner((model, model)).run([feeds])
+    expected, _ = PairRunner((model, model)).run(feeds)
     assert not isinstance(expected, EngineFailure), expected
     assert result.shape == expected[0].shape
     np.testing.assert_allclose(result.data.astype(float), expected[0], rtol=2e-3, atol=2e-5)

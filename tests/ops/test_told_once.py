@@ -26,9 +26,9 @@ PATTERNS = {
     "streamline",
     "quantised",
 }
-FORMS = ("verify", "models", "planted")
+FORMS = ("certifying", "models", "planted")
 """Where random models get the forms from that passes look for: patterns, of 552 names."""
-MOST = 375
+MOST = 378
 
 
 def mentions():

@@ -160,7 +160,7 @@ def test_a_search_goes_on_from_its_record(task, tmp_path):
 def test_what_gains_less_than_the_gap_takes_no_run(task):
     limits = {"snr": (36.0, math.inf)}
     near, exact = (run(task(limits=limits, gap=gap)) for gap in (0.3, 0.0))
-    assert exact.gap < 0.001  # not all files of about that size are built
+    assert exact.gap < 0.002  # not all files of about that size are built
     assert exact.best.cost <= near.best.cost <= exact.best.cost / 0.7
     assert len(near.tried) <= len(exact.tried)
 

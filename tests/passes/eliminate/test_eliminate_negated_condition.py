@@ -30,6 +30,6 @@ def test_an_engine_may_lose_the_sign_of_a_zero_which_equality_does_not_ask_for()
     )
     zeros = {"x": np.zeros(1, np.float32), "y": np.array([-0.0], np.float32)}
     feeds = {"c": np.array([True]), **zeros}
-    ((_, old, new),) = PairRunner((before, after)).run([feeds])
+    old, new = PairRunner((before, after)).run(feeds)
     assert np.signbit(old[0]) != np.signbit(new[0]), "ONNX Runtime no longer loses it"
     assert Replayer(before, after).compare(feeds, real=False) is None
