@@ -40,7 +40,7 @@ ROOMS = {
     "api": Size(394, 4, 0),
     "arrays": Size(26, 1, 0),
     "bench": Size(72, 1, 0),
-    "certifying": Size(8888, 29, 3),
+    "certifying": Size(8899, 29, 3),
     "cli": Size(5496, 28, 4),
     "compat": Size(646, 7, 0),
     "configs": Size(2662, 13, 0),
@@ -49,11 +49,11 @@ ROOMS = {
     "errors": Size(61, 1, 0),
     "library_index": Size(86, 1, 0),
     "risky_runs": Size(133, 1, 0),
-    "model": Size(3571, 14, 0),
+    "model": Size(3572, 14, 0),
     "ops": Size(8819, 38, 6),
     "optional": Size(21, 1, 0),
     "passes": Size(22536, 260, 0),
-    "pipeline": Size(9899, 27, 4),
+    "pipeline": Size(9900, 27, 4),
     "plain": Size(7, 1, 0),
     "report": Size(3030, 14, 1),
     "runtime": Size(7151, 29, 1),
@@ -62,7 +62,7 @@ ROOMS = {
     "tuning": Size(3586, 9, 0),
     "verify": Size(10542, 33, 0),
     "benchmarks": Size(9643, 72, 0),
-    "tests": Size(59158, 607, 0),
+    "tests": Size(59170, 607, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
