@@ -65,12 +65,6 @@ def all_passes_are_imported():
     registry.discover()
 
 
-@pytest.fixture(autouse=True, scope="session")
-def states_go_to_a_folder_of_their_own(tmp_path_factory):
-    """Keep runs that tests let fail out of the user's cache."""
-    os.environ["ONNX_PASSES_CACHE"] = str(tmp_path_factory.mktemp("states"))
-
-
 def pytest_sessionstart():
     gc.disable()  # what is collected as tests stays
 

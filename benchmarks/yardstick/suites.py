@@ -366,7 +366,7 @@ def _judge_example(model: str, preset: str, networks: Path | None) -> Record:
         else:
             where = (copy / model).parent
             words = [(copy / model).name]
-        plain = {"COLUMNS": "200", "NO_COLOR": "1", "ONNX_PASSES_CACHE": f"{folder}/cache"}
+        plain = {"COLUMNS": "200", "NO_COLOR": "1"}
         done = subprocess.run(
             [sys.executable, *words],
             cwd=where,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,24 +25,6 @@ if TYPE_CHECKING:
     from onnx_passes.certifying.rewrite_rule import Job
     from onnx_passes.passes.base import Pass
     from onnx_passes.passes.registry import Scope
-
-
-VARIABLE = "ONNX_PASSES_CACHE"
-_OFF = ("", "0", "false", "no", "off")
-
-
-def default_folder() -> Path | None:
-    """Return the folder that the environment or the platform names; None for none."""
-    named = os.environ.get(VARIABLE)
-    if named is not None:
-        return None if named.lower() in _OFF else Path(named).absolute()
-    # The XDG specification has relative paths ignored.
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        caches = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
-    except RuntimeError:
-        return None
-    return caches / "onnx-passes"
 
 
 BY_METRICS = "promises metrics, which a pipeline measures on its data; no certificate"
