@@ -13,17 +13,12 @@ from weakref import WeakKeyDictionary
 
 import onnx_ir as ir
 
+from onnx_passes.model import walk
 from onnx_passes.model.tensor_bytes import (
     is_immutable,
     release_pages,
     string_data,
     tensor_buffer,
-)
-from onnx_passes.model.walk import (
-    graphs_within,
-    node_attributes,
-    shape_fields,
-    topological_order,
 )
 
 _CACHE: WeakKeyDictionary[ir.TensorProtocol, bytes] = WeakKeyDictionary()
@@ -79,7 +74,7 @@ def shape_key(shape: ir.Shape | None) -> Key | None:
     """Describe a shape: numbers, symbols, unknown dimensions, denotations."""
     if shape is None:
         return None
-    dims, denotations = shape_fields(shape)
+    dims, denotations = walk.shape_fields(shape)
     return (
         tuple([d if isinstance(d, int) else (d.value,) for d in dims]),
         tuple(denotations),
@@ -168,7 +163,7 @@ def canonical_hash(model: ir.Model, *, annotations: bool = True) -> str:
 
 
 def _imports(imports: Mapping[str, int], graph: ir.Graph) -> Key:
-    used = {"", *(node.domain for inner in graphs_within(graph) for node in inner)}
+    used = {"", *(node.domain for inner in walk.graphs_within(graph) for node in inner)}
     return tuple(sorted(item for item in imports.items() if item[0] in used))
 
 
@@ -197,7 +192,7 @@ class GraphHasher:
         self, graph: ir.Graph, *, interface: bool
     ) -> tuple[bytes, list[tuple[ir.Value, bytes]]]:
         sources = self._hash_sources(graph, interface=interface)
-        order = topological_order(graph)
+        order = walk.topological_order(graph)
         for node in order:
             self._hash_node(node)
         results = [
@@ -245,7 +240,7 @@ class GraphHasher:
 
     def _hash_node(self, node: ir.Node) -> None:
         attributes = tuple(
-            (a.name, self._attribute(node, a)) for a in _by_name(node_attributes(node))
+            (a.name, self._attribute(node, a)) for a in _by_name(walk.node_attributes(node))
         )
         inputs = [self._value(value) for value in node.inputs]
         while inputs and inputs[-1] is None:

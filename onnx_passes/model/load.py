@@ -17,6 +17,7 @@ from onnx import numpy_helper
 
 from onnx_passes.arrays import Array
 from onnx_passes.errors import ModelError
+from onnx_passes.model import walk
 from onnx_passes.model.formats import LIMIT, Form, form_of, lost_fields, parse, split_losses
 from onnx_passes.model.inference import infer_output_types, leave_maps_out, makes_map, map_type
 from onnx_passes.model.protos import (
@@ -30,14 +31,6 @@ from onnx_passes.model.protos import (
 )
 from onnx_passes.model.protos import all_tensors as all_tensor_protos
 from onnx_passes.model.tensor_bytes import tensor_from_bytes
-from onnx_passes.model.walk import (
-    all_graphs,
-    all_tensors,
-    label,
-    make_immutable,
-    tensors_replaced,
-    topological_order,
-)
 from onnx_passes.model.wire import SMALL, Pieces, parse_apart, parse_in_place, parse_pieces
 
 
@@ -113,7 +106,7 @@ def _dims(type_: onnx.TypeProto) -> Sequence[onnx.TensorShapeProto.Dimension]:
 
 def _values(model: ir.Model) -> Iterator[ir.Value]:
     """Yield the values that may declare a shape, which initializers do not."""
-    for graph in all_graphs(model):
+    for graph in walk.all_graphs(model):
         yield from graph.inputs
         for node in graph:
             yield from node.outputs
@@ -450,13 +443,13 @@ def load_model(path: str | Path, *, weights: Path | None = None) -> LoadedModel:
     if pieces is not None:
         _put_back(pieces, model)
     if weights is not None:
-        for tensor in all_tensors(model):
+        for tensor in walk.all_tensors(model):
             if isinstance(tensor, ir.ExternalTensor) and tensor.location == apart:
                 tensor.base_dir = weights.absolute().parent
     notes += _tidy(proto, model, path)
     # Weights in protobufs are copied at each look, and hold the whole file in memory.
     with _locate_errors(path):
-        make_immutable(model, layout="any")
+        walk.make_immutable(model, layout="any")
     return LoadedModel(model, path, notes, external)
 
 
@@ -506,7 +499,7 @@ def _represent(
     with _locate_errors(path):
         model = deserialize(proto)
     folder = path.absolute().parent
-    for tensor in all_tensors(model):
+    for tensor in walk.all_tensors(model):
         if isinstance(tensor, ir.ExternalTensor):
             tensor.base_dir = folder
     return model, notes, external
@@ -582,7 +575,7 @@ def _check_kept(proto: onnx.ModelProto, model: ir.Model, path: Path) -> list[str
     stand_in = ir.tensor([0])
     with (
         _locate_errors(path),
-        tensors_replaced(
+        walk.tensors_replaced(
             model, lambda tensor, initializer: stand_in if initializer else tensor
         ),
     ):
@@ -601,15 +594,17 @@ def _check_kept(proto: onnx.ModelProto, model: ir.Model, path: Path) -> list[str
 def _sort(model: ir.Model, path: Path) -> list[str]:
     """Put producers first in every graph, and say which nodes were late."""
     notes = []
-    for graph in all_graphs(model):
+    for graph in walk.all_graphs(model):
         try:
-            nodes, order = list(graph), topological_order(graph)
+            nodes, order = list(graph), walk.topological_order(graph)
         except ModelError as error:
             error.where = f"{path}: graph '{graph.name}'" if graph.name else str(path)
             raise
         if order != nodes:
             late = next(a for a, b in zip(nodes, order, strict=True) if a is not b)
-            notes.append(f"nodes were out of order, from '{label(late)}' on; they were sorted")
+            notes.append(
+                f"nodes were out of order, from '{walk.label(late)}' on; they were sorted"
+            )
             graph.remove(nodes)
             graph.extend(order)
     return notes

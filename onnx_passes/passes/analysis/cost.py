@@ -24,7 +24,6 @@ from onnx_passes.passes.analysis._sizes import (
     scaled,
     sized,
 )
-from onnx_passes.passes.base import Analysis
 from onnx_passes.passes.common.shapes import ints_of, sizes_of
 from onnx_passes.passes.constants import constant_of
 
@@ -65,7 +64,7 @@ class ModelCost:
 
 @passes.register()
 @passes.register("analysis")
-class Cost(Analysis):
+class Cost(passes.Analysis):
     """Count the operations and the memory traffic of each node.
 
     Finds: scalar operations by the operators' definitions, a multiplication with an addition

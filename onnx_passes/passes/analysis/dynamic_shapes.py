@@ -10,7 +10,6 @@ from pydantic import Field
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes.analysis._sizes import label_of, listed, sized
-from onnx_passes.passes.base import Analysis
 from onnx_passes.passes.common.graph_edits import own_values
 from onnx_passes.passes.common.shapes import sizes_of
 
@@ -33,7 +32,7 @@ class ShapeReport:
 
 @passes.register()
 @passes.register("analysis")
-class DynamicShapes(Analysis):
+class DynamicShapes(passes.Analysis):
     """Report which values have no fixed shape, and where that begins.
 
     Finds: the values with a dimension that is not a number after shape inference, and those

@@ -8,7 +8,6 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_tensors, node_count, operator_histogram, weight_bytes
-from onnx_passes.passes.base import Analysis
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Statistics:
 
 @passes.register()
 @passes.register("analysis")
-class OperatorStatistics(Analysis):
+class OperatorStatistics(passes.Analysis):
     """Count operators and parameters.
 
     Finds: the number of nodes, in all and by operator, and the number and bytes of the

@@ -19,7 +19,6 @@ from onnx_passes.passes.analysis._sizes import (
     scaled,
     sized,
 )
-from onnx_passes.passes.base import Analysis
 from onnx_passes.passes.constants import constant_of
 
 SHOWN = 5
@@ -42,7 +41,7 @@ class Peak:
 
 @passes.register()
 @passes.register("analysis")
-class PeakMemory(Analysis):
+class PeakMemory(passes.Analysis):
     """Find the most memory that activations take at once.
 
     Finds: the largest sum of the sizes of values that are alive together, and the node that

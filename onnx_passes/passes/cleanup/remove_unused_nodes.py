@@ -6,7 +6,6 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import subgraphs_of, topological_order
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import discard, roots
 
 
@@ -14,7 +13,7 @@ from onnx_passes.passes.common.graph_edits import discard, roots
 @passes.register()
 @passes.register("remove-unused")
 @passes.register("cleanup")
-class RemoveUnusedNodes(Transformation):
+class RemoveUnusedNodes(passes.Transformation):
     """Remove nodes that nobody reads.
 
     Before: ``t = Exp(x)  y = Neg(x)``

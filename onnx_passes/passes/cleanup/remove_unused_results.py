@@ -9,7 +9,6 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import subgraphs_of, topological_order
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import discard, nodes_within, roots
 
 COUNTERS = 2
@@ -20,7 +19,7 @@ COUNTERS = 2
 @passes.register()
 @passes.register("remove-unused")
 @passes.register("cleanup")
-class RemoveUnusedResults(Transformation):
+class RemoveUnusedResults(passes.Transformation):
     """Remove results of If and Loop that nobody reads.
 
     Before: ``y, z = If(c) <then_branch = { a = Exp(x) b = Neg(x) }, ...>``, ``z`` is not read

@@ -13,7 +13,6 @@ from pydantic import BeforeValidator, Field
 from onnx_passes import passes
 from onnx_passes.arrays import Array, DType
 from onnx_passes.errors import PassError
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.context import InterfaceMap, Port
 from onnx_passes.passes.convert._ports import (
     find,
@@ -59,7 +58,7 @@ Type = Annotated[str, BeforeValidator(parse_type)]
 
 @passes.verify.equality
 @passes.register()
-class ConvertIoTypes(Transformation):
+class ConvertIoTypes(passes.Transformation):
     """Convert inputs and outputs to other element types, with Casts at the boundary.
 
     Before: ``(float[1, 3, 8, 8] image) => ...`` with ``inputs: {image: uint8}``

@@ -17,12 +17,7 @@ from pydantic import Field
 from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.common.graph_edits import (
-    name_counts,
-    require_free_initializers,
-    supersede,
-)
+from onnx_passes.passes.common import graph_edits
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.context import InterfaceMap, Port
 from onnx_passes.passes.convert._ports import (
@@ -113,7 +108,7 @@ def close(model: ir.Model, way: Way, namer: Namer) -> None:
             value.shape = ir.Shape([value.shape[axis] for axis in back])
     graph = way.last.graph
     assert graph is not None, "the way is in a graph"
-    supersede(way.last.outputs[0], value, name_counts(model))
+    graph_edits.supersede(way.last.outputs[0], value, graph_edits.name_counts(model))
     graph.remove(way.last, safe=True)
     graph.remove(way.first, safe=True)
 
@@ -142,7 +137,7 @@ Layout = Literal["nhwc", "nchw", "nwc", "ncw", "ndhwc", "ncdhw"]
 
 @passes.verify.tolerance
 @passes.register()
-class ConvertLayout(Transformation):
+class ConvertLayout(passes.Transformation):
     """Convert inputs and outputs to channels last, or first.
 
     Before: ``(float[1, 3, 8, 8] image) => ...`` with ``inputs: {image: nhwc}``
@@ -184,7 +179,7 @@ class ConvertLayout(Transformation):
         """Transpose inputs and outputs, and close the ways between Transposes."""
         ours = self._insert(model)
         if ours:
-            require_free_initializers(model)
+            graph_edits.require_free_initializers(model)
         namer = Namer(model)
         for node in list(model.graph):
             way = find_way(node) if order_of(node) is not None else None

@@ -8,7 +8,6 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import annotated_names
 from onnx_passes.passes.common.shapes import dims_of, ints_of
 from onnx_passes.passes.constants import constant_of
@@ -33,7 +32,7 @@ _NARROWER = frozenset(
 
 @passes.verify.equality
 @passes.register()
-class NarrowIndices(Transformation):
+class NarrowIndices(passes.Transformation):
     """Convert indices to int32 where they fit.
 
     Before: ``y = Gather(x, i)`` with the constant ``int64[3] i = {0, 2, -1}``

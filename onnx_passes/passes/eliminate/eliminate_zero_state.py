@@ -6,7 +6,6 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.constants import constant_of
 
 LAYERS = ("RNN", "GRU", "LSTM")
@@ -22,7 +21,7 @@ MOVES = (
 @passes.verify.equality
 @passes.register()
 @passes.register("eliminate")
-class EliminateZeroState(Transformation):
+class EliminateZeroState(passes.Transformation):
     """Remove the state that a recurrent layer starts with anyway.
 
     Before: ``LSTM(x, w, r, b, , z, z)`` with ``z = ConstantOfShape([1, batch, 8])``

@@ -8,15 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import node_of, opset_at, read_once
 from onnx_passes.passes.common.shapes import dims_of, ints_of, sizes_of
 from onnx_passes.passes.constants import constant_of
@@ -42,7 +34,7 @@ _FLOAT = (ir.DataType.FLOAT,)
 @passes.verify.tolerance
 @passes.register()
 @passes.register("suit-onnxruntime")
-class FlattenLinearLayers(Transformation, RewriteRuleSetPass):
+class FlattenLinearLayers(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace linear layers and their activations by Gemms of rows.
 
     Before: ``Relu(Add(MatMul(x, w), b))`` of ``x`` with more than two dimensions

@@ -6,15 +6,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import has_opset, node_of
 from onnx_passes.passes.common.shapes import dims_of
 from onnx_passes.passes.fusion._attention import RANK
@@ -28,7 +20,7 @@ CACHED = ["found", "key", "value"]
 @passes.verify.tolerance
 @passes.register()
 @passes.register("fuse")
-class FuseAttentionHeads(Transformation, RewriteRuleSetPass):
+class FuseAttentionHeads(passes.Transformation, passes.RewriteRuleSetPass):
     """Convert the operands of an Attention to heads side by side, in tensors of rank 3.
 
     Before: ``Transpose(Attention(Transpose(q), Transpose(k), Transpose(v)))``, each with the

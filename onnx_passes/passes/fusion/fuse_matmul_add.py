@@ -1,14 +1,7 @@
 """Fuse a MatMul and the sum behind it into one Gemm."""
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRulePass,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Value, Var
 from onnx_passes.passes.common.matches import FLOATS, opset_at
 from onnx_passes.passes.common.shapes import dims_of
 from onnx_passes.passes.constants import constant_of
@@ -17,7 +10,7 @@ from onnx_passes.passes.constants import constant_of
 @passes.verify.tolerance
 @passes.register()
 @passes.register("fuse")
-class FuseMatmulAdd(Transformation, RewriteRulePass):
+class FuseMatmulAdd(passes.Transformation, passes.RewriteRulePass):
     """Fuse a MatMul and the sum behind it into one Gemm.
 
     Before: ``Add(MatMul(a, b), c)`` of two matrices

@@ -8,15 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.bounds import ClipBounds, clip_bounds_of
 from onnx_passes.passes.common.matches import node_of, opset_at
 from onnx_passes.passes.common.shapes import widens
@@ -34,7 +26,7 @@ UNARY = ("Relu", "Clip")
 @passes.verify.tolerance
 @passes.register()
 @passes.register("fuse")
-class FuseMinMax(Transformation, RewriteRuleSetPass):
+class FuseMinMax(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace two operators that bound a tensor by one.
 
     Before: ``Min(Max(x, 0), 6)``, ``Max(Min(x, 6), 0)``, ``Min(Relu(x), 6)``;

@@ -1,21 +1,14 @@
 """Replace Softplus, Tanh and their product by one Mish."""
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRulePass,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Value, Var
 from onnx_passes.passes.common.matches import opset_at
 
 
 @passes.verify.tolerance
 @passes.register()
 @passes.register("fuse")
-class FuseMish(Transformation, RewriteRulePass):
+class FuseMish(passes.Transformation, passes.RewriteRulePass):
     """Replace Softplus, Tanh and their product by one Mish.
 
     Before: ``Mul(x, Tanh(Softplus(x)))``

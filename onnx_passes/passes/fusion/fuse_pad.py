@@ -8,15 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import node_of, opset_at
 from onnx_passes.passes.common.shapes import Dim, dims_of, ints_of
 from onnx_passes.passes.constants import constant_of, numbers_of
@@ -30,7 +22,7 @@ DEPTH = 4
 @passes.verify.tolerance
 @passes.register()
 @passes.register("fuse")
-class FusePad(Transformation, RewriteRuleSetPass):
+class FusePad(passes.Transformation, passes.RewriteRuleSetPass):
     """Fuse a Pad into the convolution or the pooling behind it.
 
     Before: ``Conv(Pad(x, [0, 0, 1, 1, 0, 0, 1, 1]), w)``

@@ -7,15 +7,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import FLOATS, node_of, opset_at, read_once
 from onnx_passes.passes.common.shapes import Dim, dims_of
 from onnx_passes.passes.constants import constant_of
@@ -27,7 +19,7 @@ SHAPERS = ("Reshape", "Flatten")
 @passes.verify.tolerance
 @passes.register()
 @passes.register("fuse")
-class FuseReshapedGemm(Transformation, RewriteRuleSetPass):
+class FuseReshapedGemm(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace a Gemm between two Reshapes by a MatMul of the whole tensor.
 
     Before: ``Reshape(Gemm(Reshape(x, [-1, 48]), w, b), [batch, rows, 64])``

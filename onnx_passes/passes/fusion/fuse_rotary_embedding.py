@@ -10,15 +10,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import pattern
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import commuted, has_opset
 from onnx_passes.passes.common.shapes import INT_MAX, Dim, dims_of, ints_of
 from onnx_passes.passes.constants import constant_of
@@ -99,7 +91,7 @@ TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 @passes.verify.tolerance
 @passes.register()
 @passes.register("fuse")
-class FuseRotaryEmbedding(Transformation, RewriteRuleSetPass):
+class FuseRotaryEmbedding(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace the formula of RotaryEmbedding by the operator.
 
     Before: ``x * cos + Concat(-high, low) * sin`` with the halves ``low`` and ``high`` of

@@ -6,15 +6,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import node_of, opset_at, read_once
 from onnx_passes.passes.common.shapes import INT_MAX, axes_of, ints_of, rank_of
 from onnx_passes.passes.constants import constant_of
@@ -31,7 +23,7 @@ def _shape_of_x(start: int, end: int) -> Spec:
 @passes.verify.equality
 @passes.register()
 @passes.register("fuse")
-class FuseShapeSlice(Transformation, RewriteRuleSetPass):
+class FuseShapeSlice(passes.Transformation, passes.RewriteRuleSetPass):
     """Fuse a Shape and what picks some of its dimensions.
 
     Before: ``Unsqueeze(Gather(Shape(x), 1), [0])``, ``Slice(Shape(x), [1], [3])``,

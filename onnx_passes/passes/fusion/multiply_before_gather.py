@@ -9,15 +9,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import FLOATS, node_of, opset_at, read_once
 from onnx_passes.passes.common.shapes import dims_of, sizes_of
 from onnx_passes.passes.constants import constant_of
@@ -30,7 +22,7 @@ FEW, MOST = 4, 16
 @passes.verify.tolerance
 @passes.register()
 @passes.register("fuse")
-class MultiplyBeforeGather(Transformation, RewriteRuleSetPass):
+class MultiplyBeforeGather(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace gathered matrices in a product: multiply by each, and gather the products.
 
     Before: ``MatMul(Gather(w, i), x)`` of 4 experts ``w: [4, 512, 256]``, rows

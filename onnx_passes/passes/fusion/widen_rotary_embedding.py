@@ -6,15 +6,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import has_opset, node_of
 from onnx_passes.passes.common.shapes import dims_of, ints_of
 from onnx_passes.passes.fusion._fusion_hints import WIDE_ROTARY_EMBEDDING
@@ -27,7 +19,7 @@ LAST = (-1, RANK - 1)
 @passes.verify.tolerance
 @passes.register()
 @passes.register("fuse")
-class WidenRotaryEmbedding(Transformation, RewriteRuleSetPass):
+class WidenRotaryEmbedding(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace a RotaryEmbedding of the first channels by one that leaves the others.
 
     Before: ``Concat(RotaryEmbedding(first, cos, sin), rest)`` of 16 channels of ``x`` and

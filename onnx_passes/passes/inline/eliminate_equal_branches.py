@@ -7,7 +7,6 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import roots
 from onnx_passes.passes.common.value_numbering import Determinism, graph_key
 from onnx_passes.passes.constants import constant_of
@@ -17,7 +16,7 @@ from onnx_passes.passes.replace import Namer
 @passes.verify.equality
 @passes.register()
 @passes.register("inline")
-class EliminateEqualBranches(Transformation):
+class EliminateEqualBranches(passes.Transformation):
     """Replace the condition of an If by a constant if its branches compute the same.
 
     Before: ``y = If(c) <then_branch = { t = Exp(x) }, else_branch = { e = Exp(x) }>``

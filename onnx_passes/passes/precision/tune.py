@@ -7,13 +7,12 @@ from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.precision._recording import read_feeds
 
 
 @passes.verify.metric
 @passes.register()
-class Tune(Transformation):
+class Tune(passes.Transformation):
     """Choose the precision of each part of the model.
 
     Before: ``y = MatMul(Relu(MatMul(x, w)), v)`` in float32

@@ -10,14 +10,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM, QONNX
-from onnx_passes.passes.base import (
-    MatchResult,
-    Op,
-    RewriteRulePass,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchResult, Op, Value, Var
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, Spec, data, filled
 from onnx_passes.passes.quantised._quantisers import multi_threshold, table_of
@@ -29,7 +22,7 @@ _DEEPEST = 2**23
 
 @passes.verify.equality
 @passes.register()
-class ConvertToXnorPopcount(Transformation, RewriteRulePass):
+class ConvertToXnorPopcount(passes.Transformation, passes.RewriteRulePass):
     """Replace products of -1 and 1 by XnorPopcountMatMul.
 
     Before: ``MatMul(Add(MultiThreshold(x, t, 2), -1), w)`` with one threshold for each

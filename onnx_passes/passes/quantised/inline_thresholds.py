@@ -9,14 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRulePass,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Value, Var
 from onnx_passes.passes.common.matches import opset_at
 from onnx_passes.passes.hints import Hints
 from onnx_passes.passes.quantised._quantised_hints import THRESHOLDS
@@ -24,7 +17,7 @@ from onnx_passes.passes.quantised._quantised_hints import THRESHOLDS
 
 @passes.verify.equality
 @passes.register()
-class InlineThresholds(Transformation, RewriteRulePass):
+class InlineThresholds(passes.Transformation, passes.RewriteRulePass):
     """Replace a MultiThreshold by comparisons and a sum.
 
     Before: ``MultiThreshold(x, thresholds, weights)`` of our own domain

@@ -7,7 +7,6 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.replace import Namer
 from onnx_passes.passes.streamline._integer_ranges import IntegerRange, integer_ranges
@@ -15,7 +14,7 @@ from onnx_passes.passes.streamline._integer_ranges import IntegerRange, integer_
 
 @passes.verify.equality
 @passes.register()
-class RoundThresholds(Transformation):
+class RoundThresholds(passes.Transformation):
     """Round thresholds up to integers where integers reach them.
 
     Before: ``MultiThreshold(x, [0.3, 7.5, 1e9])`` where ``x`` holds integers from -4 to 8
