@@ -222,8 +222,7 @@ def _epsilon(value: Value, x: Value) -> float | None:
 
 
 def _call(op: Op, operator: str, *inputs: Value, **attributes: object) -> Value:
-    made: Value = getattr(op, operator)(*inputs, **attributes)
-    return made
+    return getattr(op, operator)(*inputs, **attributes)
 
 
 def _node(value: Value) -> ir.Node:

@@ -45,8 +45,7 @@ class EliminateTransposeAfterReshape(Transformation, RewriteRulePass):
         dims = dims_of(shaped) or []
         target = [dims[axis] for axis in _perm(y, len(dims))]
         sizes = np.array([dim if isinstance(dim, int) else -1 for dim in target], np.int64)
-        made: Value = op.Reshape(x, op.Constant(value=ir.tensor(sizes)))
-        return made
+        return op.Reshape(x, op.Constant(value=ir.tensor(sizes)))
 
 
 def _perm(y: Value, rank: int) -> list[int]:

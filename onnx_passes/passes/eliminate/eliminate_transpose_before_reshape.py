@@ -42,5 +42,4 @@ class EliminateTransposeBeforeReshape(Transformation, RewriteRulePass):
         return moved == sorted(moved)
 
     def rewrite(self, op: Op, x: Value, target: Value, t: Value, y: Value) -> Value:
-        made: Value = op.Reshape(x, target, **node_of(y).attributes)
-        return made
+        return op.Reshape(x, target, **node_of(y).attributes)

@@ -67,8 +67,7 @@ class MergeSlices(Transformation, RewriteRulePass):
         if set(columns[3]) == {1}:
             columns.pop()
         given = [op.Constant(value=ir.tensor(np.array(c, np.int64))) for c in columns]
-        made: Value = op.Slice(x, *given)
-        return made
+        return op.Slice(x, *given)
 
 
 @dataclass(frozen=True)

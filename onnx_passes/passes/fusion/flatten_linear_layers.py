@@ -151,8 +151,7 @@ def _rows_behind(x: Value) -> Value | None:
 
 
 def _shape(op: Op, sizes: list[int]) -> Value:
-    made: Value = op.Constant(value=ir.tensor(np.array(sizes, np.int64)))
-    return made
+    return op.Constant(value=ir.tensor(np.array(sizes, np.int64)))
 
 
 def _on_rows(op: Op, x: Value, w: Value, b: Value, y: Value, **_: object) -> Value:
@@ -165,5 +164,4 @@ def _on_rows(op: Op, x: Value, w: Value, b: Value, y: Value, **_: object) -> Val
     last = node_of(y)
     if last.op_type != "Add":
         made = getattr(op, last.op_type)(made, **last.attributes)
-    whole: Value = op.Reshape(made, _shape(op, [*leading, outer]))
-    return whole
+    return op.Reshape(made, _shape(op, [*leading, outer]))

@@ -123,8 +123,7 @@ def _has_cache(context: MatchContext, **values: Value) -> bool:
 
 def _flat(op: Op, q: Value, k: Value, v: Value, found: Value, **more: Value) -> Value:
     (flat,), parted = _apart(op, q, k, v, found, 1, **more)
-    made: Value = op.Reshape(flat, parted)
-    return made
+    return op.Reshape(flat, parted)
 
 
 def _flat_cached(

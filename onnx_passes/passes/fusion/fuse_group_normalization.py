@@ -148,5 +148,4 @@ def _channels(x: Value) -> int | None:
 
 
 def _call(op: Op, *inputs: Value, **attributes: object) -> Value:
-    made: Value = op.GroupNormalization(*inputs, **attributes)
-    return made
+    return op.GroupNormalization(*inputs, **attributes)

@@ -50,5 +50,4 @@ class FuseMatmulAdd(passes.Transformation, passes.RewriteRulePass):
         return all(mine == 1 or (mine is not None and mine == its) for its, mine in pairs)
 
     def rewrite(self, op: Op, a: Value, b: Value, c: Value, t: Value, y: Value) -> Value:
-        made: Value = op.Gemm(a, b, c)
-        return made
+        return op.Gemm(a, b, c)

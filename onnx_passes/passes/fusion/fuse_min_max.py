@@ -85,8 +85,7 @@ def _bounded(op: Op, t: Value, y: Value, **_: object) -> Value:
 
 
 def _constant(op: Op, number: object) -> Value:
-    made: Value = op.Constant(value=ir.tensor(np.asarray(number)))
-    return made
+    return op.Constant(value=ir.tensor(np.asarray(number)))
 
 
 def _parts(t: Value, y: Value) -> tuple[Value, ClipBounds] | None:

@@ -31,5 +31,4 @@ class FuseMish(passes.Transformation, passes.RewriteRulePass):
         return opset_at(context) >= 18
 
     def rewrite(self, op: Op, x: Value) -> Value:
-        made: Value = op.Mish(x)
-        return made
+        return op.Mish(x)

@@ -77,8 +77,7 @@ def _padding(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
     attributes["pads"] = _pads(x, node_of(t), window)
     if window.op_type == "AveragePool":
         attributes["count_include_pad"] = 1
-    made: Value = getattr(op, window.op_type)(x, *window.inputs[1:], **attributes)
-    return made
+    return getattr(op, window.op_type)(x, *window.inputs[1:], **attributes)
 
 
 def _pads(x: Value, pad: ir.Node, window: ir.Node) -> list[int] | None:

@@ -123,5 +123,4 @@ def _whole(op: Op, x: Value, w: Value, t: Value, **_: object) -> Value:
     summand = gemm.inputs[2] if len(gemm.inputs) > 2 else None
     if summand is None:
         return product
-    made: Value = op.Add(product, summand)
-    return made
+    return op.Add(product, summand)

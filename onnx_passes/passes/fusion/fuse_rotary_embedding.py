@@ -194,8 +194,7 @@ def _batch(x: Value) -> tuple[Value, int] | int | None:
 
 
 def _rotation(op: Op, x: Value, cos: Value, sin: Value, **_: object) -> Value:
-    made: Value = op.RotaryEmbedding(x, _cache(op, x, cos), _cache(op, x, sin))
-    return made
+    return op.RotaryEmbedding(x, _cache(op, x, cos), _cache(op, x, sin))
 
 
 def _cache(op: Op, x: Value, table: Value) -> Value:
@@ -219,5 +218,4 @@ def _cache(op: Op, x: Value, table: Value) -> Value:
             shape = op.Concat(size, op.Constant(value_ints=[1, 1]), axis=0)
         case size:
             shape = op.Constant(value_ints=[size, 1, 1])
-    expanded: Value = op.Expand(half, shape)
-    return expanded
+    return op.Expand(half, shape)

@@ -97,8 +97,7 @@ def _piece(op: Op, x: ir.Value | None, found: Range) -> Value:
         end = None if end is not None and end >= rank else end
     limits = {"start": start or None, "end": end}
     given = {name: limit for name, limit in limits.items() if limit is not None}
-    made: Value = op.Shape(x, **given)
-    return made
+    return op.Shape(x, **given)
 
 
 def _range(y: Value) -> Range | None:
@@ -180,5 +179,4 @@ def _joined(op: Op, y: Value, **_: object) -> Value:
     parts = [*concat.inputs[:index], piece, *concat.inputs[index + 2 :]]
     if len(parts) == 1:
         return piece
-    made: Value = op.Concat(*parts, **concat.attributes)
-    return made
+    return op.Concat(*parts, **concat.attributes)

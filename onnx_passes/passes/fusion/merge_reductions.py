@@ -77,5 +77,4 @@ def _at_once(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
         attributes["axes"] = ir.AttrInt64s("axes", axes or [])
     else:
         inputs.append(op.Constant(value_ints=axes))
-    made: Value = getattr(op, node.op_type)(*inputs, **attributes)
-    return made
+    return getattr(op, node.op_type)(*inputs, **attributes)

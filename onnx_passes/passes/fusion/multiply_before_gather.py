@@ -103,5 +103,4 @@ def _multiplied(op: Op, w: Value, i: Value, x: Value, copies: Value, **_: object
     if node_of(copies).op_type == "Gather":
         i = op.Unsqueeze(i, op.Constant(value_ints=[1]))
     row = op.GatherND(parted, i, batch_dims=1)
-    made: Value = op.Unsqueeze(row, op.Constant(value_ints=[2]))
-    return made
+    return op.Unsqueeze(row, op.Constant(value_ints=[2]))

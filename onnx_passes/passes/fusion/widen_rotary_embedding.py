@@ -102,8 +102,7 @@ def _whole(op: Op, x: Value, low: Value, high: Value, turned: Value, **_: object
             ends = (op.Constant(value_ints=[n]) for n in (first[0], second[1], -1))
             x = op.Slice(x, *ends)
     given = {**rotary.attributes, "rotary_embedding_dim": _width(low)}
-    made: Value = op.RotaryEmbedding(x, *rotary.inputs[1:], **given)
-    return made
+    return op.RotaryEmbedding(x, *rotary.inputs[1:], **given)
 
 
 def _width(x: Value) -> int | None:

@@ -56,8 +56,7 @@ class Primitives:
 
     def node(self, operator: str, *inputs: Value | None, **attributes: object) -> Value:
         """Add a node, and return its output."""
-        made: Value = getattr(self.op, operator)(*inputs, **attributes)
-        return made
+        return getattr(self.op, operator)(*inputs, **attributes)
 
     def number(self, value: float) -> Value:
         """Return a scalar of the type computed in."""

@@ -267,8 +267,7 @@ def _windows(to: Primitives, x: Value, indices: Value, windows: Sequence[Window]
         "kernel_shape": [window.kernel for window in windows],
         "strides": [window.stride for window in windows],
     }
-    made: Value = to.op.Im2Col(x, indices, **form, _domain=CUSTOM)
-    return made
+    return to.op.Im2Col(x, indices, **form, _domain=CUSTOM)
 
 
 def _split(to: Primitives, x: Value, group: int, size: int, axis: int) -> list[Value]:

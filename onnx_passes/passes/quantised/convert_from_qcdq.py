@@ -113,7 +113,7 @@ def _form(
 
 def _quantiser(op: Op, v: Values, found: _Form) -> Value:
     x = v["x"] if found.floats is None else constant(op, found.floats)
-    made: Value = op.Quant(
+    return op.Quant(
         x,
         *(constant(op, part) for part in (found.scale, found.zero, found.bits)),
         signed=int(found.signed),
@@ -121,7 +121,6 @@ def _quantiser(op: Op, v: Values, found: _Form) -> Value:
         rounding_mode="ROUND",
         _domain=QONNX,
     )
-    return made
 
 
 _INTEGERS = call("QuantizeLinear", "x", "s", "z", result="q")

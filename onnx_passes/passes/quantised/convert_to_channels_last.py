@@ -121,8 +121,7 @@ def _last(op: Op, value: Value, rank: int) -> Value:
 
 
 def _first(op: Op, value: Value, rank: int) -> Value:
-    made: Value = op.Transpose(value, perm=[0, rank - 1, *range(1, rank - 1)])
-    return made
+    return op.Transpose(value, perm=[0, rank - 1, *range(1, rank - 1)])
 
 
 def _maker(

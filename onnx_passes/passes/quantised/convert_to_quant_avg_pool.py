@@ -59,8 +59,7 @@ def _make_pool(op: Op, v: Values, found: _Pool) -> Value:
     attributes, scale, factor = found
     whole = op.Div(v["x"], constant(op, scale))
     made = op.QuantAvgPool2d(whole, _domain=node_of(v["y"]).domain, **attributes)
-    result: Value = op.Mul(made, constant(op, factor))
-    return result
+    return op.Mul(made, constant(op, factor))
 
 
 def _pool(v: Values) -> _Pool | None:

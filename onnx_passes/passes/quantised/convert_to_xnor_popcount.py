@@ -72,8 +72,7 @@ class ConvertToXnorPopcount(passes.Transformation, passes.RewriteRulePass):
         bits = multi_threshold(op, x, table[0], np.ones_like(table[1]))
         equal = op.XnorPopcountMatMul(bits, constant(op, (matrix + 1) / 2), _domain=QONNX)
         doubled = op.Mul(equal, constant(op, 2))
-        made: Value = op.Add(doubled, constant(op, -matrix.shape[0]))
-        return made
+        return op.Add(doubled, constant(op, -matrix.shape[0]))
 
 
 def _obstacle(t: Value, v: Value, a: Value, w: Value) -> str | None:

@@ -70,8 +70,7 @@ class DecomposeThresholds(Transformation, RewriteRulePass):
         result = multi_threshold(op, x, rising, weight)
         if np.isnan(falling).all():
             return result
-        made: Value = op.Sub(result, multi_threshold(op, x, falling, weight))
-        return made
+        return op.Sub(result, multi_threshold(op, x, falling, weight))
 
     def _weight(self, weights: Array) -> Array:
         """Return 1, or the greatest integer that divides all weights, as float32."""

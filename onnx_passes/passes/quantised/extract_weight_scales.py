@@ -65,8 +65,7 @@ _BIASED = frozenset({"Conv", "ConvTranspose", "Gemm"})
 
 def _split(op: Op, v: Values, parts: tuple[Array, ...]) -> Value:
     levels, *scales = (op.Constant(value=ir.tensor(part)) for part in parts)
-    made: Value = op.Mul(levels, *scales) if scales else levels
-    return made
+    return op.Mul(levels, *scales) if scales else levels
 
 
 def _is_bias(value: Value) -> bool:

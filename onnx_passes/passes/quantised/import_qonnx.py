@@ -86,8 +86,7 @@ def _quant(kind: str, domain: str) -> TermRule:
         return {**flags, "rounding_mode": mode} if is_rounding_mode(mode) else None
 
     def make(op: Op, v: Values, found: PlainDict) -> Value:
-        made: Value = op.Quant(*(v[name] for name in "xabc"), **found, _domain=CUSTOM)
-        return made
+        return op.Quant(*(v[name] for name in "xabc"), **found, _domain=CUSTOM)
 
     return TermRule(call(kind, *"xabc", result="y", domain=domain), find, make, name=kind)
 

@@ -152,8 +152,7 @@ def _shift(op: Op, x: Value, offset: Array) -> Value:
     offset = np.asarray(offset, np.float32)
     if not offset.any():
         return x
-    made: Value = op.Add(x, constant(op, narrow(offset)))
-    return made
+    return op.Add(x, constant(op, narrow(offset)))
 
 
 def _merge(thresholds: Array, weights: Array) -> tuple[Array, Array]:

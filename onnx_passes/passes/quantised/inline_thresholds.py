@@ -46,8 +46,7 @@ class InlineThresholds(passes.Transformation, passes.RewriteRulePass):
         behind = op.Constant(value=ir.tensor(np.array([-1], np.int64)))
         reached = op.GreaterOrEqual(op.Unsqueeze(x, behind), t)
         steps = op.Cast(reached, to=int(ir.DataType.FLOAT))
-        made: Value = op.ReduceSum(op.Mul(w, steps), last, keepdims=0)
-        return made
+        return op.ReduceSum(op.Mul(w, steps), last, keepdims=0)
 
 
 def _rank(value: Value) -> int:

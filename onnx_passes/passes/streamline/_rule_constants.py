@@ -76,8 +76,7 @@ def rank_of(value: ir.Value | None) -> int | None:
 
 def constant(op: Op, array: Array | float) -> Value:
     """Make a constant of float32."""
-    made: Value = op.Constant(value=ir.tensor(np.array(array, np.float32)))
-    return made
+    return op.Constant(value=ir.tensor(np.array(array, np.float32)))
 
 
 def along(array: Array, axis: int, rank: int) -> Array | None:

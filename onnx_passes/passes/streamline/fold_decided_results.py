@@ -62,8 +62,7 @@ def _decide(before: TermCall, element: Element, dtype: ir.DataType | None = None
     def make(op: Op, values: Values, kind: ir.DataType) -> Value:
         number = ConcreteSemantics().literal(element.value, kind)
         constant = op.Constant(value=ir.tensor(np.asarray(number)))
-        result: Value = op.Expand(constant, op.Shape(values["x"]))
-        return result
+        return op.Expand(constant, op.Shape(values["x"]))
 
     return TermRule(before, find, make, _EXPAND)
 

@@ -74,8 +74,7 @@ def _find_turn(v: Values) -> list[int] | None:
 
 
 def _turn_back(op: Op, v: Values, perm: list[int]) -> Value:
-    made: Value = op.Transpose(op.MatMul(v["y"], v["x"]), perm=perm)
-    return made
+    return op.Transpose(op.MatMul(v["y"], v["x"]), perm=perm)
 
 
 def _merge(before: TermCall, find: Callable[[Values], object], *, first: bool) -> TermRule:
@@ -83,8 +82,7 @@ def _merge(before: TermCall, find: Callable[[Values], object], *, first: bool) -
 
     def make(op: Op, v: Values, found: Array) -> Value:
         matrix, x = constant(op, found), v["x"]
-        product: Value = op.MatMul(*((matrix, x) if first else (x, matrix)))
-        return product
+        return op.MatMul(*((matrix, x) if first else (x, matrix)))
 
     return TermRule(before, find, make)
 

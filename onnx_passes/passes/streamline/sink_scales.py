@@ -201,8 +201,7 @@ def _on_one_grid(kind: str) -> TermRule:
         coarse, ratio, low = found
         wide = op.Mul(coarse, constant(op, ratio))
         operands = (wide, v["y"]) if coarse is v["x"] else (v["x"], wide)
-        made: Value = op.Mul(getattr(op, kind)(*operands), constant(op, low))
-        return made
+        return op.Mul(getattr(op, kind)(*operands), constant(op, low))
 
     before = call(kind, _SCALED, call("Mul", "y", "t"))
     return TermRule(before, _steps, make, name=f"powers-of-two-{kind}")

@@ -76,8 +76,7 @@ def _equal(array: Array, first: Array) -> bool:
 def _rule(kind: str, names: str) -> TermRule:
     def make(op: Op, v: Values, small: Array) -> Value:
         both = {"x": v["x"], "c": op.Constant(value=ir.tensor(small.copy()))}
-        made: Value = getattr(op, kind)(*(both[name] for name in names))
-        return made
+        return getattr(op, kind)(*(both[name] for name in names))
 
     return TermRule(call(kind, *names), _smaller, make)
 

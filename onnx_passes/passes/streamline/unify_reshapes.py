@@ -64,8 +64,7 @@ def _target(v: Values) -> list[int] | None:
 
 def _reshape(op: Op, v: Values, target: list[int]) -> Value:
     shape = op.Constant(value=ir.tensor(np.array(target, np.int64)))
-    made: Value = op.Reshape(v["x"], shape)
-    return made
+    return op.Reshape(v["x"], shape)
 
 
 _RULES = [
