@@ -3,8 +3,6 @@
 A function says whether the new nodes have types and shapes that need no inference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar

@@ -4,8 +4,6 @@ Demands concern operators, sizes, costs, value ranges, accumulators, and nodes b
 thresholds.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Count the operations and the memory traffic of each node."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -62,7 +60,6 @@ class ModelCost:
     endless: tuple[str, ...]
 
 
-@passes.register()
 @passes.register("analysis")
 class Cost(passes.Analysis):
     """Count the operations and the memory traffic of each node.

@@ -1,7 +1,5 @@
 """Report which values have no fixed shape, and where that begins."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -30,7 +28,6 @@ class ShapeReport:
     sources: tuple[str, ...]
 
 
-@passes.register()
 @passes.register("analysis")
 class DynamicShapes(passes.Analysis):
     """Report which values have no fixed shape, and where that begins.

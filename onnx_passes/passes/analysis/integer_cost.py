@@ -1,7 +1,5 @@
 """Count multiplications by the datatypes of their factors, and the bits that are kept."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping

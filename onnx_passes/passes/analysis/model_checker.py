@@ -1,7 +1,5 @@
 """Check the model against the ONNX standard."""
 
-from __future__ import annotations
-
 import onnx
 import onnx_ir as ir
 
@@ -11,7 +9,6 @@ from onnx_passes.passes.common.large_tensors import light_proto
 
 
 @passes.register("checker")
-@passes.register()
 @passes.register("analysis")
 class ModelChecker(passes.Analysis):
     """Check the model against the ONNX standard.

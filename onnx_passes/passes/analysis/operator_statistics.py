@@ -1,7 +1,5 @@
 """Count operators and parameters."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -23,7 +21,6 @@ class Statistics:
     weight_bytes: int
 
 
-@passes.register()
 @passes.register("analysis")
 class OperatorStatistics(passes.Analysis):
     """Count operators and parameters.

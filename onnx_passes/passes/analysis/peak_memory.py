@@ -1,7 +1,5 @@
 """Find the most memory that activations take at once."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -39,7 +37,6 @@ class Peak:
     unknown: tuple[str, ...]
 
 
-@passes.register()
 @passes.register("analysis")
 class PeakMemory(passes.Analysis):
     """Find the most memory that activations take at once.

@@ -1,7 +1,5 @@
 """Report the form of the graph: cycles, parts, depth, dominance."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -34,7 +32,6 @@ class Form:
     isomorphic: bool | None
 
 
-@passes.register()
 @passes.register("analysis")
 class Structure(passes.Analysis):
     """Report the form of the graph: cycles, parts, depth, dominance.

@@ -1,7 +1,5 @@
 """Infer the ranges of values by interval arithmetic."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -32,7 +30,6 @@ class Ranges:
     unbounded: int
 
 
-@passes.register()
 @passes.register("analysis")
 class ValueRanges(passes.Analysis):
     """Infer the ranges of values by interval arithmetic.

@@ -1,7 +1,5 @@
 """Infer types and shapes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Remove types and shapes of inner values, which engines infer themselves."""
 
-from __future__ import annotations
-
 import onnx
 import onnx_ir as ir
 

@@ -7,7 +7,6 @@ from onnx_passes.model.walk import graphs_within
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("remove-unused")
 @passes.register("cleanup")
 class RemoveUnusedFunctions(passes.Transformation):

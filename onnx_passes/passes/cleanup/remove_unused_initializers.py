@@ -8,7 +8,6 @@ from onnx_passes.passes.common.graph_edits import annotated_names
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("remove-unused")
 @passes.register("cleanup")
 class RemoveUnusedInitializers(passes.Transformation):

@@ -1,7 +1,5 @@
 """Remove nodes that nobody reads."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -10,7 +8,6 @@ from onnx_passes.passes.common.graph_edits import discard, roots
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("remove-unused")
 @passes.register("cleanup")
 class RemoveUnusedNodes(passes.Transformation):

@@ -1,7 +1,5 @@
 """Remove opset imports that no node needs."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -9,7 +7,6 @@ from onnx_passes.model.walk import graphs_within
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("remove-unused")
 @passes.register("cleanup")
 class RemoveUnusedOpsets(passes.Annotation):

@@ -1,7 +1,5 @@
 """Remove optional outputs that nobody reads."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import onnx
@@ -12,7 +10,6 @@ from onnx_passes.passes.common.graph_edits import nodes_within, roots
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("remove-unused")
 @passes.register("cleanup")
 class RemoveUnusedOutputs(passes.Transformation):

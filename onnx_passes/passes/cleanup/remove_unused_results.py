@@ -1,7 +1,5 @@
 """Remove results of If and Loop that nobody reads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, MutableSequence, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -16,7 +14,6 @@ COUNTERS = 2
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("remove-unused")
 @passes.register("cleanup")
 class RemoveUnusedResults(passes.Transformation):

@@ -1,7 +1,5 @@
 """Rename values that are called what ONNX Runtime calls the ones that it adds."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Sequence

@@ -10,7 +10,6 @@ from onnx_passes.passes.context import Application
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("cleanup")
 class TopologicalSort(passes.Transformation):
     """Sort nodes so that producers come first.

@@ -1,7 +1,5 @@
 """Rename values and nodes so that each has a name of its own."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 
@@ -13,7 +11,6 @@ from onnx_passes.passes.common.graph_edits import own_values, rename_value
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("cleanup")
 class UniqueNames(passes.Annotation):
     """Rename values and nodes so that each has a name of its own.

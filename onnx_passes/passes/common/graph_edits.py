@@ -4,8 +4,6 @@ It covers scopes and names, new and removed nodes, renamed values, and constants
 computed values.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """What the passes that find normalisations over the last axes share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """What shapes a model would have if dimensions of its inputs had other sizes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

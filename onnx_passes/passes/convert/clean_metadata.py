@@ -1,7 +1,5 @@
 """Remove what a model says about itself and does not compute with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import onnx_ir as ir

@@ -1,7 +1,5 @@
 """Convert inputs and outputs to other element types, with Casts at the boundary."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Annotated

@@ -3,8 +3,6 @@
 Transposes that undo each other are removed across operators that work element by element.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType

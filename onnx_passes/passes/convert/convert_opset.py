@@ -3,8 +3,6 @@
 ONNX Runtime must load the converted model, if it loads the original.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Replace dynamic dimensions by a fixed size."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import onnx_ir as ir

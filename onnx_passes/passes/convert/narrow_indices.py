@@ -1,7 +1,5 @@
 """Convert indices to int32 where they fit."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 

@@ -1,7 +1,5 @@
 """Raise the opset where it is older than the one wanted."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes

@@ -1,7 +1,5 @@
 """Rename inputs and outputs of the model."""
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 import onnx_ir as ir

@@ -1,7 +1,5 @@
 """Replace fixed dimensions by dynamic ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 

@@ -1,7 +1,5 @@
 """Merge equal expressions, so that each is computed once."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 
@@ -14,7 +12,6 @@ from onnx_passes.passes.common.value_numbering import Determinism, Key, node_key
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate-common-subexpression")
 @passes.register("eliminate")
 @passes.register("cleanup")

@@ -14,7 +14,6 @@ from onnx_passes.passes.hints import Hint, Hints, data, ints
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateDoubleSqueeze(passes.Transformation, passes.RewriteRuleSetPass):
     """Merge two Squeeze, or two Unsqueeze, in a row.

@@ -1,7 +1,5 @@
 """Remove an Expand whose reader would repeat the tensor by itself."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -26,7 +24,6 @@ OF_INTEGERS = frozenset(("Min", "Max"))
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateExpandBeforeBroadcast(passes.Transformation):
     """Remove an Expand whose reader would repeat the tensor by itself.

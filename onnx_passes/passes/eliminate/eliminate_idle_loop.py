@@ -1,7 +1,5 @@
 """Remove a Loop that never runs."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
@@ -17,7 +15,6 @@ from onnx_passes.passes.replace import Namer
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateIdleLoop(passes.Transformation):
     """Remove a Loop that never runs.

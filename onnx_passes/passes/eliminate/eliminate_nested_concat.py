@@ -1,7 +1,5 @@
 """Merge a Concat of Concat into one."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -11,7 +9,6 @@ from onnx_passes.passes.common.shapes import dims_of
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateNestedConcat(passes.Transformation, passes.RewriteRulePass):
     """Merge a Concat of Concat into one.

@@ -1,7 +1,5 @@
 """Remove a scatter that writes everything, or nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import ClassVar
@@ -40,7 +38,6 @@ _NO_ELEMENT = tuple(
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateNoopScatter(passes.Transformation, passes.RewriteRuleSetPass):
     """Remove a scatter that writes everything, or nothing.

@@ -10,7 +10,6 @@ from onnx_passes.passes.common.shapes import dims_of
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateTransposeAfterReshape(Transformation, RewriteRulePass):
     """Remove a Transpose that moves no element, behind a Reshape.

@@ -7,7 +7,6 @@ from onnx_passes.passes.common.shapes import dims_of, ints_of
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateTransposeBeforeReshape(Transformation, RewriteRulePass):
     """Remove a Transpose that moves no element, before a Reshape.

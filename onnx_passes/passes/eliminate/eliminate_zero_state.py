@@ -1,7 +1,5 @@
 """Remove the state that a recurrent layer starts with anyway."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -19,7 +17,6 @@ MOVES = (
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateZeroState(passes.Transformation):
     """Remove the state that a recurrent layer starts with anyway.

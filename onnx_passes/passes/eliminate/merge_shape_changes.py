@@ -20,7 +20,6 @@ PAIRS = tuple(
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class MergeShapeChanges(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace two operators that only change a shape by one Reshape.

@@ -14,7 +14,6 @@ from onnx_passes.passes.hints import Hint, Hints, data, ints
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class MergeSlices(Transformation, RewriteRulePass):
     """Merge two Slice in a row.

@@ -1,7 +1,5 @@
 """Remove channels between two layers that are zero, or that nothing reads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Add a copy of a constant in half precision for each node that reads it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import onnx_ir as ir
@@ -17,7 +15,6 @@ _SHARED_BY_LOADER = 8
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("suit-onnxruntime")
 class CopyHalfConstants(passes.Transformation):
     """Add a copy of a constant in half precision for each node that reads it.

@@ -1,7 +1,5 @@
 """Merge initializers with the same content."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 
@@ -14,7 +12,6 @@ from onnx_passes.passes.common.graph_edits import annotated_names, name_counts
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("cleanup")
 class DeduplicateInitializers(passes.Transformation):
     """Merge initializers with the same content.

@@ -1,7 +1,5 @@
 """Fold what does not depend on the inputs into constants."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property
 

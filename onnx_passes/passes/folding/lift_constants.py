@@ -1,7 +1,5 @@
 """Convert Constant nodes to initializers."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -11,7 +9,6 @@ from onnx_passes.passes.constants import constant_tensor
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("cleanup")
 class LiftConstants(passes.Transformation):
     """Convert Constant nodes to initializers.

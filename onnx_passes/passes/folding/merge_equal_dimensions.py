@@ -1,7 +1,5 @@
 """Merge equal dimensions, whatever they are read from."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import onnx_ir as ir

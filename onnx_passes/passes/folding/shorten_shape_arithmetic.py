@@ -1,7 +1,5 @@
 """Replace several nodes that pick out dimensions by one Shape."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes

@@ -1,7 +1,5 @@
 """Move small constants into the bodies that read them."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -11,7 +9,6 @@ from onnx_passes.passes.common.large_tensors import SMALL
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("suit-onnxruntime")
 class SinkInitializers(passes.Transformation):
     """Move small constants into the bodies that read them.

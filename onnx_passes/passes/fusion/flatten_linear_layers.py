@@ -32,7 +32,6 @@ _FLOAT = (ir.DataType.FLOAT,)
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("suit-onnxruntime")
 class FlattenLinearLayers(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace linear layers and their activations by Gemms of rows.

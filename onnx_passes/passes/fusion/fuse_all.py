@@ -1,7 +1,5 @@
 """Apply every fusion, as one pass."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes

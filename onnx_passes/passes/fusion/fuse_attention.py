@@ -20,7 +20,6 @@ SWAPPED = (0, 1, 3, 2)
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseAttention(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace the formula of Attention by the operator.

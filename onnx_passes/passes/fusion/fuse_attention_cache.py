@@ -17,7 +17,6 @@ SEQUENCE = 2
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseAttentionCache(passes.Transformation, passes.RewriteRulePass):
     """Replace the Concats that lengthen a cache before Attention by the cache of the operator.

@@ -18,7 +18,6 @@ CACHED = ["found", "key", "value"]
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseAttentionHeads(passes.Transformation, passes.RewriteRuleSetPass):
     """Convert the operands of an Attention to heads side by side, in tensors of rank 3.

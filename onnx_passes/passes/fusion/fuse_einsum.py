@@ -1,7 +1,5 @@
 """Replace an Einsum that is one product of matrices, or a transposition."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
@@ -24,7 +22,6 @@ _PRODUCTS = {
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseEinsum(Transformation, RewriteRuleSetPass):
     """Replace an Einsum that is one product of matrices, or a transposition.

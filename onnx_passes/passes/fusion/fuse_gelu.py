@@ -21,7 +21,6 @@ NUMBERS = {
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseGelu(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace the formula of Gelu by the operator.

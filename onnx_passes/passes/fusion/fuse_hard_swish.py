@@ -15,7 +15,6 @@ from onnx_passes.passes.common.matches import (
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseHardSwish(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace the formula of HardSwish by the operator.

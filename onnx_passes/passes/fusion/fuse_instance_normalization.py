@@ -26,7 +26,6 @@ def _over(dims: str, *axes: int) -> Hint:
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseInstanceNormalization(NormalizationPass):
     """Replace the formula of InstanceNormalization by the operator.

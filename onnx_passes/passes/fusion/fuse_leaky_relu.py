@@ -12,7 +12,6 @@ from onnx_passes.passes.hints import Hint, Hints, filled
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseLeakyRelu(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace a product and a maximum by one LeakyRelu.

@@ -8,7 +8,6 @@ from onnx_passes.passes.constants import constant_of
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseMatmulAdd(passes.Transformation, passes.RewriteRulePass):
     """Fuse a MatMul and the sum behind it into one Gemm.

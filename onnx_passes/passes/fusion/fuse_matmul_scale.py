@@ -15,7 +15,6 @@ from onnx_passes.passes.constants import constant_of
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseMatmulScale(Transformation, RewriteRuleSetPass):
     """Fold a factor into the constant weights of a MatMul.

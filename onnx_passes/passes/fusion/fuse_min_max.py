@@ -24,7 +24,6 @@ UNARY = ("Relu", "Clip")
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseMinMax(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace two operators that bound a tensor by one.

@@ -6,7 +6,6 @@ from onnx_passes.passes.common.matches import opset_at
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseMish(passes.Transformation, passes.RewriteRulePass):
     """Replace Softplus, Tanh and their product by one Mish.

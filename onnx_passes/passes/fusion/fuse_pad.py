@@ -20,7 +20,6 @@ DEPTH = 4
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FusePad(passes.Transformation, passes.RewriteRuleSetPass):
     """Fuse a Pad into the convolution or the pooling behind it.

@@ -18,7 +18,6 @@ REDUCTIONS = (
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("fuse")
 class FuseReduceSqueeze(Transformation, RewriteRuleSetPass):
     """Fuse a reduction and the Squeeze or Unsqueeze of its axes.

@@ -17,7 +17,6 @@ SHAPERS = ("Reshape", "Flatten")
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseReshapedGemm(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace a Gemm between two Reshapes by a MatMul of the whole tensor.

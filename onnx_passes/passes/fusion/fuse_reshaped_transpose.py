@@ -9,7 +9,6 @@ from onnx_passes.passes.hints import Hint, Hints, data, ints
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("fuse")
 class FuseReshapedTranspose(Transformation, RewriteRulePass):
     """Replace a Transpose of rank 3 between two Reshapes by one of rank 4.

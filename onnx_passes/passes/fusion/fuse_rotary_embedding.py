@@ -1,7 +1,5 @@
 """Replace the formula of RotaryEmbedding by the operator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -89,7 +87,6 @@ TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseRotaryEmbedding(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace the formula of RotaryEmbedding by the operator.

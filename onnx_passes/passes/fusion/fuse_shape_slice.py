@@ -21,7 +21,6 @@ def _shape_of_x(start: int, end: int) -> Spec:
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("fuse")
 class FuseShapeSlice(passes.Transformation, passes.RewriteRuleSetPass):
     """Fuse a Shape and what picks some of its dimensions.

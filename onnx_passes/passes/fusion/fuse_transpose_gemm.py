@@ -9,7 +9,6 @@ from onnx_passes.passes.common.matches import node_of
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseTransposeGemm(Transformation, RewriteRuleSetPass):
     """Fuse a Transpose into the Gemm that reads it.

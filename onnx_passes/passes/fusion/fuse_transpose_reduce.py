@@ -19,7 +19,6 @@ REDUCTIONS = (
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseTransposeReduce(Transformation, RewriteRuleSetPass):
     """Fuse a Transpose into the reduction that reads it.

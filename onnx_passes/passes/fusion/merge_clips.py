@@ -13,7 +13,6 @@ PAIRS = (("Clip", "Clip"), ("Relu", "Clip"), ("Clip", "Relu"))
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("fuse")
 class MergeClips(passes.Transformation, passes.RewriteRuleSetPass):
     """Merge Clip and Relu in a row into one Clip.

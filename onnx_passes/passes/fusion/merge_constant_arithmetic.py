@@ -18,7 +18,6 @@ INTEGERS = (ir.DataType.INT32, ir.DataType.INT64)
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class MergeConstantArithmetic(Transformation, RewriteRuleSetPass):
     """Merge two products with constants into one, and two sums.

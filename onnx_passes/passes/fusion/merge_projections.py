@@ -1,7 +1,5 @@
 """Merge products of one tensor with several weights into one product and a Split."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

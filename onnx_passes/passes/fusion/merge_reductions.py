@@ -14,7 +14,6 @@ MERGED = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class MergeReductions(Transformation, RewriteRuleSetPass):
     """Merge two reductions in a row into one over the axes of both.

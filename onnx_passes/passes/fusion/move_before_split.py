@@ -1,7 +1,5 @@
 """Move Reshapes and Transposes before the Split that they follow."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar

@@ -35,7 +35,6 @@ def _name(factor: str, move: str) -> str:
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class MoveScaleToMatmul(Transformation, RewriteRuleSetPass):
     """Move a factor before what only moves elements, to the MatMul that can take it over.

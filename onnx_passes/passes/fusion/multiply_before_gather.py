@@ -1,7 +1,5 @@
 """Replace gathered matrices in a product: multiply by each, and gather the products."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import ClassVar
@@ -20,7 +18,6 @@ FEW, MOST = 4, 16
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class MultiplyBeforeGather(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace gathered matrices in a product: multiply by each, and gather the products.

@@ -1,7 +1,5 @@
 """Replace Slices that divide a tensor by one Split."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass

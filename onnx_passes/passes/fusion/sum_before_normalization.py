@@ -18,7 +18,6 @@ READERS = ("LayerNormalization", "RMSNormalization")
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("suit-onnxruntime")
 class SumBeforeNormalization(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace Add by Sum, which ONNX Runtime does not join with a normalization.

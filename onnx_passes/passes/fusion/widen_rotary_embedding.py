@@ -17,7 +17,6 @@ LAST = (-1, RANK - 1)
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class WidenRotaryEmbedding(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace a RotaryEmbedding of the first channels by one that leaves the others.

@@ -1,7 +1,5 @@
 """Replace the condition of an If by a constant if its branches compute the same."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 
@@ -14,7 +12,6 @@ from onnx_passes.passes.replace import Namer
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("inline")
 class EliminateEqualBranches(passes.Transformation):
     """Replace the condition of an If by a constant if its branches compute the same.

@@ -1,7 +1,5 @@
 """Replace an If by the branch that is taken."""
 
-from __future__ import annotations
-
 from collections.abc import Set as AbstractSet
 
 import onnx_ir as ir
@@ -15,7 +13,6 @@ from onnx_passes.passes.constants import constant_of
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("inline")
 @passes.register("cleanup")
 class InlineConstantIf(passes.Transformation):

@@ -1,7 +1,5 @@
 """Replace calls of functions by their bodies."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from graphlib import CycleError, TopologicalSorter
 
@@ -16,7 +14,6 @@ from onnx_passes.passes.common.inlining import Names, inline_call
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("inline")
 class InlineFunctions(passes.Transformation):
     """Replace calls of functions by their bodies.

@@ -1,7 +1,5 @@
 """Replace a Loop of a few iterations by its body."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 
@@ -16,7 +14,6 @@ _FIRST_WITH_AXES_AS_INPUT = 13
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("inline")
 class InlineLoop(passes.Transformation):
     """Replace a Loop of a few iterations by its body.

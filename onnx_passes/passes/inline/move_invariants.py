@@ -1,7 +1,5 @@
 """Move what is equal in every iteration out of Loop and Scan."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes

@@ -4,8 +4,6 @@ Poolings reduce whole images, or one axis after the other. Windows may also be g
 channels-last data.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The schema of an operator says which inputs and outputs change type together. Va
 boundaries of bodies in the lower type, so that Casts there are removed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar

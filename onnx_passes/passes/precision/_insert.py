@@ -1,7 +1,5 @@
 """Edits that put quantisers and integers into a model, and move scales between neighbours."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

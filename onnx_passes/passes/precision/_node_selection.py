@@ -1,7 +1,5 @@
 """Which nodes a pass that changes precision works on: options that these passes share."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 

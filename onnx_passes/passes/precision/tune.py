@@ -1,7 +1,5 @@
 """Choose the precision of each part of the model."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 from pydantic import Field
 

@@ -4,8 +4,6 @@ Each operator of a chain is monotone in one operand, but one activation may fall
 and then rise. Thresholds are found by bisection on the chain itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias

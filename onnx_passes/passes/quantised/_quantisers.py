@@ -3,8 +3,6 @@
 A pair of QuantizeLinear and DequantizeLinear counts as one quantiser.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Merge a Transpose into the layout converter beside it."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import onnx_ir as ir

@@ -1,7 +1,5 @@
 """Replace QuantizeLinear, Clip and DequantizeLinear by one quantiser of QONNX."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

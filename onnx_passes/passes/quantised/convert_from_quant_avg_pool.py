@@ -1,7 +1,5 @@
 """Replace QuantAvgPool2d by a mean whose sum is truncated."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes

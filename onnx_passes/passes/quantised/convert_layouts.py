@@ -1,7 +1,5 @@
 """Add layout converters at inputs and outputs, which say the layout that they have."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import onnx_ir as ir

@@ -1,7 +1,5 @@
 """Replace convolutions and pooling by QONNX's operators over channels-last data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 

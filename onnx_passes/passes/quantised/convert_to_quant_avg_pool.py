@@ -1,7 +1,5 @@
 """Replace a mean whose sum is truncated by QuantAvgPool2d."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

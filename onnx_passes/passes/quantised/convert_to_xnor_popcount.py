@@ -1,7 +1,5 @@
 """Replace products of -1 and 1 by XnorPopcountMatMul."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

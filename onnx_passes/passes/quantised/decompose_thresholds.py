@@ -1,7 +1,5 @@
 """Replace a MultiThreshold by some with one weight each."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

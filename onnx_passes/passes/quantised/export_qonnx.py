@@ -1,7 +1,5 @@
 """Write our own quantisers and thresholds as operators of QONNX."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import onnx_ir as ir

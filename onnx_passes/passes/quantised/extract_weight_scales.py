@@ -1,7 +1,5 @@
 """Replace quantised weights by integers and a scale."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Convert QONNX's quantisers and thresholds to our own domain."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import onnx_ir as ir

@@ -1,7 +1,5 @@
 """Replace a chain that ends in a quantiser by thresholds."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

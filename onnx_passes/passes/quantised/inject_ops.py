@@ -1,7 +1,5 @@
 """Add the bodies of our own operators to the model."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes

@@ -1,7 +1,5 @@
 """Replace a quantiser by rounding and arithmetic."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Replace a MultiThreshold by comparisons and a sum."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

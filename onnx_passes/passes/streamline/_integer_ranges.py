@@ -3,8 +3,6 @@
 Bounds follow from movement of elements, sums of products, and sums over square windows.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Constants of rules, as arrays and scalars along axes, and conditions of algebraic laws."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import prod
 

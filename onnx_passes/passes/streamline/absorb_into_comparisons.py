@@ -42,7 +42,6 @@ def _chains(operand: str) -> dict[str, Specs]:
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("algebraic")
 class AbsorbIntoComparisons(RulePass):
     """Fold what computes a compared value into the number that it is compared with.

@@ -1,7 +1,5 @@
 """Annotate values with the integers that they hold."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes

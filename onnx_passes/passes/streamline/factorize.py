@@ -1,7 +1,5 @@
 """Move a common factor out of constant weights, if what is left are integers."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Replace a result by a constant if it is the same for all values of its operands."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 
@@ -15,7 +13,6 @@ from onnx_passes.passes.streamline._rule_constants import NEGATIONS, is_kind, nu
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("algebraic")
 class FoldDecidedResults(RulePass):
     """Replace a result by a constant if it is the same for all values of its operands.

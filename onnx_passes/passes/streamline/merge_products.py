@@ -1,7 +1,5 @@
 """Merge products with two constant matrices into one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -15,7 +13,6 @@ from onnx_passes.passes.streamline._rule_constants import constant, floats, rank
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("algebraic")
 class MergeProducts(RulePass):
     """Merge products with two constant matrices into one.

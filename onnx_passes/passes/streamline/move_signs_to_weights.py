@@ -1,7 +1,5 @@
 """Move the sign of thresholds that fall into the weights of the product before them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Permute the rows of weights in place of a Transpose in front of a Flatten."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

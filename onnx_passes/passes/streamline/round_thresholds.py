@@ -1,7 +1,5 @@
 """Round thresholds up to integers where integers reach them."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 

@@ -1,7 +1,5 @@
 """Move factors and terms behind operators that only move elements."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -39,7 +37,6 @@ _TAKES_SINGLE = frozenset({("", "Flatten"), ("", "Reshape"), (CUSTOM, "Im2Col")}
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("reorder")
 class SinkPastMovement(passes.Transformation):
     """Move factors and terms behind operators that only move elements.

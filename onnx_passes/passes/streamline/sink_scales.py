@@ -1,7 +1,5 @@
 """Move factors and terms behind the linear operator that reads them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -49,7 +47,6 @@ _TWO_GRIDS = Hint(
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("reorder")
 class SinkScales(RulePass):
     """Move factors and terms behind the linear operator that reads them.

@@ -1,7 +1,5 @@
 """Move a Transpose behind an elementwise operator, or a Pad."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 
@@ -17,7 +15,6 @@ from onnx_passes.passes.streamline._rule_constants import numbers, rank_of
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("reorder")
 class SinkTransposes(passes.Transformation):
     """Move a Transpose behind an elementwise operator, or a Pad.

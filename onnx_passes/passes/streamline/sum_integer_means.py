@@ -1,7 +1,5 @@
 """Replace the mean of integers by their sum."""
 
-from __future__ import annotations
-
 from math import prod
 
 import numpy as np

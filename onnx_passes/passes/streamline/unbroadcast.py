@@ -1,7 +1,5 @@
 """Replace constants by smaller ones that broadcasting repeats."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
