@@ -3,8 +3,6 @@
 Nodes are aligned whatever their names are. Canonical text does not depend on inner names.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator

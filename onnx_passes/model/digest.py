@@ -3,8 +3,6 @@
 Neither depends on inner names.
 """
 
-from __future__ import annotations
-
 import hashlib
 import struct
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Read a model from a file; convert what cannot be kept, with a note, or refuse it."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

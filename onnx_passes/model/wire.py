@@ -3,8 +3,6 @@
 Protobuf's encoding is read a field at a time, so that large data are never in memory twice.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections import Counter

@@ -4,8 +4,6 @@ They are operators of other domains, early experimental ones, and those on words
 chance.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 

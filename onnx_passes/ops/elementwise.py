@@ -3,8 +3,6 @@
 They are arithmetic, elementary functions, comparisons, logic, bits, choices and casts.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction

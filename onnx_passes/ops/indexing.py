@@ -1,7 +1,5 @@
 """Operators that select or write elements: by index, by rank, or by a condition."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 The answers are ranges of results, costs, admitted inputs, breakpoints, steps and randomness.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence

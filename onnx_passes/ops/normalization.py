@@ -1,7 +1,5 @@
 """Normalisation layers, norms, and Dropout."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

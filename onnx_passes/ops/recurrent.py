@@ -1,7 +1,5 @@
 """Recurrent layers, and the cell that runs in one direction."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias

@@ -1,7 +1,5 @@
 """Operators along axes: reductions, places of extremes, and cumulative sums and products."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable, Sequence

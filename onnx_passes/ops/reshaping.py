@@ -1,7 +1,5 @@
 """Operators on shapes: reshaped tensors, and tensors made from shapes and constants."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

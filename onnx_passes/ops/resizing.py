@@ -1,7 +1,5 @@
 """Operators that resize an image, and the interpolation they share with sampling."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

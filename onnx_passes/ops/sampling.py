@@ -1,7 +1,5 @@
 """Operators that read an image at computed places, or in regions and columns."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import ClassVar

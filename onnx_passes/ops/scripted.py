@@ -10,8 +10,6 @@ with its function, which is written into files. ::
         return op.Add(x, x)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

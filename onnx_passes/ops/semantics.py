@@ -4,8 +4,6 @@
 one.
 """
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Callable, Sequence
 from functools import reduce

@@ -1,7 +1,5 @@
 """Softmax, and what is built on it: attention and losses of classifiers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

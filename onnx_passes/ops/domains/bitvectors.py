@@ -3,8 +3,6 @@
 z3 is imported on first use.
 """
 
-from __future__ import annotations
-
 import abc
 import functools
 import importlib

@@ -3,8 +3,6 @@
 The derived forms count operations, or forget numbers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce

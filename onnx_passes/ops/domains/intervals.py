@@ -1,7 +1,5 @@
 """Intervals that hold every element that is not NaN."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias

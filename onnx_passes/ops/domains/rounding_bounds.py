@@ -9,8 +9,6 @@ Numerical Algorithms, 4.2). If roundings are random, it is a multiple of the roo
 and Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019, theorem 2.4).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Shape arithmetic while some dimensions are dynamic: polynomials of sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
