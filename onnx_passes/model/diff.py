@@ -214,12 +214,7 @@ def _canonical(model: ir.Model) -> ir.Model:
                 (value,) = node.outputs
                 if value.is_graph_output():
                     continue
-                constant = ir.Value(
-                    name=value.name,
-                    type=ir.TensorType(tensor.dtype),
-                    shape=ir.Shape(tensor.shape.numpy()),
-                    const_value=tensor,
-                )
+                constant = ir.val(value.name, const_value=tensor)
                 value.replace_all_uses_with(constant)
                 graph.remove(node)
                 graph.register_initializer(constant)

@@ -120,12 +120,7 @@ def _turned(model: ir.Model, value: ir.Value, back: list[int], namer: Namer) -> 
     array = tensor.numpy()
     wide = array.reshape([1] * (len(back) - array.ndim) + list(array.shape))
     turned = ir.Tensor(np.ascontiguousarray(wide.transpose(back)), dtype=tensor.dtype)
-    new = ir.Value(
-        name=namer.value(f"{value.name}_turned"),
-        type=ir.TensorType(tensor.dtype),
-        shape=ir.Shape(turned.shape),
-        const_value=turned,
-    )
+    new = ir.val(namer.value(f"{value.name}_turned"), const_value=turned)
     model.graph.register_initializer(new)
     return new
 

@@ -143,12 +143,7 @@ def _clamped(node: ir.Node, numbers: Array) -> Array:
 
 def _constant(model: ir.Model, name: str, numbers: Array, namer: Namer) -> ir.Value:
     tensor = ir.Tensor(np.ascontiguousarray(numbers))
-    value = ir.Value(
-        name=namer.value(name),
-        type=ir.TensorType(tensor.dtype),
-        shape=ir.Shape(tensor.shape),
-        const_value=tensor,
-    )
+    value = ir.val(namer.value(name), const_value=tensor)
     model.graph.register_initializer(value)
     return value
 

@@ -177,12 +177,7 @@ def _retarget(graph: ir.Graph, node: ir.Node, target: ir.TensorProtocol, namer: 
     old = node.inputs[1]
     assert old is not None, "the target is computed"
     target.name = namer.value(f"{old.name}_constant")
-    new = ir.Value(
-        name=target.name,
-        type=ir.TensorType(target.dtype),
-        shape=ir.Shape(target.shape.numpy()),
-        const_value=target,
-    )
+    new = ir.val(target.name, const_value=target)
     graph.register_initializer(new)
     node.replace_input_with(1, new)
     if node.op_type == "Reshape" and 0 in target.numpy():

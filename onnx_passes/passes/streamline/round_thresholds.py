@@ -61,12 +61,7 @@ class RoundThresholds(passes.Transformation):
         if np.array_equal(rounded, array, equal_nan=True):
             return False
         name = names.value(f"{value.name}_rounded")
-        new = ir.Value(
-            name=name,
-            type=ir.TensorType(ir.DataType.FLOAT),
-            shape=ir.Shape(rounded.shape),
-            const_value=ir.tensor(rounded, name=name),
-        )
+        new = ir.val(name, const_value=ir.tensor(rounded, name=name))
         graph.register_initializer(new)
         node.replace_input_with(1, new)
         return True
