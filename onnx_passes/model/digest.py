@@ -11,13 +11,7 @@ from weakref import WeakKeyDictionary
 
 import onnx_ir as ir
 
-from onnx_passes.model import walk
-from onnx_passes.model.tensor_bytes import (
-    is_immutable,
-    release_pages,
-    string_data,
-    tensor_buffer,
-)
+from onnx_passes.model import tensor_bytes, walk
 
 _CACHE: WeakKeyDictionary[ir.TensorProtocol, bytes] = WeakKeyDictionary()
 
@@ -39,19 +33,19 @@ def tensor_digest(tensor: ir.TensorProtocol) -> bytes:
     read.
     """
     known = _CACHE.get(tensor)
-    if known is not None and is_immutable(tensor):
+    if known is not None and tensor_bytes.is_immutable(tensor):
         return known
     content = hashlib.sha256()
     if tensor.dtype == ir.DataType.STRING:
-        for text in string_data(tensor):
+        for text in tensor_bytes.string_data(tensor):
             content.update(struct.pack("<Q", len(text)))
             content.update(text)
     else:
-        content.update(tensor_buffer(tensor))
-        release_pages(tensor)
+        content.update(tensor_bytes.tensor_buffer(tensor))
+        tensor_bytes.release_pages(tensor)
     shape = tuple(int(d) if isinstance(d, int) else str(d) for d in tensor.shape)
     result = digest("tensor", int(tensor.dtype), shape, content.digest())
-    if is_immutable(tensor):
+    if tensor_bytes.is_immutable(tensor):
         _CACHE[tensor] = result
     return result
 

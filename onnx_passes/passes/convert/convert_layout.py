@@ -18,12 +18,7 @@ from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes.common import graph_edits
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.context import InterfaceMap, Port
-from onnx_passes.passes.convert._ports import (
-    find,
-    put_before_output,
-    put_behind_input,
-    refuse_pass_through,
-)
+from onnx_passes.passes.convert import _ports as ports
 from onnx_passes.passes.replace import Namer
 from onnx_passes.plain import PlainMapping
 
@@ -183,7 +178,7 @@ class ConvertLayout(passes.Transformation):
     def _insert(self, model: ir.Model) -> set[ir.Node]:
         graph, namer = model.graph, Namer(model)
         ours = set()
-        for value in find(graph.inputs, self.inputs, self.name, "input"):
+        for value in ports.find(graph.inputs, self.inputs, self.name, "input"):
             order = self._order(model, value, self.inputs)
             if _has(value, inverse(order)):
                 self.context.notes.append(
@@ -191,10 +186,10 @@ class ConvertLayout(passes.Transformation):
                 )
                 continue
             node = _transpose(value, inverse(order))
-            put_behind_input(model, value, node, namer)
+            ports.put_behind_input(model, value, node, namer)
             value.shape = _permuted(value, order)
             ours.add(node)
-        for value in find(graph.outputs, self.outputs, self.name, "output"):
+        for value in ports.find(graph.outputs, self.outputs, self.name, "output"):
             order = self._order(model, value, self.outputs)
             if _makes(value, order):
                 self.context.notes.append(
@@ -202,7 +197,7 @@ class ConvertLayout(passes.Transformation):
                 )
                 continue
             node = _transpose(value, order)
-            new = put_before_output(model, value, node, namer)
+            new = ports.put_before_output(model, value, node, namer)
             new.type, new.shape = value.type, _permuted(value, order)
             ours.add(node)
         return ours
@@ -210,10 +205,10 @@ class ConvertLayout(passes.Transformation):
     def interface_map(self, before: ir.Model) -> InterfaceMap:
         """Transpose values with numpy."""
         graph = before.graph
-        found = find(graph.inputs, self.inputs, self.name, "input")
+        found = ports.find(graph.inputs, self.inputs, self.name, "input")
         orders = {value: self._order(before, value, self.inputs) for value in found}
         inputs = {v.name: order for v, order in orders.items() if not _has(v, inverse(order))}
-        found = find(graph.outputs, self.outputs, self.name, "output")
+        found = ports.find(graph.outputs, self.outputs, self.name, "output")
         orders = {value: self._order(before, value, self.outputs) for value in found}
         outputs = {v.name: order for v, order in orders.items() if not _makes(v, order)}
         back = {name: inverse(order) for name, order in inputs.items()}
@@ -227,7 +222,7 @@ class ConvertLayout(passes.Transformation):
         self, model: ir.Model, value: ir.Value, layouts: Mapping[str, Layout]
     ) -> list[int]:
         """Return the permutation from the old layout to the new one."""
-        refuse_pass_through(value, self.name)
+        ports.refuse_pass_through(value, self.name)
         rank = None if value.shape is None else len(value.shape)
         if rank is None or rank < 3:
             raise PassError(
