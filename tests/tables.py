@@ -18,10 +18,11 @@ def cases(text, names=None):
     ]
 
 
-def pass_cases(make, text, frame=str):
+def pass_cases(text, frame=str, make=None):
     """Make a test of a pass by a table: two cells are before and after, one is unchanged.
 
-    A case may have no id. What a cell lacks of a model is put around it by ``frame``.
+    A case may have no id. What a cell lacks of a model is put around it by ``frame``. The pass
+    is the one that the file is named after, or what ``make`` returns.
     """
     rows = [" ".join(row.split()) for row in re.split(r"\n(?! )", text.strip("\n"))]
     pairs = [re.fullmatch(r"(?:([^(<=|]+): )?(.*)", row).groups() for row in rows]
@@ -30,7 +31,8 @@ def pass_cases(make, text, frame=str):
         "models", [pytest.param(row.split(" | "), id=name or None) for name, row in pairs]
     )
     def check(models, rewrites, leaves_alone):
-        (rewrites if len(models) == 2 else leaves_alone)(make(), *map(frame, models))
+        given = [make()] if make else []
+        (rewrites if len(models) == 2 else leaves_alone)(*given, *map(frame, models))
 
     return check
 

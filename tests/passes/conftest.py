@@ -5,16 +5,35 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import testing
+from onnx_passes.passes.base import Pass
+from onnx_passes.passes.registry import lookup
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 
 @pytest.fixture
-def rewrites():
+def on_subject(request):
+    """Give a check the pass that the file of a test is named after, if it is given none."""
+
+    def complete(check):
+        def call(*given, **options):
+            if not isinstance(given[0], Pass):
+                name = request.path.stem.removeprefix("test_").replace("_", "-")
+                given = (lookup(name)[0](), *given)
+            return check(*given, **options)
+
+        return call
+
+    return complete
+
+
+@pytest.fixture
+def rewrites(on_subject):
     """Apply a pass that must fire, and check all that it owes; returns the new model.
 
     Where no expected graph is given, everything but the graph is checked.
     """
 
+    @on_subject
     def check(pass_, before, after=None, *, feeds=None):
         if after is not None:
             model = testing.assert_rewrites(pass_, before=before, after=after, feeds=feeds)
@@ -34,9 +53,10 @@ def rewrites():
 
 
 @pytest.fixture
-def leaves_alone():
+def leaves_alone(on_subject):
     """Apply a pass that must report no change and make none; returns the model."""
 
+    @on_subject
     def check(pass_, text):
         model = testing.parse(text)
         testing.assert_leaves_alone(pass_, model)

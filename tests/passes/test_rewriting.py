@@ -236,13 +236,15 @@ def test_a_constant_output_keeps_the_shape_that_its_user_declared():
     assert str(model.graph.outputs[0].shape) == "[K]"
 
 
-CASES = """
+test_cases = pass_cases(
+    """
 a shape noted in a function is not believed: <ir_version: 10, opset_import: ["" : 20, "l" : 1]>
   m (float[2,3] x, float[3,2] z) => (float[2,3] y, float[2,3] w) { y = l.F(x) w = l.F(z) }
   <domain: "l", opset_import: ["" : 20]> F (a) => (c) <float[2,3] b> { b = Exp(a) s =
   Constant<value_ints = [2, 3]>() c = Reshape(b, s) }
-"""
-test_cases = pass_cases(EliminateNoopReshape, CASES)
+""",
+    make=EliminateNoopReshape,
+)
 
 
 def test_a_rule_is_tried_once_another_rewrite_brings_its_operators():

@@ -12,7 +12,6 @@ from tests.tables import pass_cases
 
 def test_default_becomes_a_constant(rewrites):
     model = rewrites(
-        RemoveInitializersFromInputs(),
         "(float[2] w, float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }",
         "(float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }",
     )
@@ -30,17 +29,18 @@ def test_ir_version_3_which_demands_initializers_to_be_inputs_is_raised():
     onnx.checker.check_model(ir.to_proto(model), full_check=True)
 
 
-CASES = """
+test_cases = pass_cases("""
 leaves alone: (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }
-"""
-test_cases = pass_cases(RemoveInitializersFromInputs, CASES)
+""")
 
 
-CASES_2 = """
+test_cases_2 = pass_cases(
+    """
 where only older models are meant later ones keep their defaults: (float[2] w, float[2] x) =>
   (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }
-"""
-test_cases_2 = pass_cases(lambda: RemoveInitializersFromInputs(before_ir_version=4), CASES_2)
+""",
+    make=lambda: RemoveInitializersFromInputs(before_ir_version=4),
+)
 
 
 def test_weights_of_ir_version_3_are_constants_to_onnx_runtime_which_the_presets_rely_on():

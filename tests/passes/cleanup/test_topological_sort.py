@@ -12,7 +12,7 @@ def text_of(model):
 
 
 def test_leaves_alone_what_is_in_order(leaves_alone):
-    leaves_alone(TopologicalSort(), IN_ORDER)
+    leaves_alone(IN_ORDER)
 
 
 def test_producers_come_first():

@@ -14,7 +14,7 @@ def value_names(model):
 
 
 def test_names_that_branches_share_become_unique(rewrites):
-    model = rewrites(UniqueNames(), BRANCHES)
+    model = rewrites(BRANCHES)
     names = value_names(model)
     assert len(set(names)) == len(names)
     assert {"t", "t_1", "r", "r_1"} <= set(names)

@@ -128,5 +128,5 @@ def test_the_caller_rounds_and_clips_to_integers():
 
 
 def test_leaves_alone(leaves_alone):
-    leaves_alone(ConvertIoTypes(), MODEL)
+    leaves_alone(MODEL)
     leaves_alone(ConvertIoTypes(all={"float16": "float32"}), MODEL)

@@ -160,4 +160,4 @@ def test_functions_are_not_looked_into():
 
 
 def test_leaves_alone(leaves_alone):
-    leaves_alone(UnfreezeDims(), NET % "1, 12")
+    leaves_alone(NET % "1, 12")

@@ -5,7 +5,7 @@ from onnx_passes.passes.eliminate.eliminate_common_subexpressions import (
 )
 from tests.tables import pass_cases
 
-CASES = """
+test_cases = pass_cases("""
 pair: (float[N] x) => (float[N] y) { a = Exp(x) b = Exp(x) y = Add(a, b) }
   | (float[N] x) => (float[N] y) { a = Exp(x) y = Add(a, a) }
 chain-in-one-sweep: (float[N] x) => (float[N] y) { a = Exp(x) b = Exp(x) c = Neg(a)
@@ -64,8 +64,7 @@ in-two-branches-of-which-one-runs: (bool c, float[2] x) => (float[2] y) { y = If
   e) { b = Exp(x) e = Abs(b) }> }
 identities-that-name-outputs: (float[2] x) => (float[2] y, float[2] z) { y = Identity(x) z =
   Identity(x) }
-"""
-test_cases = pass_cases(EliminateCommonSubexpressions, CASES)
+""")
 
 
 def test_operators_of_unknown_domains_are_not_trusted():

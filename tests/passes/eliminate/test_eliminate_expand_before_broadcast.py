@@ -1,8 +1,5 @@
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_expand_before_broadcast import (
-    EliminateExpandBeforeBroadcast,
-)
 from tests.tables import cases, pass_cases
 
 
@@ -30,14 +27,14 @@ least-integers: (int64[N,3] x, int64[1] k) => (int64[N,3] y)
     ),
 )
 def test_what_the_reader_repeats_itself(text, left, rewrites):
-    model = rewrites(EliminateExpandBeforeBroadcast(), text)
+    model = rewrites(text)
     assert unexpanded(model) == left
     (reader,) = (n for n in model.graph if n.op_type not in ("Shape", "Expand"))
     producers = [v.producer() for v in reader.inputs if v.producer() is not None]
     assert len(producers) == text.count("Expand(") - 1
 
 
-CASES = """
+test_cases = pass_cases("""
 widened-by-it-alone: (float[N,1] x, float[4] m) => (float[N,4] y)
   <float[1,4] e, int64[2] s = {1, 4}> { e = Expand(m, s) y = Add(x, e) }
 repeats: (float[1] x, float[1] m) => (float[3] y) <float[3] e, int64[1] s = {3}> {
@@ -52,8 +49,7 @@ min-which-chose-the-other-zero: (float[4] x) => (float[4] y)
   <float[4] e, float k = {0}, int64[1] s = {4}> { e = Expand(k, s) y = Min(x, e) }
 itself: (float[4] x, float k) => (float[4] y) <float[4] e, int64[1] s = {4}> {
   e = Expand(k, s) y = Add(e, e) }
-"""
-test_cases = pass_cases(EliminateExpandBeforeBroadcast, CASES)
+""")
 
 
 def test_looks_into_bodies(rewrites):
@@ -61,6 +57,6 @@ def test_looks_into_bodies(rewrites):
       then_branch = t () => (float[N,4] a) <float[N,4] e>
         { s = Shape(x) e = Expand(m, s) a = Sub(x, e) },
       else_branch = f () => (float[N,4] b) { b = Identity(x) }> }"""
-    model = rewrites(EliminateExpandBeforeBroadcast(), text)
+    model = rewrites(text)
     body = model.graph.node(0).attributes["then_branch"].value
     assert [v.name for v in body.node(-1).inputs] == ["x", "m"]

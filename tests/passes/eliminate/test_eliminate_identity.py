@@ -26,12 +26,12 @@ in-branches: (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branch = g 
 )
 def test_takes_identities_out(before, after, rewrites, leaves_alone):
     if after is None:
-        leaves_alone(EliminateIdentity(), before)
+        leaves_alone(before)
     else:
-        rewrites(EliminateIdentity(), before, after)
+        rewrites(before, after)
 
 
-CASES = """
+test_cases = pass_cases("""
 looks into functions: <ir_version: 10, opset_import: ["" : 20, "l" : 1]> m (float[N] x) =>
   (float[N] y) { y = l.F(x) } <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c =
   Identity(a) b = Exp(c) } | <ir_version: 10, opset_import: ["" : 20, "l" : 1]> m (float[N] x)
@@ -42,8 +42,7 @@ initializer-to-output: () => (float[1] y) <float[1] w = {1}> { y = Identity(w) }
 outer-value-as-output-of-a-branch: (bool c, float[N] x) => (float[N] y) { y = If(c) <
   then_branch = g () => (float[N] t) { t = Identity(x) }, else_branch = h () => (float[N] e)
   { e = Neg(x) }> }
-"""
-test_cases = pass_cases(EliminateIdentity, CASES)
+""")
 
 
 def test_dims_that_the_user_declared_on_an_output_stay():

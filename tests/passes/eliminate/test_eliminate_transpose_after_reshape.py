@@ -34,7 +34,7 @@ def test_fires(target, perm, after, rewrites):
         f"{head.format(target)} r = Reshape(x, s) y = Transpose<perm = [{perm}]>(r)"
     )
     wanted = model(f"{tensor(after)} y = Reshape(x, s)")
-    rewrites(EliminateTransposeAfterReshape(), before, wanted)
+    rewrites(before, wanted)
 
 
 def test_reverses_axes_without_a_permutation(rewrites):
@@ -42,7 +42,7 @@ def test_reverses_axes_without_a_permutation(rewrites):
         "s = Constant<value_ints = [1, -1]>() r = Reshape(x, s) y = Transpose(r)", rank=2
     )
     after = model(f"{tensor('-1, 1')} y = Reshape(x, s)", rank=2)
-    rewrites(EliminateTransposeAfterReshape(), before, after)
+    rewrites(before, after)
 
 
 @pytest.mark.parametrize(

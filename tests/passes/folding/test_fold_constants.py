@@ -26,7 +26,7 @@ def operators(model):
     return [node.op_type for node in model.graph]
 
 
-CASES = """
+test_cases = pass_cases("""
 chain: (float[2] x) => (float[2] y) <float[2] a = {1, 2}, float[2] b = {3, 4}> {
   c = Add(a, b) d = Neg(c) y = Mul(x, d) }
   | (float[2] x) => (float[2] y) <float[2] d = {-4, -6}> { y = Mul(x, d) }
@@ -78,13 +78,11 @@ dequantize: (float[3] x) => (float[3] y) <uint8[3] w = {1, 2, 3}, float s = {0.5
 sequence: () => (seq(float[2]) y) <float[2] a = {1, 2}> { y = SequenceConstruct(a) }
 an output that names a constant again is no second copy of it: () => (float[2] y, float[2] z) {
   y = Constant<value = float[2] {1, 2}>() z = Identity(y) }
-"""
-test_cases = pass_cases(FoldConstants, CASES)
+""")
 
 
 def test_calls_of_functions_over_constants_are_computed(rewrites):
     model = rewrites(
-        FoldConstants(),
         """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
         m (float[1] x) => (float[1] y) <float[1] w = {3}> { v = l.F(w) y = Add(x, v) }
         <domain: "l", opset_import: ["" : 20]> F (a) => (b) { b = Neg(a) }""",
@@ -120,7 +118,6 @@ def test_shape_with_start_and_end(start, end, want, rewrites):
     )
     suffix = f"<{attributes}>" if attributes else ""
     model = rewrites(
-        FoldConstants(),
         f"(float[2,3,5] x) => (int64[{len(want)}] y) {{ y = Shape{suffix}(x) }}",
     )
     (node,) = model.graph
@@ -193,11 +190,13 @@ def test_a_result_of_another_shape_than_onnx_infers_is_not_believed(rewrites):
     assert operators(after)[-1] == "ReduceSumSquare"
 
 
-CASES_2 = """
+test_cases_2 = pass_cases(
+    """
 a product over an empty dimension is not folded: () => (float[2,2] y) <float[0] a = {},
   float[2,0,2] b = {}> { y = MatMul(a, b) }
-"""
-test_cases_2 = pass_cases(FoldAfterInference, CASES_2)
+""",
+    make=FoldAfterInference,
+)
 
 
 def test_two_dynamic_dimensions_that_stay_in_place_are_copied(rewrites):
@@ -496,7 +495,6 @@ def test_narrow_types_keep_their_bits():
 
 def test_float8_and_int4(rewrites):
     model = rewrites(
-        FoldConstants(),
         """<ir_version: 10, opset_import: ["" : 21]>
         m (float[3] x) => (float[3] y, float[3] z) <float[3] w = {1.1, -2.3, 5}>
         { a = Cast<to = 17>(w) b = Cast<to = 22>(w) y0 = Cast<to = 1>(a) z0 = Cast<to = 1>(b)
@@ -505,12 +503,14 @@ def test_float8_and_int4(rewrites):
     assert operators(model) == ["Add", "Add"]
 
 
-CASES_3 = """
+test_cases_3 = pass_cases(
+    """
 dequantize can be asked for: (float[3] x) => (float[3] y) <uint8[3] w = {1, 2, 3}, float s =
   {0.5}> { d = DequantizeLinear(w, s) y = Add(x, d) } | (float[3] x) => (float[3] y) <float[3]
   d = {0.5, 1, 1.5}> { y = Add(x, d) }
-"""
-test_cases_3 = pass_cases(lambda: FoldConstants(fold_dequantize=True), CASES_3)
+""",
+    make=lambda: FoldConstants(fold_dequantize=True),
+)
 
 
 def test_ir_version_3_is_raised():

@@ -26,7 +26,7 @@ def test_fires(results, mask, rewrites):
     inputs = INPUTS if mask else INPUTS.rpartition(", ")[0]
     after = f"y, nk, nv = Attention<scale = 0.5>(q, k, v, {mask[2:]}, pk, pv)"
     before = model(BODY.replace(", m", mask), inputs=inputs, results=results)
-    rewrites(FuseAttentionCache(), before, model(after, inputs=inputs, results=results))
+    rewrites(before, model(after, inputs=inputs, results=results))
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ neither: y = Exp(t) | =f"t = {group('x', 'i', 'o')} y = Exp(t)"
     ),
 )
 def test_fires(body, after, rewrites):
-    rewrites(FuseGroupNormalization(), model(PLAIN + body), model(after))
+    rewrites(model(PLAIN + body), model(after))
 
 
 @pytest.mark.parametrize(

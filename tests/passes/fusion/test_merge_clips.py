@@ -45,9 +45,9 @@ def test_fires(body, after, constants, dtype, rewrites):
     new = "y = Clip(x, l, h)" if len(after) == 2 else "y = Clip(x, l)"
     before = graph(body, dtype, **constants)
     if dtype == "float16":  # the text form has no such tensors
-        rewrites(MergeClips(), cast(before), cast(graph(new, dtype, **bounds)), feeds=feeds)
+        rewrites(cast(before), cast(graph(new, dtype, **bounds)), feeds=feeds)
     else:
-        rewrites(MergeClips(), before, graph(new, dtype, **bounds), feeds=feeds)
+        rewrites(before, graph(new, dtype, **bounds), feeds=feeds)
 
 
 def cast(text):
@@ -70,7 +70,7 @@ def cast(text):
     ],
 )
 def test_bounds_are_attributes_before_opset_11(body, after, rewrites):
-    rewrites(MergeClips(), old(body), old(f"y = Clip{after}(x)"))
+    rewrites(old(body), old(f"y = Clip{after}(x)"))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_bounds_are_attributes_before_opset_11(body, after, rewrites):
     ],
 )
 def test_leaves_alone(body, constants, leaves_alone):
-    leaves_alone(MergeClips(), graph(body, **constants))
+    leaves_alone(graph(body, **constants))
 
 
 def test_leaves_nan_alone():
@@ -104,6 +104,6 @@ def test_looks_into_functions(rewrites):
       <domain: "f", opset_import: ["" : 20]> six (x) => (y) {
       l = Constant<value_float = -1.0>() h = Constant<value_float = 6.0>()
       t = Relu(x) y = Clip(t, l, h) }"""
-    after = rewrites(MergeClips(), text)
+    after = rewrites(text)
     (function,) = after.functions.values()
     assert [n.op_type for n in function if n.op_type != "Constant"] == ["Clip"]

@@ -39,7 +39,7 @@ quotient-of-a-sum: =f"p = MatMul(x, w) a = Add(b, p) {HEADS.format('a')} y = Div
     ),
 )
 def test_fires(before, after, rewrites):
-    rewrites(MoveScaleToMatmul(), model(before), model(after))
+    rewrites(model(before), model(after))
 
 
 def test_fires_behind_what_gathers(rewrites):
@@ -50,7 +50,7 @@ def test_fires_behind_what_gathers(rewrites):
     after = f"""p = MatMul(x, w) s = Mul(p, c) g = GatherElements<axis = -1>(s, i)
       u = Slice(g, zero, two, two) {rest}"""
     made = model(before, inputs=inputs)
-    rewrites(MoveScaleToMatmul(), made, model(after, inputs=inputs))
+    rewrites(made, model(after, inputs=inputs))
 
 
 def test_scales_the_first_operand_of_a_product(rewrites):
@@ -59,7 +59,7 @@ def test_scales_the_first_operand_of_a_product(rewrites):
     after = f"""p = MatMul(x, w) s = Mul(p, c) {HEADS.format("s")}
       k = Transpose<perm = [0, 1, 3, 2]>(z) y = MatMul(t, k)"""
     inputs = "float[B,S,4] x, float[B,2,S,3] z"
-    rewrites(MoveScaleToMatmul(), model(before, inputs=inputs), model(after, inputs=inputs))
+    rewrites(model(before, inputs=inputs), model(after, inputs=inputs))
 
 
 @pytest.mark.parametrize(

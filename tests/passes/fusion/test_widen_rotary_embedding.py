@@ -24,7 +24,7 @@ def model(body, *, inputs=INPUTS):
 
 @pytest.mark.parametrize("parts", [PARTS, SPLIT])
 def test_fires(parts, rewrites):
-    rewrites(WidenRotaryEmbedding(), model(f"{parts} {TURNED}"), model(WIDE))
+    rewrites(model(f"{parts} {TURNED}"), model(WIDE))
 
 
 def test_takes_a_slice_of_some_of_the_channels(rewrites):
@@ -34,7 +34,6 @@ def test_takes_a_slice_of_some_of_the_channels(rewrites):
     after = """z = Constant<value_ints = [8]>() e = Constant<value_ints = [16]>()
       a = Constant<value_ints = [-1]>() part = Slice(x, z, e, a)"""
     rewrites(
-        WidenRotaryEmbedding(),
         model(f"{bounds} {TURNED}", inputs=inputs),
         model(f"{after} {WIDE.replace('(x', '(part')}", inputs=inputs),
     )

@@ -19,7 +19,7 @@ SAME = branches("a = Exp(x) t = Neg(a)", "b = Exp(x) e = Neg(b)")
 
 
 def test_equal_branches_need_no_condition(rewrites):
-    model = rewrites(EliminateEqualBranches(), SAME)
+    model = rewrites(SAME)
     assert [n.op_type for n in model.graph] == ["Constant", "If"]
     assert model.graph[1].inputs[0] is model.graph[0].outputs[0]
 
@@ -36,7 +36,7 @@ def test_in_a_pipeline_one_of_them_is_inlined():
 def test_within_another_if(rewrites):
     inner = """t = If(c) < then_branch = p () => (float[2] r) { r = Exp(x) },
         else_branch = q () => (float[2] s) { s = Exp(x) }>"""
-    model = rewrites(EliminateEqualBranches(), branches(inner, "e = Neg(x)"))
+    model = rewrites(branches(inner, "e = Neg(x)"))
     outer = model.graph[0].attributes["then_branch"].as_graph()
     assert [n.op_type for n in outer] == ["Constant", "If"]
 
@@ -68,4 +68,4 @@ random: =branches('t = RandomNormalLike(x)', 'e = RandomNormalLike(x)')
     ),
 )
 def test_leaves_alone(text, leaves_alone):
-    leaves_alone(EliminateEqualBranches(), text)
+    leaves_alone(text)

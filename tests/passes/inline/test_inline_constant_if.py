@@ -37,12 +37,11 @@ nested: (float[N] x) => (float[N] y) <bool c = {1}> { y = If(c) < then_branch = 
     ),
 )
 def test_the_branch_that_is_taken_takes_its_place(before, after, rewrites):
-    rewrites(InlineConstantIf(), before, after)
+    rewrites(before, after)
 
 
 def test_names_that_another_branch_uses_for_its_own_are_changed(rewrites):
     rewrites(
-        InlineConstantIf(),
         """(bool k, float[N] x) => (float[N] y) <bool c = {1}>
         { r = If(c) <then_branch = g () => (float[N] t) { b = Exp(x) t = Neg(b) },
                      else_branch = h () => (float[N] e) { e = Neg(x) }>
@@ -53,7 +52,6 @@ def test_names_that_another_branch_uses_for_its_own_are_changed(rewrites):
 
 def test_functions_get_constant_nodes(rewrites):
     model = rewrites(
-        InlineConstantIf(),
         """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
         m (float[N] x) => (float[N] y) { y = l.F(x) }
         <domain: "l", opset_import: ["" : 20]>
@@ -75,7 +73,7 @@ def test_functions_get_constant_nodes(rewrites):
     ],
 )
 def test_leaves_alone(text, leaves_alone):
-    leaves_alone(InlineConstantIf(), text)
+    leaves_alone(text)
 
 
 def test_a_branch_that_contradicts_its_reader_stays_in_its_if():

@@ -58,7 +58,7 @@ calls-in-branches: (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branc
     ),
 )
 def test_bodies_take_the_place_of_calls(graph, functions, after, rewrites):
-    model = rewrites(InlineFunctions(), HEADER + graph + functions, HEADER + after)
+    model = rewrites(HEADER + graph + functions, HEADER + after)
     assert not model.functions
 
 
@@ -80,7 +80,6 @@ def test_overloads_are_told_apart(rewrites):
         for name, op in (("one", "Exp"), ("two", "Neg"))
     )
     model = rewrites(
-        InlineFunctions(),
         HEADER + "(float[N] x) => (float[N] y) { y = l.F:two(x) }" + overloads,
     )
     assert operators(model.graph) == ["Neg"]
@@ -89,7 +88,6 @@ def test_overloads_are_told_apart(rewrites):
 
 def test_another_opset_version_is_no_obstacle_if_it_means_the_same_operators(rewrites):
     rewrites(
-        InlineFunctions(),
         HEADER
         + "(float[N] x) => (float[N] y) { y = l.F(x) }"
         + function("F (a) => (b) { b = Exp(a) }", '"" : 18'),
@@ -110,7 +108,6 @@ def test_a_call_that_means_another_version_of_an_operator_stays():
 
 def test_a_domain_that_only_the_function_imports_is_imported(rewrites):
     model = rewrites(
-        InlineFunctions(),
         HEADER
         + "(float[N] x) => (float[N] y) { y = l.F(x) }"
         + function("F (a) => (b) { b = ai.onnx.ml.Binarizer(a) }", '"ai.onnx.ml" : 3'),
@@ -189,7 +186,6 @@ def test_nodes_get_names_of_their_own():
 
 def test_leaves_alone(leaves_alone):
     leaves_alone(
-        InlineFunctions(),
         HEADER
         + "(float[N] x) => (float[N] y) { y = Exp(x) }"
         + function("F (a) => (b) { b = Exp(a) }"),

@@ -28,7 +28,7 @@ def test_fires(call, opset, rewrites):
 @pytest.mark.parametrize("operator", ["ReduceL1", "ReduceL2", "ReduceLogSumExp"])
 def test_fires_on_reductions(operator, rewrites):
     text = f"(float[N,3] x) => (float[N,1] y) <int64[1] a = {{1}}> {{ y = {operator}(x, a) }}"
-    rewrites(LowerFunctions(), text)
+    rewrites(text)
 
 
 def test_what_a_definition_brings_in_is_lowered_too():
@@ -39,7 +39,6 @@ def test_what_a_definition_brings_in_is_lowered_too():
 
 def test_fires_in_a_branch(rewrites):
     model = rewrites(
-        LowerFunctions(),
         """(float[2] x, bool c) => (float[2] y) {
         y = If(c) <then_branch = then () => (float[2] p) { p = Selu(x) },
           else_branch = other () => (float[2] q) { q = Identity(x) }> }""",
@@ -47,7 +46,7 @@ def test_fires_in_a_branch(rewrites):
     assert "Selu" not in {node.op_type for node in all_nodes(model)}
 
 
-CASES = """
+test_cases = pass_cases("""
 by default all are lowered but what gets no simpler: (int64 x, int64 d) => (int64[N] y) <int64
   z = {0}> { y = Range(z, x, d) }
 (int64[2] x) => (int64 y) { y = ReduceLogSum<keepdims = 0>(x) }
@@ -56,8 +55,7 @@ a celu that changes positive numbers is left alone: (float[2] x) => (float[2] y)
   Celu<alpha = -0.5>(x) }
 (double[N,3] x) => (double[N,1] y) <int64[1] a = {1}> { y = ReduceL2(x, a) }
 (double[N] x) => (double[N] y) { y = Shrink<lambd = 1.0>(x) }
-"""
-test_cases = pass_cases(LowerFunctions, CASES)
+""")
 
 
 @pytest.mark.parametrize(
@@ -87,14 +85,14 @@ def test_a_name_that_onnx_defines_by_no_function_is_refused():
 def test_names_of_values_around_stay(rewrites):
     text = """(float[2] x, float[2] alpha) => (float[2] y) {
     t = Celu(x) u = Celu(alpha) y = Add(t, u) }"""
-    model = rewrites(LowerFunctions(), text)
+    model = rewrites(text)
     assert [value.name for value in model.graph.inputs] == ["x", "alpha"]
 
 
 @pytest.mark.parametrize("operator", ["L1", "L2", "LogSumExp", "SumSquare"])
 def test_sums_of_integers_that_saturate_are_left_alone(operator, leaves_alone):
     text = "(int32[2] x) => (int32 y) { y = Reduce" + operator + "<keepdims = 0>(x) }"
-    leaves_alone(LowerFunctions(), text)
+    leaves_alone(text)
 
 
 @pytest.mark.parametrize(("dtype", "opset", "put_in"), [("float16", 18, 0), ("float", 18, 1)])
@@ -148,6 +146,6 @@ NORMALIZED = "(float[2,4] x, float[4] s) => (float[2,4] y) { y = LayerNormalizat
 
 
 def test_a_definition_that_loses_digits_is_only_put_in_if_it_is_named(leaves_alone, rewrites):
-    leaves_alone(LowerFunctions(), NORMALIZED)
+    leaves_alone(NORMALIZED)
     model = rewrites(LowerFunctions(operators=("LayerNormalization",)), NORMALIZED)
     assert "LayerNormalization" not in {node.op_type for node in all_nodes(model)}

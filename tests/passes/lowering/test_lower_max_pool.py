@@ -88,7 +88,7 @@ def test_leaves_alone_what_shows_its_indices(leaves_alone):
 
 
 def test_leaves_floats_alone_unless_none_is_nan(leaves_alone):
-    leaves_alone(LowerMaxPool(), model(PADDED))
+    leaves_alone(model(PADDED))
 
 
 @pytest.mark.parametrize("pass_", [LowerMaxPool(to="im2col", assume_no_nan=True), AVERAGE])
@@ -108,4 +108,4 @@ def test_pipelines_for_the_seed_system_want_im2col_and_have_no_nan(lowers):
 
 
 def test_integers_are_never_nan(lowers):
-    lowers(LowerMaxPool(), model(PADDED, dtype="uint8"))
+    lowers(model(PADDED, dtype="uint8"))

@@ -26,7 +26,7 @@ float[4] t = {1, 2, 3, 4}, int8[4] v = {0, 0, 0, 0}> """
     ],
 )
 def test_fires(body, bits, signed, narrow, rewrites, text):
-    model = rewrites(ConvertFromQcdq(), text(HEAD + "{ " + body + " }"))
+    model = rewrites(text(HEAD + "{ " + body + " }"))
     node = next(n for n in model.graph if n.op_type == "Quant")
     assert node.attributes.get_int("signed") == signed
     assert node.attributes.get_int("narrow") == narrow

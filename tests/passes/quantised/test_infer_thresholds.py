@@ -60,21 +60,20 @@ def kinds(model):
 def test_chains(body, shape, more, mode, rewrites, text):
     if "Sub(c" in body:
         body = "v = Neg(x) u = Add(c, v) t = Div(u, d)"
-    model = rewrites(InferThresholds(), quantised(text, body, shape, mode=mode, more=more))
+    model = rewrites(quantised(text, body, shape, mode=mode, more=more))
     assert kinds(model)[0] == "MultiThreshold"
     assert set(kinds(model)) <= {"MultiThreshold", "Add", "Mul"}
 
 
 @pytest.mark.parametrize("kind", ["Sigmoid", "Tanh", "Elu"])
 def test_activations(kind, rewrites, text):
-    model = rewrites(InferThresholds(), quantised(text, f"t = {kind}(x)", scale=0.05, bits=5))
+    model = rewrites(quantised(text, f"t = {kind}(x)", scale=0.05, bits=5))
     assert "MultiThreshold" in kinds(model)
 
 
 @pytest.mark.parametrize(("call", "steps"), [("Round", 4), ("Ceil", 4), ("Floor", 4)])
 def test_rounding_of_a_clip_that_is_no_integer(call, steps, rewrites, text):
     model = rewrites(
-        InferThresholds(),
         text(
             f"""(float[N] x) => (float[N] y)
             <float[N] t, float a = {{-1.5}}, float b = {{2.3}}>
@@ -104,13 +103,13 @@ def test_rounding_of_a_clip_that_is_no_integer(call, steps, rewrites, text):
     ],
 )
 def test_leaves_alone(graph, leaves_alone, text):
-    leaves_alone(InferThresholds(), text(graph))
+    leaves_alone(text(graph))
 
 
 def test_a_quantiser_that_always_gives_one_level(rewrites, text):
     graph = """(float[N] x) => (float[N] y) <float[N] t, float s = {0.1}>
     { t = Relu(x) y = q.BipolarQuant(t, s) }"""
-    assert "MultiThreshold" in kinds(rewrites(InferThresholds(), text(graph)))
+    assert "MultiThreshold" in kinds(rewrites(text(graph)))
 
 
 @pytest.mark.parametrize("compare", ["GreaterOrEqual", "Greater"])
@@ -118,13 +117,13 @@ def test_one_number_or_another(compare, rewrites, text):
     graph = f"""(float[N,2] x) => (float[N,2] y) <float c = {{0.3}}, float a = {{1}},
     float b = {{-1}}, float[2] f = {{2, -3}}, float[N,2] m, bool[N,2] t>
     {{ m = Mul(x, f) t = {compare}(m, c) y = Where(t, a, b) }}"""
-    model = rewrites(InferThresholds(), text(graph))
+    model = rewrites(text(graph))
     assert kinds(model) == ["MultiThreshold", "Add"]
 
 
 def test_a_step_of_two_is_one_threshold(rewrites, text):
     graph = "(float[N] x) => (float[N] y) <float s = {1}> { y = q.BipolarQuant(x, s) }"
-    model = rewrites(InferThresholds(), text(graph))
+    model = rewrites(text(graph))
     node = next(n for n in model.graph if n.op_type == "MultiThreshold")
     numbers = [v.producer().attributes["value"].as_tensor().numpy() for v in node.inputs[1:]]
     assert [number.tolist() for number in numbers] == [[0.0], 2.0]

@@ -23,6 +23,5 @@ def test_the_file_runs_elsewhere(text):
 
 def test_leaves_operators_of_qonnx_alone(leaves_alone, text):
     leaves_alone(
-        InjectOps(),
         text("(float[N] x) => (float[N] y) <float s = {1}> { y = q.BipolarQuant(x, s) }"),
     )

@@ -1,7 +1,5 @@
 import pytest
 
-from onnx_passes.passes.quantised.inline_qonnx import InlineQonnx
-
 MODES = ("ROUND", "ceil", "FLOOR", "UP", "DOWN", "HALF_UP", "half_down", "ROUND_TO_ZERO")
 
 
@@ -9,7 +7,6 @@ MODES = ("ROUND", "ceil", "FLOOR", "UP", "DOWN", "HALF_UP", "half_down", "ROUND_
 @pytest.mark.parametrize(("bits", "zero", "signed"), [(3, 0, 1), (1, 0, 1), (4, 2, 0)])
 def test_fires(mode, bits, zero, signed, rewrites, text):
     model = rewrites(
-        InlineQonnx(),
         text(
             f"""(float[N,3] x) => (float[N,3] y)
             <float s = {{0.5}}, float z = {{{zero}}}, float b = {{{bits}}}> {{
@@ -23,7 +20,6 @@ def test_fires(mode, bits, zero, signed, rewrites, text):
 
 def test_bipolar(rewrites, text):
     model = rewrites(
-        InlineQonnx(),
         text("(float[N] x) => (float[N] y) <float s = {0.5}> { y = q.BipolarQuant(x, s) }"),
     )
     assert [n.op_type for n in model.graph if n.op_type != "Constant"] == [
@@ -35,7 +31,6 @@ def test_bipolar(rewrites, text):
 
 def test_leaves_computed_parameters_alone(leaves_alone, text):
     leaves_alone(
-        InlineQonnx(),
         text("(float[N] x, float s) => (float[N] y) { y = q.BipolarQuant(x, s) }"),
     )
 
@@ -43,7 +38,6 @@ def test_leaves_computed_parameters_alone(leaves_alone, text):
 def test_a_quantiser_of_no_bits_is_left_alone(leaves_alone, text):
     # Its lowest level is above its highest: what it computes is nobody's definition.
     leaves_alone(
-        InlineQonnx(),
         text(
             """(float[N] x) => (float[N] y)
             <float s = {2.0}, float z = {0.0}, float b = {0.0}> {
@@ -56,7 +50,6 @@ def test_a_quantiser_of_no_bits_is_left_alone(leaves_alone, text):
 @pytest.mark.parametrize(("bits", "zero", "signed"), [(3, 0, 1), (1, 0, 1), (4, 2, 0)])
 def test_weights_are_integers_and_a_factor(mode, bits, zero, signed, rewrites, text):
     model = rewrites(
-        InlineQonnx(),
         text(
             f"""(float[N,3] x) => (float[N,3] y) <float[3] w = {{-1.3, 0.25, 0.75}},
             float[3] s = {{0.5, 0.3, 0.1}}, float z = {{{zero}}}, float b = {{{bits}}}> {{

@@ -1,11 +1,8 @@
 import pytest
 
-from onnx_passes.passes.quantised.sort_thresholds import SortThresholds
-
 
 def test_fires(rewrites, text):
     model = rewrites(
-        SortThresholds(),
         text(
             """(float[N] x) => (float[N] y) <float[3] t = {3, 1, 2}, float[3] w = {1, -1, 2}>
             { y = o.MultiThreshold(x, t, w) }"""
@@ -21,7 +18,6 @@ def test_fires(rewrites, text):
 )
 def test_leaves_alone(thresholds, weight, leaves_alone, text):
     leaves_alone(
-        SortThresholds(),
         text(
             f"""(float[N] x) => (float[N] y)
             <float[3] t = {{{thresholds}}}, float w = {{{weight}}}>

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 import onnx_passes
-from onnx_passes.passes.streamline.move_signs_to_weights import MoveSignsToWeights
 from onnx_passes.testing import parse
 
 HEADER = """<ir_version: 10, opset_import: ["" : 20, "onnx_passes.ops" : 1,
@@ -38,7 +37,7 @@ def test_thresholds_rise_in_all_channels(rewrites, text):
     rng, model = np.random.default_rng(0), parse(HEADER + text)
     shape = model.graph.inputs[0].shape.numpy()
     feeds = [{"x": rng.integers(-4, 5, shape).astype(np.float32)} for _ in range(8)]
-    model = rewrites(MoveSignsToWeights(), HEADER + text, feeds=feeds)
+    model = rewrites(HEADER + text, feeds=feeds)
     (node,) = (n for n in model.graph if n.op_type == "MultiThreshold")
     assert (node.inputs[2].const_value.numpy() > 0).all()
 
@@ -58,7 +57,7 @@ def test_thresholds_rise_in_all_channels(rewrites, text):
     ids=["rising", "more bits", "read elsewhere", "both signs"],
 )
 def test_leaves_alone(leaves_alone, text):
-    leaves_alone(MoveSignsToWeights(), HEADER + text)
+    leaves_alone(HEADER + text)
 
 
 QUANT = "qonnx.custom_op.general.Quant"
