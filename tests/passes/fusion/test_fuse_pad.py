@@ -16,46 +16,23 @@ def graph(body, *constants, head=HEAD):
 
 @pytest.mark.parametrize(
     ("before", "constants", "after"),
-    [
-        pytest.param(
-            "t = Pad(x, p) y = Conv(t, w)",
-            [PADS],
-            "y = Conv<pads = [1, 2, 0, 1]>(x, w)",
-            id="conv",
-        ),
-        pytest.param(
-            "t = Pad(x, p, z) y = Conv<pads = [1, 0, 0, 0], strides = [2, 1]>(t, w)",
-            [PADS, "float z = {0}"],
-            "y = Conv<pads = [2, 2, 0, 1], strides = [2, 1]>(x, w)",
-            id="conv-that-pads",
-        ),
-        pytest.param(
-            't = Pad(x, p) y = Conv<auto_pad = "VALID">(t, w)',
-            [PADS],
-            "y = Conv<pads = [1, 2, 0, 1]>(x, w)",
-            id="conv-valid",
-        ),
-        pytest.param(
-            "t = Pad(x, p, z, a) y = Conv(t, w)",
-            ["int64[2] p = {1, 2}", "float z = {0}", "int64[1] a = {-1}"],
-            "y = Conv<pads = [0, 1, 0, 2]>(x, w)",
-            id="axes",
-        ),
-        pytest.param(
-            "t = Pad(x, p) y = AveragePool<kernel_shape = [3, 3]>(t)",
-            [PADS],
-            """y = AveragePool<kernel_shape = [3, 3], pads = [1, 2, 0, 1],
-            count_include_pad = 1>(x)""",
-            id="average",
-        ),
-        pytest.param(
-            """n = Constant<value = float {-inf}>() r = Relu(x)
-            t = Pad(r, p, n) y = MaxPool<kernel_shape = [3, 3]>(t)""",
-            [PADS, "float[1,2,5,6] r"],
-            "r = Relu(x) y = MaxPool<kernel_shape = [3, 3], pads = [1, 2, 0, 1]>(r)",
-            id="max",
-        ),
-    ],
+    cases(
+        """
+conv: t = Pad(x, p) y = Conv(t, w) | =[PADS] | y = Conv<pads = [1, 2, 0, 1]>(x, w)
+conv-that-pads: t = Pad(x, p, z) y = Conv<pads = [1, 0, 0, 0], strides = [2, 1]>(t, w) |
+  =[PADS, 'float z = {0}'] | y = Conv<pads = [2, 2, 0, 1], strides = [2, 1]>(x, w)
+conv-valid: t = Pad(x, p) y = Conv<auto_pad = "VALID">(t, w) | =[PADS] | y = Conv<pads = [1, 2,
+  0, 1]>(x, w)
+axes: t = Pad(x, p, z, a) y = Conv(t, w) | =['int64[2] p = {1, 2}', 'float z = {0}', 'int64[1]
+  a = {-1}'] | y = Conv<pads = [0, 1, 0, 2]>(x, w)
+average: t = Pad(x, p) y = AveragePool<kernel_shape = [3, 3]>(t) | =[PADS] | y =
+  AveragePool<kernel_shape = [3, 3], pads = [1, 2, 0, 1], count_include_pad = 1>(x)
+max: n = Constant<value = float {-inf}>() r = Relu(x) t = Pad(r, p, n) y = MaxPool<kernel_shape
+  = [3, 3]>(t) | =[PADS, 'float[1,2,5,6] r'] | r = Relu(x) y = MaxPool<kernel_shape = [3, 3],
+  pads = [1, 2, 0, 1]>(r)
+""",
+        globals(),
+    ),
 )
 def test_fires(before, constants, after, rewrites):
     rewrites(graph(before, *constants), graph(after))

@@ -2,6 +2,7 @@ import pytest
 
 from onnx_passes.passes.lowering.lower_average_pool import LowerAveragePool
 from onnx_passes.passes.lowering.lower_max_pool import LowerMaxPool
+from tests.tables import cases
 
 AVERAGE = LowerAveragePool(to="im2col")
 PASS = LowerMaxPool(assume_no_nan=True)
@@ -57,21 +58,16 @@ def test_fires_on_types(dtype, lowers):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(model("<kernel_shape = [2, 2]>", "2,3,H,8"), id="dynamic"),
-        pytest.param(
-            model("<kernel_shape = [2, 2], dilations = [8, 1], pads = [2, 0, 2, 0]>"),
-            id="windows-of-padding",
-        ),
-        pytest.param(
-            model('<kernel_shape = [2, 2], dilations = [2, 1], auto_pad = "SAME_UPPER">'),
-            id="same-with-dilations",
-        ),
-        pytest.param(
-            model('<kernel_shape = [1, 2], strides = [2, 2], auto_pad = "SAME_LOWER">'),
-            id="same-with-gaps",
-        ),
-    ],
+    cases(
+        """
+dynamic: =model('<kernel_shape = [2, 2]>', '2,3,H,8')
+windows-of-padding: =model('<kernel_shape = [2, 2], dilations = [8, 1], pads = [2, 0, 2, 0]>')
+same-with-dilations: =model('<kernel_shape = [2, 2], dilations = [2, 1], auto_pad =
+  "SAME_UPPER">')
+same-with-gaps: =model('<kernel_shape = [1, 2], strides = [2, 2], auto_pad = "SAME_LOWER">')
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(PASS, text)
