@@ -4,28 +4,16 @@ import pytest
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.lowering.lower_softmax import LowerSoftmax
+from tests.passes.lowering.elementwise import elementwise
 from tests.tables import pass_cases
 
-
-@pytest.mark.parametrize("call", ["Softmax(x)"])
-def test_fires(call, lowers_elementwise):
-    kinds = lowers_elementwise(call, 13, types=("float", "float16", "double"))
-    assert "Softmax" not in kinds
-
-
-def test_becomes_primitives(lowers):
-    text = '<ir_version: 8, opset_import: ["" : 13]> g (float[2,N] x) => (float[2,N] y)'
-    kinds = lowers(text + " { y = Softmax(x) }")
-    assert kinds == ["ReduceMax", "Sub", "Exp", "ReduceSum", "Div"]
-
-
-def test_leaves_functions_alone(leaves_functions_alone):
-    leaves_functions_alone("Softmax(x)", 20)
-
-
-def test_leaves_old_opsets_alone(leaves_alone):
-    text = '<ir_version: 7, opset_import: ["" : 6]> g (float[2] x) => (float[2] y)'
-    leaves_alone(text + " { y = Softmax(x) }")
+test_lowers = elementwise(
+    "Softmax(x)",
+    13,
+    "ReduceMax Sub Exp ReduceSum Div",
+    types=("float", "float16", "double"),
+    old=6,
+)
 
 
 @pytest.mark.parametrize("opset", [7, 11, 12, 13, 18, 21])
