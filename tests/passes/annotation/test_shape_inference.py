@@ -11,6 +11,7 @@ from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
+from tests.tables import cases
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '
 
@@ -288,14 +289,11 @@ def test_what_rules_have_found_counts_until_a_pass_changes_shapes(monkeypatch):
 
 @pytest.mark.parametrize(
     ("node", "times"),
-    [
-        (
-            "If(c) <then_branch = t () => (float[?] a) { a = Relu(x) },"
-            " else_branch = e () => (float[?] b) { b = Neg(x) }>",
-            1,
-        ),
-        ("Loop(n, c, x) <body = b (i, d, v) => (d2, w) { d2 = Identity(d) w = Neg(v) }>", 2),
-    ],
+    cases("""
+- If(c) <then_branch = t () => (float[?] a) { a = Relu(x) }, else_branch = e () => (float[?] b)
+  { b = Neg(x) }> | =1
+- Loop(n, c, x) <body = b (i, d, v) => (d2, w) { d2 = Identity(d) w = Neg(v) }> | =2
+"""),
 )
 def test_one_run_serves_branches_and_bodies_of_loops_take_more(monkeypatch, node, times):
     runs, infer = [], shape_inference.infer

@@ -3,6 +3,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.testing import parse
+from tests.tables import cases
 
 RNG = np.random.default_rng(0)
 
@@ -28,22 +29,15 @@ def values(name, size):
 
 @pytest.mark.parametrize(
     ("layer", "weights", "channels", "shape", "attributes"),
-    [
-        pytest.param("Conv", (4, 3, 2, 2), 4, (2, 3, 5, 5), "", id="conv"),
-        pytest.param("Conv", (4, 1, 2, 2), 4, (2, 4, 5, 5), "<group = 4>", id="depthwise"),
-        pytest.param("Conv", (4, 3, 2), 4, (2, 3, 5), "<pads = [1, 0]>", id="one-dimension"),
-        pytest.param("ConvTranspose", (4, 3, 2, 2), 3, (2, 4, 3, 3), "", id="transposed"),
-        pytest.param(
-            "ConvTranspose",
-            (4, 3, 2, 2),
-            6,
-            (2, 4, 3, 3),
-            "<group = 2>",
-            id="transposed-groups",
-        ),
-        pytest.param("Gemm", (3, 4), 4, (2, 3), "", id="gemm"),
-        pytest.param("Gemm", (4, 3), 4, (2, 3), "<transB = 1>", id="gemm-transposed"),
-    ],
+    cases("""
+conv: Conv | =(4, 3, 2, 2) | =4 | =(2, 3, 5, 5) | =''
+depthwise: Conv | =(4, 1, 2, 2) | =4 | =(2, 4, 5, 5) | <group = 4>
+one-dimension: Conv | =(4, 3, 2) | =4 | =(2, 3, 5) | <pads = [1, 0]>
+transposed: ConvTranspose | =(4, 3, 2, 2) | =3 | =(2, 4, 3, 3) | =''
+transposed-groups: ConvTranspose | =(4, 3, 2, 2) | =6 | =(2, 4, 3, 3) | <group = 2>
+gemm: Gemm | =(3, 4) | =4 | =(2, 3) | =''
+gemm-transposed: Gemm | =(4, 3) | =4 | =(2, 3) | <transB = 1>
+"""),
 )
 @pytest.mark.parametrize("bias", [True, False])
 def test_fires(layer, weights, channels, shape, attributes, bias, rewrites):

@@ -19,38 +19,30 @@ def formula(body, dtype="float", **others):
     return graph(body, dtype, **{**NUMBERS, **others})
 
 
-ERF = [
-    pytest.param("a=Div(x,root) e=Erf(a) s=Add(e,one) p=Mul(x,s) y=Mul(p,half)", id="pytorch"),
-    pytest.param("a=Div(x,root) e=Erf(a) s=Add(one,e) p=Mul(s,x) y=Mul(half,p)", id="swapped"),
-    pytest.param("h=Mul(x,half) a=Div(x,root) e=Erf(a) s=Add(e,one) y=Mul(h,s)", id="dynamo"),
-    pytest.param(
-        "h=Mul(half,x) a=Mul(x,inverse) e=Erf(a) s=Add(one,e) y=Mul(s,h)", id="keras"
-    ),
-    pytest.param("a=Mul(inverse,x) e=Erf(a) s=Add(e,one) g=Mul(half,s) y=Mul(x,g)", id="cdf"),
-    pytest.param("a=Div(x,root) e=Erf(a) s=Add(e,one) g=Mul(s,half) y=Mul(g,x)", id="cdf-x"),
-]
+ERF = cases("""
+pytorch: a=Div(x,root) e=Erf(a) s=Add(e,one) p=Mul(x,s) y=Mul(p,half)
+swapped: a=Div(x,root) e=Erf(a) s=Add(one,e) p=Mul(s,x) y=Mul(half,p)
+dynamo: h=Mul(x,half) a=Div(x,root) e=Erf(a) s=Add(e,one) y=Mul(h,s)
+keras: h=Mul(half,x) a=Mul(x,inverse) e=Erf(a) s=Add(one,e) y=Mul(s,h)
+cdf: a=Mul(inverse,x) e=Erf(a) s=Add(e,one) g=Mul(half,s) y=Mul(x,g)
+cdf-x: a=Div(x,root) e=Erf(a) s=Add(e,one) g=Mul(s,half) y=Mul(g,x)
+""")
 
 CUBE = "c=Pow(x,three) k=Mul(cubic,c) i=Add(x,k) a=Mul(slope,i) e=Tanh(a) "
-TANH = [
-    pytest.param(CUBE + "h=Mul(half,x) s=Add(one,e) y=Mul(h,s)", id="gelu-new"),
-    pytest.param(CUBE + "s=Add(e,one) g=Mul(s,half) y=Mul(x,g)", id="cdf"),
-    pytest.param(CUBE + "s=Add(e,one) g=Mul(s,x) y=Mul(g,half)", id="half-last"),
-    pytest.param(
-        """q=Mul(x,x) c=Mul(q,x) k=Mul(c,cubic) i=Add(k,x) a=Mul(i,slope) e=Tanh(a)
-        h=Mul(half,x) s=Add(one,e) y=Mul(s,h)""",
-        id="products",
-    ),
-    pytest.param(
-        """k=Mul(cubic,x) l=Mul(k,x) m=Mul(l,x) i=Add(x,m) a=Mul(slope,i) e=Tanh(a)
-        h=Mul(half,x) s=Add(one,e) y=Mul(h,s)""",
-        id="running-product",
-    ),
-    pytest.param(
-        """b=Mul(x,slope) k=Mul(cubic,x) l=Mul(k,x) i=Add(one,l) a=Mul(b,i) e=Tanh(a)
-        h=Mul(half,x) s=Add(one,e) y=Mul(h,s)""",
-        id="gelu-fast",
-    ),
-]
+TANH = cases(
+    """
+gelu-new: =CUBE + 'h=Mul(half,x) s=Add(one,e) y=Mul(h,s)'
+cdf: =CUBE + 's=Add(e,one) g=Mul(s,half) y=Mul(x,g)'
+half-last: =CUBE + 's=Add(e,one) g=Mul(s,x) y=Mul(g,half)'
+products: q=Mul(x,x) c=Mul(q,x) k=Mul(c,cubic) i=Add(k,x) a=Mul(i,slope) e=Tanh(a)
+  h=Mul(half,x) s=Add(one,e) y=Mul(s,h)
+running-product: k=Mul(cubic,x) l=Mul(k,x) m=Mul(l,x) i=Add(x,m) a=Mul(slope,i) e=Tanh(a)
+  h=Mul(half,x) s=Add(one,e) y=Mul(h,s)
+gelu-fast: b=Mul(x,slope) k=Mul(cubic,x) l=Mul(k,x) i=Add(one,l) a=Mul(b,i) e=Tanh(a)
+  h=Mul(half,x) s=Add(one,e) y=Mul(h,s)
+""",
+    globals(),
+)
 
 
 @pytest.mark.parametrize("body", ERF)

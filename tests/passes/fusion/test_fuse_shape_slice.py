@@ -22,26 +22,22 @@ def graph(body, **ints):
 
 @pytest.mark.parametrize(
     ("body", "ints", "after"),
-    [
-        ("t = Gather(s, i) y = Unsqueeze(t, a)", {"i": 2, "a": [0]}, "<start = 2, end = 3>"),
-        ("t = Gather(s, i) y = Unsqueeze(t, a)", {"i": 0, "a": [-1]}, "<end = 1>"),
-        ("t = Gather(s, i) y = Unsqueeze(t, a)", {"i": -1, "a": [0]}, "<start = 3>"),
-        (
-            "t = Gather(s, i) y = Unsqueeze(t, a)",
-            {"i": -2, "a": [0]},
-            "<start = 2, end = 3>",
-        ),
-        ("y = Gather(s, i)", {"i": [1, 2]}, "<start = 1, end = 3>"),
-        ("y = Gather(s, i)", {"i": [-2, -1]}, "<start = 2>"),
-        ("y = Slice(s, i, j)", {"i": [1], "j": [3]}, "<start = 1, end = 3>"),
-        ("y = Slice(s, i, j, a)", {"i": [-3], "j": [-1], "a": [0]}, "<start = 1, end = 3>"),
-        ("y = Slice(s, i, j)", {"i": [2], "j": [2**63 - 1]}, "<start = 2>"),
-        ("y = Slice(s, i, j)", {"i": [-(2**62)], "j": [2]}, "<end = 2>"),
-        ("y = Slice(s, i, j)", {"i": [3], "j": [1]}, "<start = 3, end = 1>"),
-        ("y = Slice(s, i, j)", {"i": [-5], "j": [2]}, "<end = 2>"),
-        ("y = Slice(s, i, j)", {"i": [1], "j": [-6]}, "<start = 1, end = 0>"),
-        ("y = Slice(s, i, j)", {"i": [-9], "j": [9]}, ""),
-    ],
+    cases("""
+- t = Gather(s, i) y = Unsqueeze(t, a) | ={'i': 2, 'a': [0]} | <start = 2, end = 3>
+- t = Gather(s, i) y = Unsqueeze(t, a) | ={'i': 0, 'a': [-1]} | <end = 1>
+- t = Gather(s, i) y = Unsqueeze(t, a) | ={'i': -1, 'a': [0]} | <start = 3>
+- t = Gather(s, i) y = Unsqueeze(t, a) | ={'i': -2, 'a': [0]} | <start = 2, end = 3>
+- y = Gather(s, i) | ={'i': [1, 2]} | <start = 1, end = 3>
+- y = Gather(s, i) | ={'i': [-2, -1]} | <start = 2>
+- y = Slice(s, i, j) | ={'i': [1], 'j': [3]} | <start = 1, end = 3>
+- y = Slice(s, i, j, a) | ={'i': [-3], 'j': [-1], 'a': [0]} | <start = 1, end = 3>
+- y = Slice(s, i, j) | ={'i': [2], 'j': [2 ** 63 - 1]} | <start = 2>
+- y = Slice(s, i, j) | ={'i': [-2 ** 62], 'j': [2]} | <end = 2>
+- y = Slice(s, i, j) | ={'i': [3], 'j': [1]} | <start = 3, end = 1>
+- y = Slice(s, i, j) | ={'i': [-5], 'j': [2]} | <end = 2>
+- y = Slice(s, i, j) | ={'i': [1], 'j': [-6]} | <start = 1, end = 0>
+- y = Slice(s, i, j) | ={'i': [-9], 'j': [9]} | =''
+"""),
 )
 def test_fires(body, ints, after, rewrites):
     feeds = [{"x": np.zeros(shape, np.float32)} for shape in ((2, 3, 4, 5), (0, 3, 1, 5))]

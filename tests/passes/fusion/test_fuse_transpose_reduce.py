@@ -1,6 +1,7 @@
 import pytest
 
 from onnx_passes.passes.fusion.fuse_transpose_reduce import REDUCTIONS
+from tests.tables import cases
 
 HEAD = "(float[2,3,N,4] x) => (float[?,?] y)"
 
@@ -29,16 +30,12 @@ def test_axes_are_attributes_in_older_opsets(rewrites):
 
 @pytest.mark.parametrize(
     ("body", "dims"),
-    [
-        pytest.param("y = ReduceSum(t, a)", "?,?,?,?", id="keepdims"),
-        pytest.param("y = ReduceSum<keepdims = 0>(t, b)", "?,?", id="order"),
-        pytest.param("y = ReduceSum<keepdims = 0>(t)", "", id="left-out"),
-        pytest.param(
-            "u = ReduceSum<keepdims = 0>(t, a) v = Relu(t) y = MatMul(u, v)",
-            "?,?,?,?",
-            id="read",
-        ),
-    ],
+    cases("""
+keepdims: y = ReduceSum(t, a) | ?,?,?,?
+order: y = ReduceSum<keepdims = 0>(t, b) | ?,?
+left-out: y = ReduceSum<keepdims = 0>(t) | =''
+read: u = ReduceSum<keepdims = 0>(t, a) v = Relu(t) y = MatMul(u, v) | ?,?,?,?
+"""),
 )
 def test_leaves_alone(body, dims, leaves_alone):
     head = HEAD.replace("[?,?]", f"[{dims}]" if dims else "").replace("2,3,N,4", "2,3,4,2")

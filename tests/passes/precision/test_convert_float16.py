@@ -4,6 +4,7 @@ import pytest
 
 from onnx_passes.errors import PassError
 from onnx_passes.passes.precision.convert_float16 import ConvertFloat16
+from tests.tables import cases
 
 CHAIN = """(float[2,3] x) => (float[2,3] y, float[3,2] z)
 { a = Exp(x) t = Transpose(a) z = Neg(t) b = Abs(a) y = Tanh(b) }"""
@@ -260,20 +261,16 @@ def test_made_up_inputs_may_be_as_large_as_floats_are(typed):
 
 @pytest.mark.parametrize(
     ("nodes", "kept"),
-    [
-        ("e = Add(v, eps) s = Sqrt(e) y = Div(d, s)", {"Add", "Sqrt"}),
-        (
-            "e = Add(v, eps) s = Sqrt(e) r = Reciprocal(s) y = Mul(d, r)",
-            {"Add", "Sqrt", "Reciprocal", "Mul"},
-        ),
-        ("e = Add(v, eps) r = Pow(e, h) y = Mul(d, r)", {"Add", "Pow", "Mul"}),
-        (
-            "e = Max(v, eps) t = Unsqueeze(e, one) l = Squeeze(t, one) y = Div(d, l)",
-            {"Max", "Unsqueeze", "Squeeze", "Div"},
-        ),
-        ("e = Clip(v, eps) l = Log(e) y = Mul(d, l)", {"Clip", "Log"}),
-        ("e = Add(v, eps) s = Neg(e) y = Div(d, s)", {"Add", "Neg", "Div"}),
-    ],
+    cases("""
+- e = Add(v, eps) s = Sqrt(e) y = Div(d, s) | ={'Add', 'Sqrt'}
+- e = Add(v, eps) s = Sqrt(e) r = Reciprocal(s) y = Mul(d, r) | ={'Add', 'Sqrt', 'Reciprocal',
+  'Mul'}
+- e = Add(v, eps) r = Pow(e, h) y = Mul(d, r) | ={'Add', 'Pow', 'Mul'}
+- e = Max(v, eps) t = Unsqueeze(e, one) l = Squeeze(t, one) y = Div(d, l) | ={'Max',
+  'Unsqueeze', 'Squeeze', 'Div'}
+- e = Clip(v, eps) l = Log(e) y = Mul(d, l) | ={'Clip', 'Log'}
+- e = Add(v, eps) s = Neg(e) y = Div(d, s) | ={'Add', 'Neg', 'Div'}
+"""),
 )
 def test_what_reads_a_vanishing_epsilon_stays_in_float32(typed, run, nodes, kept):
     model = typed(

@@ -8,6 +8,7 @@ from onnx_passes.passes.quantised._chains import Steps, chain_to, find_table
 from onnx_passes.passes.quantised._quantisers import quantiser_of
 from onnx_passes.passes.quantised.infer_thresholds import InferThresholds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import cases
 
 QUANT = 'y = q.Quant<signed = {}, narrow = {}, rounding_mode = "{}">(t, s, z, b)'
 
@@ -30,31 +31,16 @@ def kinds(model):
 
 @pytest.mark.parametrize(
     ("body", "shape", "more"),
-    [
-        ("t = Identity(x)", "N,3", ""),
-        ("t = Relu(x)", "N,3", ""),
-        (
-            "u = Mul(x, c) t = Add(u, d)",
-            "N,3",
-            ", float[3] c = {2, -0.7, 1e-3}, float[3] d = {1, 0, -2}",
-        ),
-        (
-            "u = Sub(c, x) t = Div(u, d)",
-            "N,3",
-            ", float[3] c = {2, -0.7, 1e-3}, float d = {3}",
-        ),
-        (
-            "t = BatchNormalization(x, c, d, d, e)",
-            "2,3,4",
-            ", float[3] c = {2, -0.7, 1}, float[3] d = {1, 0, -2}, float[3] e = {1, 0.3, 7}",
-        ),
-        (
-            "u = Clip(x, c, d) t = LeakyRelu<alpha = 0.1>(u)",
-            "N,3",
-            ", float c = {-3}, float d = {2}",
-        ),
-        ("u = Max(x, c) t = Min(u, d)", "N,3", ", float[3] c = {-1, 0, 1}, float d = {2}"),
-    ],
+    cases("""
+- t = Identity(x) | N,3 | =''
+- t = Relu(x) | N,3 | =''
+- u = Mul(x, c) t = Add(u, d) | N,3 | , float[3] c = {2, -0.7, 1e-3}, float[3] d = {1, 0, -2}
+- u = Sub(c, x) t = Div(u, d) | N,3 | , float[3] c = {2, -0.7, 1e-3}, float d = {3}
+- t = BatchNormalization(x, c, d, d, e) | 2,3,4 | , float[3] c = {2, -0.7, 1}, float[3] d = {1,
+  0, -2}, float[3] e = {1, 0.3, 7}
+- u = Clip(x, c, d) t = LeakyRelu<alpha = 0.1>(u) | N,3 | , float c = {-3}, float d = {2}
+- u = Max(x, c) t = Min(u, d) | N,3 | , float[3] c = {-1, 0, 1}, float d = {2}
+"""),
 )
 @pytest.mark.parametrize("mode", ["ROUND", "floor", "HALF_DOWN"])
 def test_chains(body, shape, more, mode, rewrites, text):
