@@ -63,3 +63,18 @@ def leaves_alone(on_subject):
         return model
 
     return check
+
+
+QONNX = """<ir_version: 10, opset_import: ["" : 20, "qonnx.custom_op.general" : 1,
+"onnx.brevitas" : 1, "onnx_passes.ops" : 1]> main """
+
+
+@pytest.fixture
+def text():
+    """Write a graph behind a header that imports the domains; ``q.`` and ``o.`` are short."""
+
+    def write(graph):
+        short = graph.replace("q.", "qonnx.custom_op.general.")
+        return QONNX + short.replace("o.", "onnx_passes.ops.")
+
+    return write
