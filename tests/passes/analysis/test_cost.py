@@ -57,10 +57,8 @@ def test_dynamic_dimensions_get_sizes_and_are_told_if_not():
 
 
 def test_unknown_operators_are_told_and_not_counted():
-    model = ir.from_onnx_text(
-        """<ir_version: 10, opset_import: ["" : 20, "com.x" : 1]>
-        m (float[8] x) => (float[8] y) { t = Exp(x) y = com.x.Magic(t) }"""
-    )
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20, "com.x" : 1]>
+        m (float[8] x) => (float[8] y) { t = Exp(x) y = com.x.Magic(t) }""")
     pass_ = Cost()
     pass_(model)
     found = pass_.context.analysis("cost")
@@ -70,11 +68,9 @@ def test_unknown_operators_are_told_and_not_counted():
 
 
 def test_functions_are_inlined():
-    model = ir.from_onnx_text(
-        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
         m (float[8] x) => (float[8] y) { t = l.F(x) y = l.F(t) }
-        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c = Exp(a) b = Neg(c) }"""
-    )
+        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c = Exp(a) b = Neg(c) }""")
     assert cost_of(model, {}).flops == 32
     assert len(model.functions) == 1
 

@@ -118,23 +118,19 @@ def test_the_operators_win_against_a_wrong_rank():
 def test_a_slice_keeps_the_axes_that_it_does_not_cut():
     """onnx's inference knows nothing of the result if an end is not known."""
     found = shapes(
-        infer(
-            """(float[B,S] x, float[1,512,M] z) => (float[?,?,?] y) { s = Shape(x)
+        infer("""(float[B,S] x, float[1,512,M] z) => (float[?,?,?] y) { s = Shape(x)
             a = Constant<value_ints = [1]>() b = Constant<value_ints = [2]>()
             n = Slice(s, a, b) o = Constant<value_ints = [0]>()
-            t = Slice(z, o, n, a) y = Neg(t) }"""
-        )
+            t = Slice(z, o, n, a) y = Neg(t) }""")
     )
     assert found["t"].startswith("[1,unk__")
     assert found["t"].endswith(",M]")
 
 
 def test_calls_of_functions_have_shapes_and_their_bodies_stay_as_they_are():
-    model = infer(
-        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+    model = infer("""<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
         m (float[N,3] x) => (float[?,?] y) { t = l.F(x) y = Neg(t) }
-        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c = Exp(a) b = Abs(c) }"""
-    )
+        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c = Exp(a) b = Abs(c) }""")
     found = shapes(model)
     assert found["t"] == "[N,3]"
     assert found["c"] is None
@@ -143,10 +139,8 @@ def test_calls_of_functions_have_shapes_and_their_bodies_stay_as_they_are():
 def test_a_default_that_the_caller_may_override_implies_nothing():
     """onnx's inference takes it for a constant."""
     found = shapes(
-        infer(
-            """(float[6] x, int64[2] s) => (float[?,?] y) <int64[2] s = {2, 3}>
-            { t = Reshape(x, s) y = Neg(t) }"""
-        )
+        infer("""(float[6] x, int64[2] s) => (float[?,?] y) <int64[2] s = {2, 3}>
+            { t = Reshape(x, s) y = Neg(t) }""")
     )
     assert "2" not in found["t"]
     assert "3" not in found["t"]
@@ -199,11 +193,9 @@ class SliceMore(Transformation):
 
 def test_what_rules_have_found_counts_until_a_pass_changes_shapes(monkeypatch):
     """With it, inference need not run a second time over a model."""
-    model = testing.parse(
-        """(float[N,8] x) => (float[M,?] y) <int64[1] one = {1}, int64[1] end = {5},
-        int64[1] start = {0}, int64[2] target = {-1, 8}>
-        { t = Reshape(x, target) i = Identity(t) s = Slice(i, start, end, one) y = Neg(s) }"""
-    )
+    model = testing.parse("""(float[N,8] x) => (float[M,?] y) <int64[1] one = {1}, int64[1] end
+        = {5}, int64[1] start = {0}, int64[2] target = {-1, 8}>
+        { t = Reshape(x, target) i = Identity(t) s = Slice(i, start, end, one) y = Neg(s) }""")
     runs, context, infer = [], PassContext(), shape_inference.infer
     monkeypatch.setattr(
         shape_inference, "infer", lambda *a, **k: (runs.append(1), infer(*a, **k))[1]

@@ -30,11 +30,9 @@ def test_inner_values_lose_their_annotations():
 
 
 def test_in_subgraphs():
-    model = annotated(
-        """(bool k, float[N] x) => (float[N] y) { y = If(k) <
+    model = annotated("""(bool k, float[N] x) => (float[N] y) { y = If(k) <
           then_branch = g () => (float[N] t) { u = Abs(x) t = Neg(u) },
-          else_branch = h () => (float[N] e) { e = Neg(x) }> }"""
-    )
+          else_branch = h () => (float[N] e) { e = Neg(x) }> }""")
     assert RemoveInferredShapes()(model).modified
     branch = model.graph[0].attributes["then_branch"].as_graph()
     assert branch[0].outputs[0].shape is None
@@ -43,13 +41,11 @@ def test_in_subgraphs():
 
 @pytest.mark.parametrize(
     "text",
-    cases(
-        """
+    cases("""
 outputs: (float[N] x) => (float[N] y) { y = Neg(x) }
 operators-that-are-not-of-the-standard: (float[N] x) => (float[N] y) <float[M] t> {
   t = acme.Op(x) y = Neg(t) }
-"""
-    ),
+"""),
 )
 def test_leaves_alone(text):
     testing.assert_leaves_alone(RemoveInferredShapes(), ir.from_onnx_text(HEADER + text))

@@ -18,10 +18,8 @@ keeps what a branch reads and what belongs to the user: (bool c, float[1] x, flo
 
 
 def test_keeps_what_a_quantization_annotation_names():
-    proto = onnx.parser.parse_model(
-        """<ir_version: 10, opset_import: ["" : 20]>
-        m (float[1] x) => (float[1] y) <float s = {1}> { t = Exp(x) y = Neg(t) }"""
-    )
+    proto = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 20]>
+        m (float[1] x) => (float[1] y) <float s = {1}> { t = Exp(x) y = Neg(t) }""")
     annotation = proto.graph.quantization_annotation.add(tensor_name="t")
     annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="s")
     assert not RemoveUnusedInitializers()(ir.from_proto(proto)).modified

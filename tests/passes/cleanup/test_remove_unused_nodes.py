@@ -24,11 +24,9 @@ one-of-two-outputs: (float[1,1,4] x) => (float[1,1,2] i) { i, m = MaxPool<kernel
 
 
 def test_looks_into_functions(rewrites):
-    model = rewrites(
-        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+    model = rewrites("""<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
         m (float[N] x) => (float[N] y) { y = l.F(x) }
-        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c = Neg(a) b = Exp(a) }""",
-    )
+        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c = Neg(a) b = Exp(a) }""")
     (function,) = model.functions.values()
     assert [node.op_type for node in function] == ["Exp"]
 

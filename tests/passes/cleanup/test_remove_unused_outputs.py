@@ -17,8 +17,6 @@ attention-whose-present-keys-onnx-runtime-wants-where-past-ones-are-given: <ir_v
 
 
 def test_leaves_a_gap_where_a_later_output_is_read(rewrites):
-    model = rewrites(
-        """(float[2,1,3] x, float[1,8,3] w, float[1,8,2] r) => (float[1,1,2] c)
-        { y, h, c = LSTM<hidden_size = 2>(x, w, r) }""",
-    )
+    model = rewrites("""(float[2,1,3] x, float[1,8,3] w, float[1,8,2] r) => (float[1,1,2] c)
+        { y, h, c = LSTM<hidden_size = 2>(x, w, r) }""")
     assert [v.name for v in model.graph[0].outputs] == ["", "", "c"]

@@ -46,14 +46,12 @@ def test_a_scanned_one(rewrites):
 
 @pytest.mark.parametrize(
     "body",
-    cases(
-        """
+    cases("""
 another-result: k2 = Identity(k) r = Add(p, q) s = Exp(q)
 the-condition: m = ReduceMax<keepdims = 0>(q) k2 = Less(m, m) r = Add(p, x) s = Exp(q)
 a-branch: k2 = Identity(k) s = Exp(q) r = If(k) < then_branch = t () => (float[2] u) {
   u = Neg(q) }, else_branch = e () => (float[2] w) { w = Neg(p) }>
-"""
-    ),
+"""),
 )
 def test_leaves_alone_what_decides_about(body, leaves_alone):
     head = "b (int64 i, bool k, float[2] p, float[2] q) => (bool k2, float[2] r, float[2] s)"

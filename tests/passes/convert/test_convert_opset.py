@@ -240,10 +240,8 @@ def test_leaves_alone(leaves_alone):
 
 def test_what_onnx_runtime_no_longer_loads_is_noted():
     """It computes Relu of int64 by its function, which ends with opset 18."""
-    model = ir.from_onnx_text(
-        """<ir_version: 8, opset_import: ["" : 18]> m (int64[2] x) => (int64[2] y)
-        { y = Relu(x) }"""
-    )
+    model = ir.from_onnx_text("""<ir_version: 8, opset_import: ["" : 18]> m (int64[2] x) =>
+        (int64[2] y) { y = Relu(x) }""")
     pass_ = ConvertOpset(version=21)
     assert pass_(model).modified
     (note,) = pass_.context.notes

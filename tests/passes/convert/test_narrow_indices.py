@@ -17,22 +17,18 @@ def test_constant_indices(rewrites):
 
 
 def test_all_operands_of_a_slice(rewrites):
-    model = rewrites(
-        """(float[9,4] x) => (float[4,4] y)
+    model = rewrites("""(float[9,4] x) => (float[4,4] y)
         <int64[1] s = {1}, int64[1] e = {9223372036854775807}, int64[1] a = {0},
          int64[1] p = {2}>
-        { y = Slice(x, s, e, a, p) }""",
-    )
+        { y = Slice(x, s, e, a, p) }""")
     assert dtypes(model, "Slice") == ["INT32"] * 4
 
 
 @pytest.mark.parametrize("operator", ["GatherElements", "ScatterElements"])
 def test_elements(rewrites, operator):
     more = ", x" if operator == "ScatterElements" else ""
-    model = rewrites(
-        f"""(float[3] x) => (float[3] y) <int64[3] i = {{0, 2, -1}}>
-        {{ y = {operator}(x, i{more}) }}""",
-    )
+    model = rewrites(f"""(float[3] x) => (float[3] y) <int64[3] i = {{0, 2, -1}}>
+        {{ y = {operator}(x, i{more}) }}""")
     assert dtypes(model, operator)[0] == "INT32"
 
 
@@ -46,11 +42,9 @@ def test_a_cast_of_a_narrower_type(rewrites, source, casts):
 
 
 def test_in_a_body(rewrites):
-    rewrites(
-        """(bool c, float[9] x) => (float[2] y) { y = If(c) <
+    rewrites("""(bool c, float[9] x) => (float[2] y) { y = If(c) <
         then_branch = t () => (float[2] p) <int64[2] i = {0, 1}> { p = Gather(x, i) },
-        else_branch = e () => (float[2] q) <int64[2] j = {7, 8}> { q = Gather(x, j) }> }""",
-    )
+        else_branch = e () => (float[2] q) <int64[2] j = {7, 8}> { q = Gather(x, j) }> }""")
 
 
 test_cases = pass_cases("""
@@ -68,10 +62,8 @@ test_cases = pass_cases("""
 
 
 def test_a_constant_that_others_read_stays_for_them(rewrites):
-    model = rewrites(
-        """(float[6] x) => (float[2] y, float[3,2] z) <int64[2] i = {3, 2}>
-        { y = Gather(x, i) z = Reshape(x, i) }""",
-    )
+    model = rewrites("""(float[6] x) => (float[2] y, float[3,2] z) <int64[2] i = {3, 2}>
+        { y = Gather(x, i) z = Reshape(x, i) }""")
     assert {v.dtype for v in model.graph.initializers.values()} == {
         ir.DataType.INT32,
         ir.DataType.INT64,

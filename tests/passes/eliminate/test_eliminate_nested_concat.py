@@ -26,10 +26,8 @@ returned: (float[2] a) => (float[6] y, float[4] t) { t = Concat<axis = 0>(a, a)
 
 
 def test_in_a_subgraph(rewrites):
-    model = rewrites(
-        """(bool k, float[2] a) => (float[6] y) { y = If(k) <
+    model = rewrites("""(bool k, float[2] a) => (float[6] y) { y = If(k) <
           then_branch = g () => (float[6] t) { u = Concat<axis = 0>(a, a)
             t = Concat<axis = 0>(u, a) },
-          else_branch = h () => (float[6] e) { e = Concat<axis = 0>(a, a, a) }> }""",
-    )
+          else_branch = h () => (float[6] e) { e = Concat<axis = 0>(a, a, a) }> }""")
     assert len(model.graph[0].attributes["then_branch"].as_graph()) == 1

@@ -7,14 +7,12 @@ HEAD = "(float[N,2] x) => (float[N,2] y)"
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    cases(
-        """
+    cases("""
 zero-column: <float[2,3] w = {1, 0, 2, 3, 0, 4}, float[3,2] v = {1, 2, 3, 4, 5, 6}>
   | <float[2,2] w = {1, 2, 3, 4}, float[2,2] v = {1, 2, 5, 6}>
 unread-channel: <float[2,3] w = {1, 9, 2, 3, 9, 4}, float[3,2] v = {1, 2, 0, 0, 5, 6}>
   | <float[2,2] w = {1, 2, 3, 4}, float[2,2] v = {1, 2, 5, 6}>
-"""
-    ),
+"""),
 )
 def test_products(before, after, rewrites):
     body = "{ h = MatMul(x, w) r = Relu(h) y = MatMul(r, v) }"
@@ -35,13 +33,11 @@ WEIGHTS = "<float[2,3] w = {1, 0, 2, 3, 0, 4}, float[3,2] v = {1, 2, 3, 4, 5, 6}
 
 @pytest.mark.parametrize(
     "body",
-    cases(
-        """
+    cases("""
 not-zero-at-zero: h = MatMul(x, w) r = Sigmoid(h) y = MatMul(r, v)
 read-twice: h = MatMul(x, w) r = Relu(h) y = MatMul(r, v) z = ReduceSum(h)
 not-elementwise: h = MatMul(x, w) r = Softmax(h) y = MatMul(r, v)
-"""
-    ),
+"""),
 )
 def test_leaves_alone(body, leaves_alone):
     head = "(float[N,2] x) => (float[N,2] y, float[?,?] z)" if "z =" in body else HEAD

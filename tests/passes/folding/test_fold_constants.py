@@ -82,19 +82,15 @@ an output that names a constant again is no second copy of it: () => (float[2] y
 
 
 def test_calls_of_functions_over_constants_are_computed(rewrites):
-    model = rewrites(
-        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+    model = rewrites("""<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
         m (float[1] x) => (float[1] y) <float[1] w = {3}> { v = l.F(w) y = Add(x, v) }
-        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { b = Neg(a) }""",
-    )
+        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { b = Neg(a) }""")
     assert operators(model) == ["Add"]
 
 
 def test_operators_of_unknown_domains_are_not_trusted():
-    model = ir.from_onnx_text(
-        """<ir_version: 10, opset_import: ["" : 20, "acme" : 1]>
-        m (float[1] x) => (float[1] y) <float[1] w = {1}> { v = acme.Op(w) y = Add(x, v) }"""
-    )
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20, "acme" : 1]>
+        m (float[1] x) => (float[1] y) <float[1] w = {1}> { v = acme.Op(w) y = Add(x, v) }""")
     assert not FoldConstants()(model).modified
 
 
@@ -127,8 +123,7 @@ def test_shape_with_start_and_end(start, end, want, rewrites):
 
 @pytest.mark.parametrize(
     ("body", "want"),
-    cases(
-        """
+    cases("""
 one-dynamic-dimension-is-copied: s = Shape(x) n = Gather<axis = 0>(s, i0)
   r = Constant<value_ints = [6]>() t = Concat<axis = 0>(n, r) y = Reshape(x, t) | =[0, 6]
 a-dimension-that-stays-in-place-is-copied: s = Shape<start = 0, end = 1>(x)
@@ -142,8 +137,7 @@ scalar-arithmetic: s = Shape(x) z = Constant<value_int = 0>() n = Gather(s, z)
   d = Cast<to = 7>(c) o = Constant<value_ints = [1]>() e = Mul(d, o)
   r = Constant<value_ints = [2, 3]>() t = Concat<axis = 0>(e, r) y = Reshape(x, t)
   | =[0, 2, 3]
-"""
-    ),
+"""),
 )
 def test_a_reshape_target_becomes_constant_while_dimensions_stay_dynamic(body, want, rewrites):
     rank = len(want)
@@ -252,8 +246,7 @@ def test_a_copied_dimension_keeps_its_name_behind_a_reshape(allowzero, rewrites)
 
 @pytest.mark.parametrize(
     "text",
-    cases(
-        """
+    cases("""
 two-dynamic-dimensions-that-change-places: (float[B,S,6] x) => (float[?,?,?] y) {
   s = Shape<start = 0, end = 1>(x) u = Shape<start = 1, end = 2>(x)
   r = Constant<value_ints = [6]>() t = Concat<axis = 0>(u, s, r) y = Reshape(x, t) }
@@ -262,8 +255,7 @@ empty-with-allowzero: (float[B,0] x) => (float[?,?,?] y) { s = Shape<end = 1>(x)
   y = Reshape<allowzero = 1>(x, t) }
 target-from-an-input: (float[B,4] x, int64[1] n) => (float[?,?,?] y) { s = Shape<end = 1>(x)
   t = Concat<axis = 0>(n, n, s) y = Reshape(x, t) }
-"""
-    ),
+"""),
 )
 def test_leaves_targets_alone(text):
     model = ir.from_onnx_text(HEADER + text)
@@ -494,12 +486,10 @@ def test_narrow_types_keep_their_bits():
 
 
 def test_float8_and_int4(rewrites):
-    model = rewrites(
-        """<ir_version: 10, opset_import: ["" : 21]>
+    model = rewrites("""<ir_version: 10, opset_import: ["" : 21]>
         m (float[3] x) => (float[3] y, float[3] z) <float[3] w = {1.1, -2.3, 5}>
         { a = Cast<to = 17>(w) b = Cast<to = 22>(w) y0 = Cast<to = 1>(a) z0 = Cast<to = 1>(b)
-          y = Add(x, y0) z = Add(x, z0) }""",
-    )
+          y = Add(x, y0) z = Add(x, z0) }""")
     assert operators(model) == ["Add", "Add"]
 
 
@@ -514,10 +504,8 @@ dequantize can be asked for: (float[3] x) => (float[3] y) <uint8[3] w = {1, 2, 3
 
 
 def test_ir_version_3_is_raised():
-    model = ir.from_onnx_text(
-        """<ir_version: 3, opset_import: ["" : 8]> m (float[1] x) => (float[1] y)
-        { w = Constant<value = float[1] {1}>() v = Neg(w) y = Add(x, v) }"""
-    )
+    model = ir.from_onnx_text("""<ir_version: 3, opset_import: ["" : 8]> m (float[1] x) =>
+        (float[1] y) { w = Constant<value = float[1] {1}>() v = Neg(w) y = Add(x, v) }""")
     assert FoldConstants()(model).modified
     onnx.checker.check_model(ir.to_proto(model), full_check=True)
 
@@ -535,15 +523,13 @@ def test_what_a_quantization_annotation_names_stays():
 
 def test_a_range_whose_bound_has_rank_one_still_loads_on_onnxruntime():
     """As in onnx's AffineGrid expansions: constants would show ONNX Runtime the rank."""
-    model = ir.from_onnx_text(
-        """<ir_version: 10, opset_import: ["" : 20]>
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
         m (int64[1] n) => (int64[K] y) {
         zero = Constant<value_int = 0>()  one = Constant<value_int = 1>()
         two = Add(one, one)  c = Greater(two, zero)
         limit = If (c) <then_branch = t () => (a) { a = Identity(n) },
                         else_branch = e () => (b) { b = Neg(n) }>
-        y = Range(zero, limit, one) }"""
-    )
+        y = Range(zero, limit, one) }""")
     FoldConstants()(model)
     assert [n.op_type for n in model.graph if n.op_type == "Greater"]
 

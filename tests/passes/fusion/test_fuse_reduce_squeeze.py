@@ -42,14 +42,12 @@ def test_axes_are_attributes_in_older_opsets(rewrites):
 
 @pytest.mark.parametrize(
     "body",
-    cases(
-        """
+    cases("""
 read: t = ReduceSum(x, a) u = Squeeze(t, a) y = Mul(u, u) z = Abs(t)
 fewer: t = ReduceSum(x, c) u = Squeeze(t, a) y = Unsqueeze(u, a)
 left-out: t = ReduceSum(x, a) y = Squeeze(t)
 other: t = ReduceSum<keepdims = 0>(x, a) u = Unsqueeze(t, b) y = Squeeze(u, b)
-"""
-    ),
+"""),
 )
 def test_leaves_alone(body, leaves_alone):
     head = "(float[2,1,4] x) => (float[?,?] y)"

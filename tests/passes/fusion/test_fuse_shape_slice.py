@@ -90,8 +90,7 @@ def test_joins_parts_that_meet(body, after, rewrites):
 
 @pytest.mark.parametrize(
     ("body", "ints"),
-    cases(
-        """
+    cases("""
 a-part: s = Shape<start = 1>(x) y = Gather(s, i) | ={'i': [0]}
 gap: s = Shape(x) y = Gather(s, i) | ={'i': [0, 2]}
 around: s = Shape(x) y = Gather(s, i) | ={'i': [-1, 0]}
@@ -101,8 +100,7 @@ step: s = Shape(x) y = Slice(s, i, j, a, k) | ={'i': [0], 'j': [4], 'a': [0], 'k
 parts-apart: a = Shape<end = 1>(x) b = Shape<start = 2>(x) y = Concat<axis = 0>(a, b) | ={}
 part-is-read: a = Shape<end = 1>(x) b = Shape<start = 1>(x) c = Abs(a)
   y = Concat<axis = 0>(a, b, c) | ={}
-"""
-    ),
+"""),
 )
 def test_leaves_alone(body, ints, leaves_alone):
     head = graph(body, **ints)

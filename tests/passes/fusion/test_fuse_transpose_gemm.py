@@ -5,8 +5,7 @@ from tests.tables import cases
 
 @pytest.mark.parametrize(
     ("inputs", "before", "after"),
-    cases(
-        """
+    cases("""
 first: float[3,2] a, float[3,4] b | t = Transpose(a) y = Gemm(t, b)
   | y = Gemm<transA = 1>(a, b)
 second: float[2,3] a, float[4,3] b, float[4] c
@@ -18,8 +17,7 @@ both: float[3,2] a, float[4,3] b | t = Transpose(a) u = Transpose(b) y = Gemm(t,
   | y = Gemm<transA = 1, transB = 1>(a, b)
 twice-the-same: float[3,3] a | t = Transpose(a) y = Gemm(t, t)
   | y = Gemm<transA = 1, transB = 1>(a, a)
-"""
-    ),
+"""),
 )
 def test_fires(inputs, before, after, rewrites):
     head = f"({inputs}) => (float[?,?] y)"

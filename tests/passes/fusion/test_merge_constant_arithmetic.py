@@ -45,8 +45,7 @@ def test_integers_wrap_around(dtype, body, rewrites):
 
 @pytest.mark.parametrize(
     ("body", "constants"),
-    cases(
-        """
+    cases("""
 cancel: t = Add(x, a) y = Sub(t, b) | ={'a': 1000000.0, 'b': 1000000.0}
 range: t = Mul(x, a) y = Mul(t, b) | ={'a': 1e+30, 'b': 1e-30}
 zero: t = Mul(x, a) y = Mul(t, b) | ={'a': 0, 'b': 1}
@@ -56,8 +55,7 @@ both-kinds: t = Mul(x, a) y = Add(t, b) | ={'a': 2, 'b': 3}
 read: t = Mul(x, a) u = Mul(t, b) y = Add(t, u) | ={'a': 2, 'b': 3}
 bigger: t = Mul(x, a) y = Mul(t, b) | ={'a': [1, 2, 3], 'b': [[1], [2]]}
 computed: c = Abs(a) t = Mul(x, c) y = Mul(t, b) | ={'a': 2, 'b': 3}
-"""
-    ),
+"""),
 )
 def test_leaves_alone(body, constants, leaves_alone):
     leaves_alone(graph(body, **constants))

@@ -42,13 +42,11 @@ def test_within_another_if(rewrites):
 
 
 def test_in_a_function():
-    model = ir.from_onnx_text(
-        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
         m (bool c, float[2] x) => (float[2] y) { y = l.F(c, x) }
         <domain: "l", opset_import: ["" : 20]> F (c, x) => (y) { y = If(c) <
         then_branch = g () => (float[2] t) { t = Exp(x) },
-        else_branch = h () => (float[2] e) { e = Exp(x) }> }"""
-    )
+        else_branch = h () => (float[2] e) { e = Exp(x) }> }""")
     original = Snapshot(model)
     assert EliminateEqualBranches()(model).modified
     testing.assert_verified(EliminateEqualBranches(), original, model)

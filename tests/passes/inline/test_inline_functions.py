@@ -205,10 +205,8 @@ def test_a_function_with_the_name_of_an_operator_stays():
 
 
 def test_a_function_with_the_name_of_an_operator_of_later_opsets_is_inlined():
-    model = ir.from_onnx_text(
-        """<ir_version: 10, opset_import: ["" : 18]>
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 18]>
         g (float[2] x) => (float[2] y) { y = Gelu(x) }
-        <domain: "", opset_import: ["" : 18]> Gelu (p) => (q) { q = Neg(p) }"""
-    )
+        <domain: "", opset_import: ["" : 18]> Gelu (p) => (q) { q = Neg(p) }""")
     assert InlineFunctions()(model).modified
     assert [node.op_type for node in model.graph] == ["Neg"]

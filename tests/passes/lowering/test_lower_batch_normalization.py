@@ -19,12 +19,10 @@ def test_fires(shape, opset, lowers):
 
 
 def test_types_of_parameters_may_differ(lowers):
-    lowers(
-        """(float16[2,3,4] x) => (float16[2,3,4] y)
+    lowers("""(float16[2,3,4] x) => (float16[2,3,4] y)
         <float16[3] s = {15360, 15360, 16384}, float16[3] b = {15360, 0, 0},
          float[3] m = {5, -1, 0}, float[3] v = {0, 0.5, 4}> {
-        y = BatchNormalization(x, s, b, m, v) }""",
-    )
+        y = BatchNormalization(x, s, b, m, v) }""")
 
 
 @pytest.mark.parametrize(

@@ -38,11 +38,9 @@ def test_what_a_definition_brings_in_is_lowered_too():
 
 
 def test_fires_in_a_branch(rewrites):
-    model = rewrites(
-        """(float[2] x, bool c) => (float[2] y) {
+    model = rewrites("""(float[2] x, bool c) => (float[2] y) {
         y = If(c) <then_branch = then () => (float[2] p) { p = Selu(x) },
-          else_branch = other () => (float[2] q) { q = Identity(x) }> }""",
-    )
+          else_branch = other () => (float[2] q) { q = Identity(x) }> }""")
     assert "Selu" not in {node.op_type for node in all_nodes(model)}
 
 
@@ -60,16 +58,14 @@ a celu that changes positive numbers is left alone: (float[2] x) => (float[2] y)
 
 @pytest.mark.parametrize(
     "text",
-    cases(
-        """
+    cases("""
 not-asked-for: (float[2] x) => (float[2] y) { y = Relu(x) }
 defined-for-later-opsets-only: <ir_version: 8, opset_import: ["" : 13]> g (float[2] x)
   => (float[2] y) { y = Selu(x) }
 in-a-function: <ir_version: 10, opset_import: ["" : 20, "l" : 1]> main (float[2] x)
   => (float[2] y) { y = l.f(x) } <domain: "l", opset_import: ["" : 20]> f (x) => (y) {
   y = Selu(x) }
-"""
-    ),
+"""),
 )
 def test_leaves_alone(text, leaves_alone):
     model = leaves_alone(LowerFunctions(operators=("Selu",)), text)
@@ -98,11 +94,9 @@ def test_sums_of_integers_that_saturate_are_left_alone(operator, leaves_alone):
 @pytest.mark.parametrize(("dtype", "opset", "put_in"), [("float16", 18, 0), ("float", 18, 1)])
 def test_a_definition_of_inconsistent_types_is_not_put_in(dtype, opset, put_in):
     """That of MeanVarianceNormalization adds a float32 to whatever it is given."""
-    model = testing.parse(
-        f"""<ir_version: 9, opset_import: ["" : {opset}]>
+    model = testing.parse(f"""<ir_version: 9, opset_import: ["" : {opset}]>
         g ({dtype}[2,3,4,4] x) => ({dtype}[2,3,4,4] y)
-        {{ y = MeanVarianceNormalization(x) }}"""
-    )
+        {{ y = MeanVarianceNormalization(x) }}""")
     assert LowerFunctions()(model).modified == bool(put_in)
 
 
@@ -113,12 +107,10 @@ def test_an_affine_grid_of_known_rank_runs_with_all_optimisations(sizes, align, 
     rank, count = len(sizes) - 2, len(sizes)
     dims = ",".join(map(str, [sizes[0], *sizes[2:], rank]))
     s = f"int64[{count}] s"
-    model = testing.parse(
-        f"""<ir_version: 10, opset_import: ["" : 20]>
+    model = testing.parse(f"""<ir_version: 10, opset_import: ["" : 20]>
         g (float[2,{rank},{rank + 1}] x{f", {s}" if given else ""}) => (float[{dims}] y)
         {"" if given else f"<{s} = {{{', '.join(map(str, sizes))}}}>"}
-        {{ y = AffineGrid<align_corners = {align}>(x, s) }}"""
-    )
+        {{ y = AffineGrid<align_corners = {align}>(x, s) }}""")
     x = np.arange(2 * rank * (rank + 1), dtype=np.float32).reshape(2, rank, rank + 1)
     feeds = {"x": x, **({"s": np.array(sizes, np.int64)} if given else {})}
     engine = OnnxRuntimeEngine(optimization="all")

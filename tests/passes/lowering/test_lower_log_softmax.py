@@ -9,10 +9,8 @@ test_lowers = elementwise("LogSoftmax(x)", 13, "ReduceMax Sub Exp ReduceSum Log 
 @pytest.mark.parametrize("opset", [7, 11, 13, 18])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_old_opsets_flatten(opset, axis, lowers):
-    lowers(
-        f"""<ir_version: 8, opset_import: ["" : {opset}]> g
-        (float[2,3,4] x) => (float[2,3,4] y) {{ y = LogSoftmax<axis = {axis}>(x) }}""",
-    )
+    lowers(f"""<ir_version: 8, opset_import: ["" : {opset}]> g
+        (float[2,3,4] x) => (float[2,3,4] y) {{ y = LogSoftmax<axis = {axis}>(x) }}""")
 
 
 test_cases = pass_cases("""

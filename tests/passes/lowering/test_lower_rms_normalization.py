@@ -23,10 +23,8 @@ def test_fires(attributes, weights, dtype, lowers):
 
 
 def test_the_result_has_the_type_of_the_scale():
-    made = testing.parse(
-        """<ir_version: 10, opset_import: ["" : 23]> g (float16[2,4] x, float[4] s)
-        => (float[2,4] y) { y = RMSNormalization(x, s) }"""
-    )
+    made = testing.parse("""<ir_version: 10, opset_import: ["" : 23]> g (float16[2,4] x,
+        float[4] s) => (float[2,4] y) { y = RMSNormalization(x, s) }""")
     LowerRMSNormalization()(made)
     casts = [n for n in made.graph if n.op_type == "Cast"]
     assert [n.attributes["to"].as_int() for n in casts] == [ir.DataType.FLOAT]

@@ -19,10 +19,8 @@ test_lowers = elementwise(
 @pytest.mark.parametrize("opset", [7, 11, 12, 13, 18, 21])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_old_opsets_flatten(opset, axis, lowers):
-    lowers(
-        f"""<ir_version: 8, opset_import: ["" : {opset}]> g
-        (float[2,3,4] x) => (float[2,3,4] y) {{ y = Softmax<axis = {axis}>(x) }}""",
-    )
+    lowers(f"""<ir_version: 8, opset_import: ["" : {opset}]> g
+        (float[2,3,4] x) => (float[2,3,4] y) {{ y = Softmax<axis = {axis}>(x) }}""")
 
 
 test_cases = pass_cases("""

@@ -154,11 +154,9 @@ def test_inputs_and_outputs_are_converted_if_asked(digits, images, run):
 
 
 def test_bodies_stay_as_they_are_and_read_float32(typed, run):
-    model = typed(
-        """(bool c, float[3] x) => (float[3] y) { a = Exp(x) y = If(c) <
+    model = typed("""(bool c, float[3] x) => (float[3] y) { a = Exp(x) y = If(c) <
         then_branch = t () => (float[3] p) { p = Exp(a) },
-        else_branch = e () => (float[3] q) { q = Neg(a) }> }"""
-    )
+        else_branch = e () => (float[3] q) { q = Neg(a) }> }""")
     assert ConvertFloat16().call(model).modified
     (y,) = run(model, {"c": np.array(True), "x": np.zeros(3, np.float32)})
     np.testing.assert_allclose(y, np.full(3, np.e), rtol=1e-3)
@@ -182,10 +180,8 @@ def test_an_output_that_nodes_in_float32_read_comes_before_them(typed, run):
 
 
 def test_scales_of_a_resize_stay_in_float32(typed, run):
-    model = typed(
-        """(float[1,1,2,2] x) => (float[1,1,4,4] y) <float[4] s = {1, 1, 2, 2}>
-        { y = Resize <mode = "nearest"> (x, , s) }"""
-    )
+    model = typed("""(float[1,1,2,2] x) => (float[1,1,4,4] y) <float[4] s = {1, 1, 2, 2}>
+        { y = Resize <mode = "nearest"> (x, , s) }""")
     ConvertFloat16(missing="convert").call(model)
     onnx_types = {v.name: v.dtype.name for v in model.graph.initializers.values()}
     assert onnx_types == {"s": "FLOAT"}
@@ -194,12 +190,10 @@ def test_scales_of_a_resize_stay_in_float32(typed, run):
 @pytest.mark.parametrize(("variance", "kind"), [("1", "FLOAT16"), ("1e6", "FLOAT")])
 def test_scales_follow_the_data_where_they_fit(typed, run, variance, kind):
     """CUDA has no kernel of BatchNormalization for data in float16 and scales in float32."""
-    model = typed(
-        f"""(float[1,1,2,2] x) => (float[1,1,2,2] y)
+    model = typed(f"""(float[1,1,2,2] x) => (float[1,1,2,2] y)
         <float[1] s = {{2}}, float[1] b = {{1}},
         float[1] m = {{1}}, float[1] v = {{{variance}}}>
-        {{ y = BatchNormalization(x, s, b, m, v) }}"""
-    )
+        {{ y = BatchNormalization(x, s, b, m, v) }}""")
     ConvertFloat16().call(model)
     (node,) = (n for n in model.graph if n.op_type == "BatchNormalization")
     assert [v.dtype.name for v in node.inputs] == ["FLOAT16"] * 3 + [kind] * 2

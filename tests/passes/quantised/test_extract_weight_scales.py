@@ -11,11 +11,9 @@ import pytest
 )
 def test_integers_and_a_scale(call, rewrites, text):
     model = rewrites(
-        text(
-            f"""(float[N,2] x) => (float[N,2] y)
+        text(f"""(float[N,2] x) => (float[N,2] y)
             <float[2,2] w = {{0.3, -0.7, 5, 0.01}}, float s = {{0.3}}, float z = {{0}},
-            float b = {{3}}> {{ q1 = {call} y = MatMul(x, q1) }}"""
-        ),
+            float b = {{3}}> {{ q1 = {call} y = MatMul(x, q1) }}"""),
     )
     product = next(node for node in model.graph if node.op_type == "Mul")
     levels = product.inputs[0].producer().attributes["value"].as_tensor().numpy()

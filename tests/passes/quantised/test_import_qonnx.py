@@ -29,11 +29,9 @@ def test_quantisers_with_all_attributes(call, rewrites, text):
 def test_thresholds_along_the_channels(shape, layout, axis, rewrites, text):
     attribute = f', data_layout = "{layout}"' if layout else ""
     model = rewrites(
-        text(
-            f"""(float[{shape}] x) => (float[{shape}] y)
+        text(f"""(float[{shape}] x) => (float[{shape}] y)
             <float[3,2] t = {{0, 1, -1, 2, 0.5, 0.75}}> {{
-            y = q.MultiThreshold<out_scale = 0.5, out_bias = -1.0{attribute}>(x, t) }}"""
-        ),
+            y = q.MultiThreshold<out_scale = 0.5, out_bias = -1.0{attribute}>(x, t) }}"""),
     )
     node = next(n for n in model.graph if n.op_type == "MultiThreshold")
     assert node.domain == CUSTOM

@@ -17,12 +17,10 @@ def quantised(
     text, body, shape="N,3", scale=0.3, zero=0, bits=4, signed=1, mode="ROUND", more=""
 ):
     call = QUANT.format(signed, 0, mode)
-    return text(
-        f"""(float[{shape}] x) => (float[{shape}] y)
+    return text(f"""(float[{shape}] x) => (float[{shape}] y)
         <float[{shape}] t, float[{shape}] u, float[{shape}] v,
         float s = {{{scale}}}, float z = {{{zero}}}, float b = {{{bits}}}{more}> {{ {body}
-        {call} }}"""
-    )
+        {call} }}""")
 
 
 def kinds(model):
@@ -60,11 +58,9 @@ def test_activations(kind, rewrites, text):
 @pytest.mark.parametrize(("call", "steps"), [("Round", 4), ("Ceil", 4), ("Floor", 4)])
 def test_rounding_of_a_clip_that_is_no_integer(call, steps, rewrites, text):
     model = rewrites(
-        text(
-            f"""(float[N] x) => (float[N] y)
+        text(f"""(float[N] x) => (float[N] y)
             <float[N] t, float a = {{-1.5}}, float b = {{2.3}}>
-            {{ t = Clip(x, a, b) y = {call}(t) }}"""
-        ),
+            {{ t = Clip(x, a, b) y = {call}(t) }}"""),
     )
     node = next(n for n in model.graph if n.op_type == "MultiThreshold")
     assert node.inputs[1].producer().attributes["value"].as_tensor().shape[0] in (

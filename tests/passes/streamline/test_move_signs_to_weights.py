@@ -80,8 +80,7 @@ def test_a_negative_factor_of_a_normalisation_leaves_one_node_of_thresholds(body
     rng = np.random.default_rng(3)
     numbers = rng.standard_normal(int(np.prod([int(n) for n in weights.split(",")]))) * 0.4
     signed = 0 if "Relu" in after else 1
-    model = parse(
-        f"""{HEADER} (float[{given}] x) => (float[{made}] y)
+    model = parse(f"""{HEADER} (float[{given}] x) => (float[{made}] y)
         <float[{weights}] w = {{{", ".join(map(str, numbers))}}},
          float z = {{0}}, float k = {{4}}, float a = {{0.21}}, float b = {{0.05}},
          float d = {{0.3}}, float[4] g = {{-1, 1, -0.5, 2}},
@@ -90,8 +89,7 @@ def test_a_negative_factor_of_a_normalisation_leaves_one_node_of_thresholds(body
         q = {QUANT} <signed = 1, narrow = 0> (x, a, z, k)
         v = {QUANT} <signed = 1, narrow = 1> (w, b, z, k) {product}
         n = BatchNormalization(c, g, h, m, e) {after}
-        y = {QUANT} <signed = {signed}, narrow = 0> (r, d, z, k) }}"""
-    )
+        y = {QUANT} <signed = {signed}, narrow = 0> (r, d, z, k) }}""")
     steps = ["decompose-thresholds", "export-qonnx"]
     result = onnx_passes.run(model, {"extends": "streamline", "passes": steps})
     assert result.raise_for_verdict(strict=True)

@@ -20,10 +20,8 @@ def test_fires(call, dims):
     if call == "Squeeze(x)" and "N" in dims:
         pytest.skip("which axes go depends on N")
     made = "A,B,C,D" if "Unsqueeze" in call else "A,B"
-    model = typed(
-        f"""(float[{dims}] x) => (float[{made}] y) <int64[1] one = {{1}}>
-        {{ t = {call} y = Exp(t) }}"""
-    )
+    model = typed(f"""(float[{dims}] x) => (float[{made}] y) <int64[1] one = {{1}}>
+        {{ t = {call} y = Exp(t) }}""")
     before = testing.Snapshot(model)
     assert UnifyReshapes()(model).modified
     testing.assert_verified(UnifyReshapes(), before, model)
