@@ -11,6 +11,7 @@ from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
+from onnx_passes.testing import parse
 from tests.tables import cases
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '
@@ -151,9 +152,7 @@ def test_big_weights_are_not_read():
         def tobytes(self):
             raise AssertionError("serialised")
 
-    model = ir.from_onnx_text(
-        HEADER + "(float[N,2000] x) => (float[?,?] y) { t = MatMul(x, x) y = Neg(t) }"
-    )
+    model = parse("(float[N,2000] x) => (float[?,?] y) { t = MatMul(x, x) y = Neg(t) }")
     weight = Unreadable(np.zeros((2000, 3), np.float32), name="w")
     value = ir.Value(name="w", const_value=weight)
     model.graph.register_initializer(value)
