@@ -58,7 +58,7 @@ def leaves_alone(on_subject):
 
     @on_subject
     def check(pass_, text):
-        model = testing.parse(text)
+        model = text if isinstance(text, ir.Model) else testing.parse(text)
         testing.assert_leaves_alone(pass_, model)
         return model
 

@@ -44,11 +44,9 @@ Max(x)
 )
 
 
-def test_leaves_a_bound_that_callers_may_override_alone(leaves_alone):
-    text = "(float[2] x, float low) => (float[2] y) <float low = {-inf}> { y = Max(x, low) }"
-    leaves_alone(text)
-
-
-def test_leaves_a_bound_that_widens_alone(leaves_alone):
-    text = """(float[N] x) => (float[1,N] y) <float[1,1] low = {-inf}> { y = Max(x, low) }"""
-    leaves_alone(text)
+test_cases_9 = pass_cases("""
+leaves a bound that callers may override alone: (float[2] x, float low) => (float[2] y) <float
+  low = {-inf}> { y = Max(x, low) }
+leaves a bound that widens alone: (float[N] x) => (float[1,N] y) <float[1,1] low = {-inf}> { y
+  = Max(x, low) }
+""")

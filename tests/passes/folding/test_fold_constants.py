@@ -445,8 +445,8 @@ def test_of_many_nodes_only_those_that_fail_are_left():
 
 
 def test_a_node_that_fails_is_left_and_noted_and_others_are_folded():
-    model = parse("""(float[1] x) => (float[1] y, float[?] z) <float[1] a = {1}, int64[1] i = {7}>
-        { b = Neg(a) y = Add(x, b) [broken] z = Gather(a, i) }""")
+    model = parse("""(float[1] x) => (float[1] y, float[?] z) <float[1] a = {1}, int64[1] i =
+        {7}> { b = Neg(a) y = Add(x, b) [broken] z = Gather(a, i) }""")
     pass_ = FoldConstants()
     assert pass_(model).modified
     assert operators(model) == ["Add", "Gather"]

@@ -3,7 +3,6 @@
 import pytest
 
 from onnx_passes import testing
-from onnx_passes.passes.quantised.convert_from_qcdq import ConvertFromQcdq
 from tests.tables import cases
 
 HEAD = """(float[N,4] x) => (float[N,4] y) <float s = {0.5}, float r = {0.25}, int8 z = {0},
@@ -40,7 +39,5 @@ def test_fires(body, bits, signed, narrow, rewrites, text):
         "y = Add(d, k)",
     ],
 )
-def test_leaves_alone(body, text):
-    testing.assert_leaves_alone(
-        ConvertFromQcdq(), testing.parse(text(HEAD + "{ " + body + " }"))
-    )
+def test_leaves_alone(body, text, leaves_alone):
+    leaves_alone(testing.parse(text(HEAD + "{ " + body + " }")))

@@ -28,8 +28,7 @@ def test_fires(call, dims):
     assert [n.op_type for n in model.graph if n.op_type != "Constant"] == ["Reshape", "Exp"]
 
 
-def test_leaves_two_dynamic_dimensions_alone():
-    testing.assert_leaves_alone(
-        UnifyReshapes(),
+def test_leaves_two_dynamic_dimensions_alone(leaves_alone):
+    leaves_alone(
         typed("(float[N,M,3] x) => (float[A,B] y) { y = Flatten<axis = 2>(x) }"),
     )
