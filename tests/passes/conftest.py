@@ -5,6 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import testing
+from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.registry import lookup
 from onnx_passes.verify.snapshot import Change, Snapshot
@@ -60,6 +61,23 @@ def leaves_alone(on_subject):
     def check(pass_, text):
         model = text if isinstance(text, ir.Model) else testing.parse(text)
         testing.assert_leaves_alone(pass_, model)
+        return model
+
+    return check
+
+
+@pytest.fixture
+def applied(on_subject):
+    """Apply a pass where types are known, and check what it owes; None if it does nothing."""
+
+    @on_subject
+    def check(pass_, model):
+        model = testing.parse(model) if isinstance(model, str) else model
+        infer_shapes(model)
+        before = Snapshot(model)
+        if not pass_(model).modified:
+            return None
+        testing.assert_verified(pass_, before, model)
         return model
 
     return check

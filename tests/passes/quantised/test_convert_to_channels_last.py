@@ -46,11 +46,9 @@ def model_of(body, rank=4):
         globals(),
     ),
 )
-def test_fires(body, rank, told):
+def test_fires(body, rank, told, applied):
     model = model_of(body, rank)
-    before = testing.Snapshot(model)
-    assert ConvertToChannelsLast()(model).modified
-    testing.assert_verified(ConvertToChannelsLast(), before, model)
+    assert applied(model)
     (node,) = (n for n in model.graph if n.domain == CHANNELS_LAST)
     found = {a.name: a.value for a in node.attributes.values()}
     assert {name: found[name] for name in told} == told
@@ -74,16 +72,13 @@ def test_leaves_alone(body, rank):
     testing.assert_leaves_alone(ConvertToChannelsLast(), model_of(body, rank))
 
 
-def test_truncated_sums_of_windows_change_their_layout(text):
+def test_truncated_sums_of_windows_change_their_layout(text, applied):
     attributes = "kernel = 2, stride = 1, ibits = 4, obits = 4, signed = 1"
     model = testing.parse(
         text("(float[2,4,6,5] x) => (float[A,B,C,D] y) { ")
         + f"r = Round(x) y = {QONNX}.QuantAvgPool2d<{attributes}>(r) }}"
     )
-    infer_shapes(model)
-    before = testing.Snapshot(model)
-    assert ConvertToChannelsLast()(model).modified
-    testing.assert_verified(ConvertToChannelsLast(), before, model)
+    assert applied(model)
     (node,) = (n for n in model.graph if n.op_type == "QuantAvgPool2d")
     assert node.attributes.get_string("data_layout") == "NHWC"
     assert node.attributes.get_int("obits") == 4

@@ -49,11 +49,9 @@ def typed(body):
         ("m = Mul(x, c) t = Unsqueeze(m, e) y = Exp(t)", ["Unsqueeze", "Mul", "Exp"]),
     ],
 )
-def test_fires(body, kinds):
+def test_fires(body, kinds, applied):
     model = typed(body)
-    before = testing.Snapshot(model)
-    assert SinkPastMovement()(model).modified
-    testing.assert_verified(SinkPastMovement(), before, model)
+    assert applied(model)
     assert [n.op_type for n in model.graph if n.op_type != "Constant"] == kinds
     assert [value.name for value in model.graph.outputs] == ["y"]
 
@@ -157,17 +155,14 @@ def test_stays_before_resize_and_pad(body):
         ([2, 3, 200, 100], [3, 1, 1], [6, 20_000], [6, 1]),
     ],
 )
-def test_factors_pass_changes_of_shape_of_large_values(shape, factor, view, behind):
+def test_factors_pass_changes_of_shape_of_large_values(shape, factor, view, behind, applied):
     row = ", ".join(str(n + 2) for n in range(math.prod(factor)))
     model = testing.parse(
         f"(float{shape} x) => (float{view} y) <float{factor} s = {{{row}}}, "
         f"int64[{len(view)}] v = {{{', '.join(map(str, view))}}}> "
         "{ m = Mul(x, s) y = Reshape(m, v) }"
     )
-    infer_shapes(model)
-    before = testing.Snapshot(model)
-    assert SinkPastMovement()(model).modified
-    testing.assert_verified(SinkPastMovement(), before, model)
+    assert applied(model)
     (product,) = (node for node in model.graph if node.op_type == "Mul")
     assert list(product.inputs[1].shape) == behind
 
