@@ -6,22 +6,23 @@ import pytest
 
 
 def cases(text, names=None):
-    """Read a table for ``parametrize``: a case a line, ``id: cell | cell``.
+    """Read a table for ``parametrize``: a case a line, ``id: cell | cell``, or behind a dash.
 
     Indented lines continue a case. A cell is text whose white space does not matter, or behind
     ``=`` an expression, which may use the names that are given.
     """
     rows = (" ".join(row.split()) for row in re.split(r"\n(?! )", text.strip("\n")))
     return [
-        pytest.param(*(cell(each, names) for each in cells.split(" | ")), id=name)
-        for name, cells in (row.split(": ", 1) for row in rows)
+        pytest.param(*(cell(each, names) for each in cells.split(" | ")), id=name or None)
+        for name, cells in (re.match(r"(?:- |(.*?): )(.*)", row).groups() for row in rows)
     ]
 
 
-def pass_cases(make, text, frame=str):
+def pass_cases(text, frame=str, make=None):
     """Make a test of a pass by a table: two cells are before and after, one is unchanged.
 
-    A case may have no id. What a cell lacks of a model is put around it by ``frame``.
+    A case may have no id. What a cell lacks of a model is put around it by ``frame``. The pass
+    is the one that the file is named after, or what ``make`` returns.
     """
     rows = [" ".join(row.split()) for row in re.split(r"\n(?! )", text.strip("\n"))]
     pairs = [re.fullmatch(r"(?:([^(<=|]+): )?(.*)", row).groups() for row in rows]
@@ -30,7 +31,8 @@ def pass_cases(make, text, frame=str):
         "models", [pytest.param(row.split(" | "), id=name or None) for name, row in pairs]
     )
     def check(models, rewrites, leaves_alone):
-        (rewrites if len(models) == 2 else leaves_alone)(make(), *map(frame, models))
+        given = [make()] if make else []
+        (rewrites if len(models) == 2 else leaves_alone)(*given, *map(frame, models))
 
     return check
 

@@ -1,7 +1,5 @@
 """Copies of models that share nothing a pass can change, and all that it cannot: weights."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from copy import copy

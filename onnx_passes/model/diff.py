@@ -3,8 +3,6 @@
 Nodes are aligned whatever their names are. Canonical text does not depend on inner names.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -216,12 +214,7 @@ def _canonical(model: ir.Model) -> ir.Model:
                 (value,) = node.outputs
                 if value.is_graph_output():
                     continue
-                constant = ir.Value(
-                    name=value.name,
-                    type=ir.TensorType(tensor.dtype),
-                    shape=ir.Shape(tensor.shape.numpy()),
-                    const_value=tensor,
-                )
+                constant = ir.val(value.name, const_value=tensor)
                 value.replace_all_uses_with(constant)
                 graph.remove(node)
                 graph.register_initializer(constant)

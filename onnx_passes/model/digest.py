@@ -3,8 +3,6 @@
 Neither depends on inner names.
 """
 
-from __future__ import annotations
-
 import hashlib
 import struct
 from collections import defaultdict
@@ -13,18 +11,7 @@ from weakref import WeakKeyDictionary
 
 import onnx_ir as ir
 
-from onnx_passes.model.tensor_bytes import (
-    is_immutable,
-    release_pages,
-    string_data,
-    tensor_buffer,
-)
-from onnx_passes.model.walk import (
-    graphs_within,
-    node_attributes,
-    shape_fields,
-    topological_order,
-)
+from onnx_passes.model import tensor_bytes, walk
 
 _CACHE: WeakKeyDictionary[ir.TensorProtocol, bytes] = WeakKeyDictionary()
 
@@ -46,19 +33,19 @@ def tensor_digest(tensor: ir.TensorProtocol) -> bytes:
     read.
     """
     known = _CACHE.get(tensor)
-    if known is not None and is_immutable(tensor):
+    if known is not None and tensor_bytes.is_immutable(tensor):
         return known
     content = hashlib.sha256()
     if tensor.dtype == ir.DataType.STRING:
-        for text in string_data(tensor):
+        for text in tensor_bytes.string_data(tensor):
             content.update(struct.pack("<Q", len(text)))
             content.update(text)
     else:
-        content.update(tensor_buffer(tensor))
-        release_pages(tensor)
+        content.update(tensor_bytes.tensor_buffer(tensor))
+        tensor_bytes.release_pages(tensor)
     shape = tuple(int(d) if isinstance(d, int) else str(d) for d in tensor.shape)
     result = digest("tensor", int(tensor.dtype), shape, content.digest())
-    if is_immutable(tensor):
+    if tensor_bytes.is_immutable(tensor):
         _CACHE[tensor] = result
     return result
 
@@ -79,7 +66,7 @@ def shape_key(shape: ir.Shape | None) -> Key | None:
     """Describe a shape: numbers, symbols, unknown dimensions, denotations."""
     if shape is None:
         return None
-    dims, denotations = shape_fields(shape)
+    dims, denotations = walk.shape_fields(shape)
     return (
         tuple([d if isinstance(d, int) else (d.value,) for d in dims]),
         tuple(denotations),
@@ -168,7 +155,7 @@ def canonical_hash(model: ir.Model, *, annotations: bool = True) -> str:
 
 
 def _imports(imports: Mapping[str, int], graph: ir.Graph) -> Key:
-    used = {"", *(node.domain for inner in graphs_within(graph) for node in inner)}
+    used = {"", *(node.domain for inner in walk.graphs_within(graph) for node in inner)}
     return tuple(sorted(item for item in imports.items() if item[0] in used))
 
 
@@ -197,7 +184,7 @@ class GraphHasher:
         self, graph: ir.Graph, *, interface: bool
     ) -> tuple[bytes, list[tuple[ir.Value, bytes]]]:
         sources = self._hash_sources(graph, interface=interface)
-        order = topological_order(graph)
+        order = walk.topological_order(graph)
         for node in order:
             self._hash_node(node)
         results = [
@@ -245,7 +232,7 @@ class GraphHasher:
 
     def _hash_node(self, node: ir.Node) -> None:
         attributes = tuple(
-            (a.name, self._attribute(node, a)) for a in _by_name(node_attributes(node))
+            (a.name, self._attribute(node, a)) for a in _by_name(walk.node_attributes(node))
         )
         inputs = [self._value(value) for value in node.inputs]
         while inputs and inputs[-1] is None:

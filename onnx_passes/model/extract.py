@@ -1,7 +1,5 @@
 """A part of a graph as a model of its own, cut at values that are named."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The forms of a model file: which one a file has, its content, and what a form loses."""
 
-from __future__ import annotations
-
 import codecs
 import difflib
 import re

@@ -3,8 +3,6 @@
 It also gives types to outputs that declare none.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias, TypeGuard

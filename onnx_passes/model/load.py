@@ -1,7 +1,5 @@
 """Read a model from a file; convert what cannot be kept, with a note, or refuse it."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,27 +15,11 @@ from onnx import numpy_helper
 
 from onnx_passes.arrays import Array
 from onnx_passes.errors import ModelError
+from onnx_passes.model import protos, walk
 from onnx_passes.model.formats import LIMIT, Form, form_of, lost_fields, parse, split_losses
 from onnx_passes.model.inference import infer_output_types, leave_maps_out, makes_map, map_type
-from onnx_passes.model.protos import (
-    all_attributes,
-    all_bodies,
-    check_data,
-    check_header,
-    check_rules,
-    graphs_of,
-    place_of,
-)
 from onnx_passes.model.protos import all_tensors as all_tensor_protos
 from onnx_passes.model.tensor_bytes import tensor_from_bytes
-from onnx_passes.model.walk import (
-    all_graphs,
-    all_tensors,
-    label,
-    make_immutable,
-    tensors_replaced,
-    topological_order,
-)
 from onnx_passes.model.wire import SMALL, Pieces, parse_apart, parse_in_place, parse_pieces
 
 
@@ -113,7 +95,7 @@ def _dims(type_: onnx.TypeProto) -> Sequence[onnx.TensorShapeProto.Dimension]:
 
 def _values(model: ir.Model) -> Iterator[ir.Value]:
     """Yield the values that may declare a shape, which initializers do not."""
-    for graph in all_graphs(model):
+    for graph in walk.all_graphs(model):
         yield from graph.inputs
         for node in graph:
             yield from node.outputs
@@ -132,7 +114,7 @@ def insert_branch_identities(model: onnx.ModelProto) -> list[str]:
     Identity. It accepts outputs that are listed twice, which are not valid. Returns one
     sentence for each change.
     """
-    taken = {name for _, body in all_bodies(model) for name in _defined_names(body)}
+    taken = {name for _, body in protos.all_bodies(model) for name in _defined_names(body)}
     fresh = (name for n in count() if (name := f"handed_out_{n}") not in taken)
     notes: list[str] = []
     for body in (model.graph, *model.functions):
@@ -156,7 +138,7 @@ def _visit(
     notes: list[str],
 ) -> None:
     for node in body.node:
-        for graph in graphs_of(node.attribute):
+        for graph in protos.graphs_of(node.attribute):
             own = _defined_names(graph)
             listed: set[str] = set()
             for output in graph.output:
@@ -168,7 +150,7 @@ def _visit(
                     graph.node.add(op_type="Identity", input=[name], output=[output.name])
                     where = "twice" if twice else "of the graph around it"
                     notes.append(
-                        f"graph '{graph.name}' of {place_of(node)} hands out '{name}' "
+                        f"graph '{graph.name}' of {protos.place_of(node)} hands out '{name}' "
                         f"{where}; an Identity was put between"
                     )
             _visit(graph, known | own, fresh, notes)
@@ -213,7 +195,7 @@ def convert(model: onnx.ModelProto, path: Path) -> list[str]:
 
 def _trim_outputs(model: onnx.ModelProto) -> None:
     """Cut outputs left out at the end of a node's list: they mean the same as none."""
-    for _, body in all_bodies(model):
+    for _, body in protos.all_bodies(model):
         for node in body.node:
             while node.output and not node.output[-1]:
                 del node.output[-1]
@@ -232,7 +214,7 @@ def _name_default_domain(model: onnx.ModelProto) -> list[str]:
     holders = [entry for entry in model.opset_import if entry.domain == "ai.onnx"]
     for function in model.functions:
         holders += [entry for entry in function.opset_import if entry.domain == "ai.onnx"]
-    nodes = [node for _, body in all_bodies(model) for node in body.node]
+    nodes = [node for _, body in protos.all_bodies(model) for node in body.node]
     for holder in [*holders, *(node for node in nodes if node.domain == "ai.onnx")]:
         holder.domain = ""
     for imports in (model.opset_import, *(f.opset_import for f in model.functions)):
@@ -260,7 +242,7 @@ def _declare_alike(model: onnx.ModelProto) -> list[str]:
 def _type_attributes(model: onnx.ModelProto) -> list[str]:
     """Set the type that models of the first IR version leave to the value."""
     count = 0
-    for _, _, attribute in all_attributes(model):
+    for _, _, attribute in protos.all_attributes(model):
         if attribute.type == onnx.AttributeProto.UNDEFINED and not attribute.ref_attr_name:
             filled = [
                 field.name for field, _ in attribute.ListFields() if field.name in _FIELDS
@@ -275,7 +257,7 @@ def _type_attributes(model: onnx.ModelProto) -> list[str]:
 
 def _make_initializers_dense(model: onnx.ModelProto, path: Path) -> list[str]:
     notes = []
-    for place, body in all_bodies(model):
+    for place, body in protos.all_bodies(model):
         if isinstance(body, onnx.GraphProto):
             for sparse in body.sparse_initializer:
                 name = sparse.values.name
@@ -287,7 +269,7 @@ def _make_initializers_dense(model: onnx.ModelProto, path: Path) -> list[str]:
 
 def _make_constants_dense(model: onnx.ModelProto, path: Path) -> list[str]:
     notes = []
-    for place, node, attribute in all_attributes(model):
+    for place, node, attribute in protos.all_attributes(model):
         if not (attribute.HasField("sparse_tensor") or attribute.sparse_tensors):
             continue
         constant = node is not None and (node.domain, node.op_type) == ("", "Constant")
@@ -355,7 +337,7 @@ def _to_dense(sparse: onnx.SparseTensorProto) -> Array:
 def _drop_shapes_of_no_type(model: onnx.ModelProto) -> list[str]:
     """Drop types that have a shape but no element type: onnx-ir cannot write them."""
     count = 0
-    for _, body in all_bodies(model):
+    for _, body in protos.all_bodies(model):
         infos = list(body.value_info)
         if isinstance(body, onnx.GraphProto):
             infos += [*body.input, *body.output]
@@ -373,7 +355,7 @@ def _drop_idle_annotations(model: onnx.ModelProto) -> list[str]:
     """Drop types and quantization notes of values that are not there: they say nothing."""
     dropped: Counter[str] = Counter()
     functions = {f"{function.domain}::{function.name}" for function in model.functions}
-    for _, body in all_bodies(model):
+    for _, body in protos.all_bodies(model):
         made = {name for node in body.node for name in node.output}
         if isinstance(body, onnx.FunctionProto):
             made.update(body.input)
@@ -450,13 +432,13 @@ def load_model(path: str | Path, *, weights: Path | None = None) -> LoadedModel:
     if pieces is not None:
         _put_back(pieces, model)
     if weights is not None:
-        for tensor in all_tensors(model):
+        for tensor in walk.all_tensors(model):
             if isinstance(tensor, ir.ExternalTensor) and tensor.location == apart:
                 tensor.base_dir = weights.absolute().parent
     notes += _tidy(proto, model, path)
     # Weights in protobufs are copied at each look, and hold the whole file in memory.
     with _locate_errors(path):
-        make_immutable(model, layout="any")
+        walk.make_immutable(model, layout="any")
     return LoadedModel(model, path, notes, external)
 
 
@@ -498,15 +480,15 @@ def _represent(
     proto: onnx.ModelProto, path: Path, apart: str | None
 ) -> tuple[ir.Model, list[str], tuple[Path, ...]]:
     """Return the model that a protobuf holds, what was converted, and its data files."""
-    check_header(proto, path)
+    protos.check_header(proto, path)
     notes = convert(proto, path)
     leave_maps_out(proto)
-    check_rules(proto, path)
-    external = check_data(proto, path, apart=apart)
+    protos.check_rules(proto, path)
+    external = protos.check_data(proto, path, apart=apart)
     with _locate_errors(path):
         model = deserialize(proto)
     folder = path.absolute().parent
-    for tensor in all_tensors(model):
+    for tensor in walk.all_tensors(model):
         if isinstance(tensor, ir.ExternalTensor):
             tensor.base_dir = folder
     return model, notes, external
@@ -582,7 +564,7 @@ def _check_kept(proto: onnx.ModelProto, model: ir.Model, path: Path) -> list[str
     stand_in = ir.tensor([0])
     with (
         _locate_errors(path),
-        tensors_replaced(
+        walk.tensors_replaced(
             model, lambda tensor, initializer: stand_in if initializer else tensor
         ),
     ):
@@ -601,15 +583,17 @@ def _check_kept(proto: onnx.ModelProto, model: ir.Model, path: Path) -> list[str
 def _sort(model: ir.Model, path: Path) -> list[str]:
     """Put producers first in every graph, and say which nodes were late."""
     notes = []
-    for graph in all_graphs(model):
+    for graph in walk.all_graphs(model):
         try:
-            nodes, order = list(graph), topological_order(graph)
+            nodes, order = list(graph), walk.topological_order(graph)
         except ModelError as error:
             error.where = f"{path}: graph '{graph.name}'" if graph.name else str(path)
             raise
         if order != nodes:
             late = next(a for a, b in zip(nodes, order, strict=True) if a is not b)
-            notes.append(f"nodes were out of order, from '{label(late)}' on; they were sorted")
+            notes.append(
+                f"nodes were out of order, from '{walk.label(late)}' on; they were sorted"
+            )
             graph.remove(nodes)
             graph.extend(order)
     return notes

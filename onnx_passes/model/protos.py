@@ -4,8 +4,6 @@ The rules are about names, types, and whether the data of each tensor are there.
 raise ``ModelError``, which says what is wrong, in which graph and at which node.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import stat

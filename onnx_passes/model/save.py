@@ -3,8 +3,6 @@
 Weights stand in a data file named by their content, or in a temporary file that engines map.
 """
 
-from __future__ import annotations
-
 import hashlib
 import mmap
 import os

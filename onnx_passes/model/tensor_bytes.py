@@ -1,7 +1,5 @@
 """The bytes of a tensor, not copied where memory allows, and never to be changed."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from mmap import mmap

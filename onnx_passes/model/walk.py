@@ -3,8 +3,6 @@
 The order of nodes, sizes, and the places that hold tensors are here as well.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager

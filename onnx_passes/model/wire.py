@@ -3,8 +3,6 @@
 Protobuf's encoding is read a field at a time, so that large data are never in memory twice.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections import Counter
@@ -18,16 +16,10 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from onnx_passes.errors import ModelError
+from onnx_passes.model import walk
 from onnx_passes.model.formats import LIMIT, render
 from onnx_passes.model.protos import bytes_of
 from onnx_passes.model.tensor_bytes import ListedTensor, chunks
-from onnx_passes.model.walk import (
-    Choice,
-    all_graphs,
-    attribute_tensors,
-    node_attributes,
-    nodes_of,
-)
 
 LENGTH = 2
 """The wire type of strings, bytes and messages."""
@@ -297,7 +289,7 @@ _PATHS = {INITIALIZER: (RAW_DATA,), _NODE: (5, 5, RAW_DATA)}
 _KINDS = (ir.Tensor, ir.PackedTensor, ir.ExternalTensor)
 
 
-def empty_large_tensors(model: ir.Model, choose: Choice) -> tuple[Choice, Left]:
+def empty_large_tensors(model: ir.Model, choose: walk.Choice) -> tuple[walk.Choice, Left]:
     """Leave the large initializers of a model empty, and those of Constant nodes.
 
     What ``choose`` makes external is not large. Returns what to write at first, and what
@@ -305,7 +297,7 @@ def empty_large_tensors(model: ir.Model, choose: Choice) -> tuple[Choice, Left]:
     """
     inner = {
         id(value.const_value)
-        for graph in all_graphs(model)
+        for graph in walk.all_graphs(model)
         if graph is not model.graph
         for value in graph.initializers.values()
     }
@@ -333,13 +325,13 @@ def empty_large_tensors(model: ir.Model, choose: Choice) -> tuple[Choice, Left]:
     return choice, {**left, **held}
 
 
-def _in_constants(model: ir.Model, choose: Choice) -> dict[str, ir.TensorProtocol]:
+def _in_constants(model: ir.Model, choose: walk.Choice) -> dict[str, ir.TensorProtocol]:
     """Return the large tensors that one Constant node of the main graph has, by its output."""
     found: dict[str, ir.TensorProtocol] = {}
     places: Counter[int] = Counter()
-    for graph in all_graphs(model):
-        for node in filter(node_attributes, nodes_of(graph)):
-            for tensor in attribute_tensors(node.attributes):
+    for graph in walk.all_graphs(model):
+        for node in filter(walk.node_attributes, walk.nodes_of(graph)):
+            for tensor in walk.attribute_tensors(node.attributes):
                 places[id(tensor)] += 1
                 if graph is model.graph and node.op_type == "Constant":
                     found[str(node.outputs[0].name)] = tensor

@@ -4,8 +4,6 @@
 meaning of the seed system's; see :mod:`onnx_passes.ops.scripted`.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

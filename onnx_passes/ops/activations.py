@@ -1,7 +1,5 @@
 """Functions of one number: transcendental ones, and activations behind a layer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """One node with its evaluated inputs, and its operands between bounds."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

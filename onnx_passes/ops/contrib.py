@@ -4,26 +4,15 @@ They are operators of other domains, early experimental ones, and those on words
 chance.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops import input_hints as hints
 from onnx_passes.ops.call import Call, Tensor, constant
 from onnx_passes.ops.elementwise import Elementwise
-from onnx_passes.ops.input_hints import (
-    Choices,
-    Known,
-    Operand,
-    Use,
-    ValueHint,
-    below,
-    between,
-    exactly,
-)
 from onnx_passes.ops.movement import Slice
 from onnx_passes.ops.node_queries import RANDOM
 from onnx_passes.ops.normalization import RMSNormalization
@@ -40,20 +29,20 @@ class MicrosoftRotaryEmbedding(_Microsoft, named="RotaryEmbedding"):
 
     steers = (1,)
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         if use.index != 1:
             return None
         cached, fed = use.dimension(2, 0), use.input_shape(0)
         if use.shape == (1,) and cached is not None and fed is not None:
-            return between(0, max(0, cached - fed[-2]))  # an offset, not a position
-        return below(cached)
+            return hints.between(0, max(0, cached - fed[-2]))  # an offset, not a position
+        return hints.below(cached)
 
 
 class MicrosoftAttention(_Microsoft, named="Attention"):
     """Attention with weights, under a mask."""
 
-    def admits(self, use: Use) -> ValueHint | None:
-        return between(0, 1) if use.index == 4 else None
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
+        return hints.between(0, 1) if use.index == 4 else None
 
 
 class EmbedLayerNormalization(_Microsoft):
@@ -61,10 +50,10 @@ class EmbedLayerNormalization(_Microsoft):
 
     steers = (0, 1)
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         if use.index < 2:
-            return below(use.dimension((2, 4)[use.index], 0))
-        return between(0, 1) if use.index == 4 else None
+            return hints.below(use.dimension((2, 4)[use.index], 0))
+        return hints.between(0, 1) if use.index == 4 else None
 
 
 class GatherBlockQuantized(_Microsoft):
@@ -72,9 +61,9 @@ class GatherBlockQuantized(_Microsoft):
 
     steers = (1,)
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         size = use.dimension(0, use.integer("gather_axis"))
-        return below(size) if use.index == 1 else None
+        return hints.below(size) if use.index == 1 else None
 
 
 class GroupQueryAttention(_Microsoft):
@@ -82,12 +71,12 @@ class GroupQueryAttention(_Microsoft):
 
     steers = (5, 6)
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         past, query = use.dimension(3, 2), use.dimension(0, 1)
         if query is None or use.index not in self.steers:
             return None
         keys = (past or 0) + query
-        return exactly(keys) if use.index == 6 else between(keys - 1, keys - 1)
+        return hints.exactly(keys) if use.index == 6 else hints.between(keys - 1, keys - 1)
 
 
 class ArrayFeatureExtractor(Operator):
@@ -95,16 +84,16 @@ class ArrayFeatureExtractor(Operator):
 
     domain, steers = "ai.onnx.ml", (1,)
 
-    def admits(self, use: Use) -> ValueHint | None:
-        return below(use.dimension(0, -1)) if use.index == 1 else None
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
+        return hints.below(use.dimension(0, -1)) if use.index == 1 else None
 
 
 class _Categories(Operator, abstract=True):
     domain = "ai.onnx.ml"
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         words = use.strings("keys_strings") or use.strings("cats_strings")
-        return ValueHint(words=words) if words and use.index == 0 else None
+        return hints.ValueHint(words=words) if words and use.index == 0 else None
 
 
 class LabelEncoder(_Categories):
@@ -124,8 +113,8 @@ class Adagrad(Operator):
 
     domain = "ai.onnx.preview.training"
 
-    def admits(self, use: Use) -> ValueHint | None:
-        return between(0.1, None) if use.index == 2 else None
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
+        return hints.between(0.1, None) if use.index == 2 else None
 
 
 class Affine(Elementwise):
@@ -261,17 +250,17 @@ class TfIdfVectorizer(Composition):
         made = counts.astype(np.float32).reshape(shape)
         return constant(made, ir.DataType.FLOAT, call.semantics)
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         pool = use.integers("pool_int64s")
         if use.index:
             return None
         words = use.strings("pool_strings")
-        return between(min(pool), max(pool)) if pool else ValueHint(words=words)
+        return hints.between(min(pool), max(pool)) if pool else hints.ValueHint(words=words)
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
-        return Operand(c.pick(((12,), (2, 6))), ir.DataType.INT64)
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
+        return hints.Operand(c.pick(((12,), (2, 6))), ir.DataType.INT64)
 
-    def options(self, name: str, known: Known) -> Sequence[object]:
+    def options(self, name: str, known: hints.Known) -> Sequence[object]:
         found: dict[str, Sequence[object]] = {
             "pool_int64s": ((2, 3, 5, 4, 5, 6, 7, 8, 6, 7),),
             "pool_strings": (None,),
@@ -289,31 +278,31 @@ class TfIdfVectorizer(Composition):
 class StringNormalizer(Operator):
     """Words in one case, some left out."""
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         words = use.strings("stopwords")
         if not words or use.index:
             return None
-        return ValueHint(words=(*words, "Alpha", "beta", "Gamma"))
+        return hints.ValueHint(words=(*words, "Alpha", "beta", "Gamma"))
 
 
 class ImageDecoder(Operator):
     """The pixels of a picture in a file."""
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         # A portable pixmap; decoders ignore what follows its pixels.
         length = use.length()
         if use.index or length is None or length < _LEAST_IMAGE:
             return None
         width = int(np.sqrt((length - _LEAST_IMAGE // 2) // 3))
         header = (_PIXMAP % (width, width)).encode()
-        return exactly([*header, *use.rng.integers(0, 256, length - len(header))])
+        return hints.exactly([*header, *use.rng.integers(0, 256, length - len(header))])
 
 
 class Bernoulli(Operator):
     """Ones with the probabilities given."""
 
-    def admits(self, use: Use) -> ValueHint | None:
-        return None if use.index else between(0, 1)
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
+        return None if use.index else hints.between(0, 1)
 
 
 class Multinomial(Operator):

@@ -1,7 +1,5 @@
 """Control flow, and sequences as far as their inputs go."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

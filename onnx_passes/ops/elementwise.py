@@ -3,8 +3,6 @@
 They are arithmetic, elementary functions, comparisons, logic, bits, choices and casts.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -15,20 +13,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.model.walk import named_type
+from onnx_passes.ops import input_hints as hints
 from onnx_passes.ops import versions
 from onnx_passes.ops.call import Call, Operands, Tensor
 from onnx_passes.ops.domains import block_terms as terms
 from onnx_passes.ops.domains.block_terms import Form
 from onnx_passes.ops.domains.blocks import Blocks, Node, map_blocks
-from onnx_passes.ops.input_hints import (
-    Choices,
-    Known,
-    Operand,
-    Use,
-    ValueHint,
-    between,
-    conditions,
-)
 from onnx_passes.ops.operator_class import Algebra, Element, Operator
 from onnx_passes.ops.semantics import Elements, Scalar, TypedPrimitives, Unsupported, is_float
 
@@ -59,7 +49,7 @@ class Elementwise(Operator, abstract=True):
     size: ClassVar[float] = 0.0
     scaled: ClassVar[bool] = False
     attributes: ClassVar[tuple[tuple[str, float], ...]] = ()
-    domain_of: ClassVar[tuple[tuple[int, ValueHint], ...]] = ()
+    domain_of: ClassVar[tuple[tuple[int, hints.ValueHint], ...]] = ()
     kinks: ClassVar[tuple[float, ...]] = ()
     ties: ClassVar[bool] = False
 
@@ -101,10 +91,10 @@ class Elementwise(Operator, abstract=True):
             self.representatives(operands), self.evaluate
         )
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         return dict(self.domain_of).get(use.index)
 
-    def breakpoints(self, use: Use) -> tuple[float, ...]:
+    def breakpoints(self, use: hints.Use) -> tuple[float, ...]:
         kinks = self.kinks if use.index == 0 else ()
         if not self.ties:
             return kinks
@@ -165,7 +155,7 @@ def _combination(node: Node, operator: Elementwise, dtype: ir.DataType) -> Calla
     return lambda *forms: terms.function(label, *forms, commutes=commutes)
 
 
-POSITIVE, NONZERO = between(0.1, None), ValueHint(nonzero=True)
+POSITIVE, NONZERO = hints.between(0.1, None), hints.ValueHint(nonzero=True)
 
 
 class Identity(Elementwise):
@@ -329,7 +319,7 @@ class Pow(Elementwise):
 
     exact_bits = 10
     algebra = Algebra(neutral={1: Element(1, "f")})
-    domain_of = ((0, POSITIVE), (1, between(0, 3)))
+    domain_of = ((0, POSITIVE), (1, hints.between(0, 3)))
 
     def scalar(self, call: Call) -> ScalarRule:
         base, exponent = call.required(0).dtype, call.required(1).dtype
@@ -403,8 +393,8 @@ class Where(Elementwise):
     def formula(self, a: TypedPrimitives, *operands: Scalar) -> Scalar:
         return a.select(*operands)
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
-        condition = conditions(c, known)
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
+        condition = hints.conditions(c, known)
         return condition if index == 0 else c.data(condition.shape)
 
 
@@ -427,12 +417,12 @@ class Cast(Elementwise):
             raise Unsupported("Cast to a type that a function's caller names")
         return _converted(call, target), target
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         value = use.input(0)
         if named_type(use.node.attributes.get("to")) == ir.DataType.BOOL:
-            return between(0, 1)
+            return hints.between(0, 1)
         if value is not None and value.dtype == ir.DataType.STRING:
-            return ValueHint(words=("0", "1", "2", "10", "7"))
+            return hints.ValueHint(words=("0", "1", "2", "10", "7"))
         return None
 
     def block_type(self, node: Node) -> ir.DataType:
@@ -476,15 +466,15 @@ class Clip(Elementwise):
 
         return clip_given, dtype
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         value = use.input(0)
         unsigned = (
             value is not None and value.dtype is not None and not value.dtype.is_signed()
         )
         middle = 10 if unsigned else 0
-        return {1: between(None, middle), 2: between(middle, None)}.get(use.index)
+        return {1: hints.between(None, middle), 2: hints.between(middle, None)}.get(use.index)
 
-    def breakpoints(self, use: Use) -> tuple[float, ...]:
+    def breakpoints(self, use: hints.Use) -> tuple[float, ...]:
         if use.index:
             return ()
         old = (use.number("min"), use.number("max"))
@@ -492,7 +482,7 @@ class Clip(Elementwise):
         new = [float(b.reshape(-1)[0]) for b in given if b is not None and b.size]
         return (*(b for b in old if b is not None), *new)
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
         return c.data(c.shape()) if index == 0 else c.data((), constant=True)
 
 
@@ -562,8 +552,8 @@ class IsInf(Elementwise):
 class _OfConditions(Primitive, abstract=True):
     """An operator on booleans."""
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
-        return conditions(c, known)
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
+        return hints.conditions(c, known)
 
 
 class Not(_OfConditions):
@@ -652,7 +642,7 @@ class BitShift(Elementwise):
         name = f"shift_{call.text('direction', '').lower()}"
         return getattr(call.primitives(dtype), name), dtype
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         value = use.input(0)
         bits = 8 if value is None or value.dtype is None else int(value.dtype.itemsize * 8)
-        return between(0, bits - 1) if use.index == 1 else None
+        return hints.between(0, bits - 1) if use.index == 1 else None

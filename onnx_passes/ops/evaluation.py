@@ -1,7 +1,5 @@
 """Evaluate a graph over scalars of any arithmetic."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 

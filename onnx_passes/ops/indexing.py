@@ -1,7 +1,5 @@
 """Operators that select or write elements: by index, by rank, or by a condition."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
@@ -9,19 +7,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
+from onnx_passes.ops import input_hints as hints
 from onnx_passes.ops import versions
 from onnx_passes.ops.call import Call, Operands, Tensor, constant, normalize_axis
-from onnx_passes.ops.input_hints import (
-    Choices,
-    Known,
-    Operand,
-    Use,
-    ValueHint,
-    below,
-    between,
-    exactly,
-    first,
-)
 from onnx_passes.ops.movement import Move
 from onnx_passes.ops.operator_class import Algebra, Composition, Operator, Result
 from onnx_passes.ops.reduction import gathered
@@ -64,21 +52,21 @@ class Gather(Move):
         shape = (*x.shape[:axis], *wrapped.shape, *x.shape[axis + 1 :])
         return Tensor(taken.reshape(shape), x.dtype)
 
-    def admits(self, use: Use) -> ValueHint | None:
-        return below(use.dimension(0, use.integer("axis"))) if use.index == 1 else None
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
+        return hints.below(use.dimension(0, use.integer("axis"))) if use.index == 1 else None
 
-    def breakpoints(self, use: Use) -> tuple[float, ...]:
+    def breakpoints(self, use: hints.Use) -> tuple[float, ...]:
         size = use.dimension(0, use.integer("axis"))
         if use.index != 1 or not size:
             return ()
         return (-size, -1.0, 0.0, size - 1.0)
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
         if index == 0:
             return c.data(c.pick(((4, 3), (3, 2, 3))))
         if c.rng.random() < 0.3:
-            return Operand((), ir.DataType.INT64, (c.pick((0, 1, -1)),), True)
-        shape = first(known, (4, 3))
+            return hints.Operand((), ir.DataType.INT64, (c.pick((0, 1, -1)),), True)
+        shape = hints.first(known, (4, 3))
         whole = (tuple(range(shape[0])), tuple(range(shape[-1]))) if shape else ()
         return c.integers(*c.pick(((0,), (0, 2), (1, 0, 2), *whole)))
 
@@ -90,12 +78,12 @@ class GatherElements(Gather):
         x = call.required(0)
         return Tensor(x.data[_grid(call, x)], x.dtype)
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
         if index == 0:
             return c.data((4, 3))
-        shape = first(known, (4, 3))
+        shape = hints.first(known, (4, 3))
         places = tuple(c.pick((0, -1)) for _ in range(math.prod(shape)))
-        return Operand(shape, ir.DataType.INT64, places, True)
+        return hints.Operand(shape, ir.DataType.INT64, places, True)
 
 
 class GatherND(Move):
@@ -109,12 +97,12 @@ class GatherND(Move):
             raise Unsupported("GatherND with batch_dims")
         return Tensor(x.data[_columns(call, x)], x.dtype)
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         data, indices = use.input_shape(0), use.shape
         if use.index != 1 or data is None or indices is None:
-            return below(None) if use.index == 1 else None
+            return hints.below(None) if use.index == 1 else None
         start = use.integer("batch_dims")
-        return between(0, np.asarray(data[start : start + indices[-1]]) - 1)
+        return hints.between(0, np.asarray(data[start : start + indices[-1]]) - 1)
 
 
 class _Scatter(Operator, abstract=True):
@@ -142,21 +130,21 @@ class ScatterND(_Scatter):
     def places(self, call: Call, x: Tensor) -> tuple[Array, ...]:
         return _columns(call, x)
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         data, indices = use.input_shape(0), use.shape
         if use.index != 1 or data is None or indices is None:
-            return below(None) if use.index == 1 else None
+            return hints.below(None) if use.index == 1 else None
         target = data[: indices[-1]]
         wanted, places = math.prod(indices[:-1]), math.prod(target)
         if wanted > places:
-            return between(0, np.asarray(target) - 1)
+            return hints.between(0, np.asarray(target) - 1)
         chosen = use.rng.choice(places, wanted, replace=False)
-        return exactly(np.stack(np.unravel_index(chosen, target), -1).reshape(indices))
+        return hints.exactly(np.stack(np.unravel_index(chosen, target), -1).reshape(indices))
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
         if index == 0:
             return c.data((4, 3))
-        data = first(known, (4, 3))
+        data = hints.first(known, (4, 3))
         rows = data[0] if data else 4
         if index == 1:
             # In order, in another one, none at all; of depth 0, which names the whole tensor.
@@ -164,7 +152,7 @@ class ScatterND(_Scatter):
             shape, places = c.pick(
                 (((rows, 1), every), ((rows, 1), every[::-1]), ((0, 1), ()), ((1, 0), ()))
             )
-            return Operand(shape, ir.DataType.INT64, places, True)
+            return hints.Operand(shape, ir.DataType.INT64, places, True)
         indices = known[1] if len(known) > 1 and known[1] else (rows, 1)
         return c.data((*indices[:-1], *data[indices[-1] :]))
 
@@ -180,12 +168,12 @@ class ScatterElements(_Scatter):
             raise Unsupported(f"{self.op_type} that writes to a place twice")
         return found
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         axis = use.integer("axis")
         # Two updates of one element come in no defined order, unless they are joined.
         joined = use.strings("reduction") not in ((), ("none",))
-        distinct = ValueHint() if joined else ValueHint(distinct=axis)
-        return below(use.dimension(0, axis)) & distinct if use.index == 1 else None
+        distinct = hints.ValueHint() if joined else hints.ValueHint(distinct=axis)
+        return hints.below(use.dimension(0, axis)) & distinct if use.index == 1 else None
 
 
 class Scatter(ScatterElements):
@@ -212,19 +200,19 @@ class OneHot(Operator):
         )
         return Tensor(values.data[hot.astype(np.int64)], values.dtype)
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         output, axis = use.output_shape(), use.integer("axis", -1)
         size = 5 if output is None else output[axis]
         depth = use.constant(1)
         known = size if depth is None else int(depth.reshape(-1)[0])
-        return (below(known), exactly(size), exactly([0, 1]))[use.index]
+        return (hints.below(known), hints.exactly(size), hints.exactly([0, 1]))[use.index]
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
         if index == 0:
-            return Operand(
+            return hints.Operand(
                 (3,), ir.DataType.INT64, tuple(c.pick((0, 1, 2, -1)) for _ in "123")
             )
-        return Operand((), ir.DataType.INT64, (4,)) if index == 1 else c.data((2,))
+        return hints.Operand((), ir.DataType.INT64, (4,)) if index == 1 else c.data((2,))
 
 
 class Compress(Operator):
@@ -240,8 +228,10 @@ class Compress(Operator):
         places = np.flatnonzero(chosen[: data.shape[axis]])
         return Tensor(np.take(data, places, axis), x.dtype)
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand | None:
-        return Operand((2,), ir.DataType.BOOL, constant=True) if index else None
+    def suggest(
+        self, c: hints.Choices, index: int, known: hints.Known
+    ) -> hints.Operand | None:
+        return hints.Operand((2,), ir.DataType.BOOL, constant=True) if index else None
 
 
 MOST_COMPARISONS = 20_000
@@ -298,15 +288,17 @@ class TopK(Composition):
             Tensor(np.moveaxis(where, -1, axis), ir.DataType.INT64),
         )
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         data, output, axis = use.input_shape(0), use.output_shape(), use.integer("axis", -1)
         if use.index != 1:
             return None
         if output is not None:
-            return exactly([output[axis]])
-        return exactly([1 if data is None else min(2, data[axis])])
+            return hints.exactly([output[axis]])
+        return hints.exactly([1 if data is None else min(2, data[axis])])
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand | None:
+    def suggest(
+        self, c: hints.Choices, index: int, known: hints.Known
+    ) -> hints.Operand | None:
         return c.integers(c.pick((1, 2))) if index == 1 else None
 
 
@@ -372,19 +364,19 @@ class TensorScatter(Composition):
             data[sample, places] = written[sample]
         return Tensor(np.moveaxis(data, 1, axis), cache.dtype)
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         axis = use.integer("axis", -2)
         cache, update = use.dimension(0, axis), use.dimension(1, axis)
         size = None if cache is None or update is None else cache - update + 1
-        return below(size) if use.index == 2 else None
+        return hints.below(size) if use.index == 2 else None
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
-        cache = first(known, (2, 3, 4, 5))
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
+        cache = hints.first(known, (2, 3, 4, 5))
         if index == 2:
-            return Operand(cache[:1], ir.DataType.INT64, (0,) * cache[0], constant=True)
+            return hints.Operand(cache[:1], ir.DataType.INT64, (0,) * cache[0], constant=True)
         return c.data((2, 3, 4, 5) if index == 0 else (*cache[:-2], 2, cache[-1]))
 
-    def options(self, name: str, known: Known) -> Sequence[object]:
+    def options(self, name: str, known: hints.Known) -> Sequence[object]:
         found: dict[str, Sequence[object]] = {
             "axis": (-2, 2),
             "mode": ("linear", "circular"),
@@ -407,7 +399,7 @@ class BitCast(Composition):
         found = np.ascontiguousarray(numbers).view(target.numpy())
         return constant(found.reshape(x.shape), target, call.semantics)
 
-    def options(self, name: str, known: Known) -> Sequence[object]:
+    def options(self, name: str, known: hints.Known) -> Sequence[object]:
         return (1, 6, 12, 7, 11, 2, 3, 4, 5) if name == "to" else ()
 
 
@@ -440,22 +432,22 @@ class NonMaxSuppression(Composition):
         places = np.array(found, np.int64).reshape(-1, 3)
         return constant(places, ir.DataType.INT64, call.semantics)
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         match use.index:
             case 0:
                 return boxes(use)
             case 2:
-                return exactly(3)
+                return hints.exactly(3)
             case 3:
-                return between(0, 1)
+                return hints.between(0, 1)
         return None
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
         if index > 2:
-            return Operand((1,), ir.DataType.FLOAT, constant=False)
+            return hints.Operand((1,), ir.DataType.FLOAT, constant=False)
         if index == 2:
-            return Operand((1,), ir.DataType.INT64, (c.pick((1, 2, 3)),), constant=True)
-        return Operand(((2, 5, 4), (2, 3, 5))[index], ir.DataType.FLOAT, constant=False)
+            return hints.Operand((1,), ir.DataType.INT64, (c.pick((1, 2, 3)),), constant=True)
+        return hints.Operand(((2, 5, 4), (2, 3, 5))[index], ir.DataType.FLOAT, constant=False)
 
 
 def _corners(boxes: Array, *, centred: bool) -> Array:

@@ -1,7 +1,5 @@
 """Operators that are sums of products of whole axes: MatMul, Gemm, Einsum."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Operators that move, cut out or pad elements and compute nothing."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 The answers are ranges of results, costs, admitted inputs, breakpoints, steps and randomness.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -18,14 +16,7 @@ from onnx_passes.model.walk import named_type
 from onnx_passes.ops.bodies import has_body
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM, QONNX_ALIASES, is_quantiser
 from onnx_passes.ops.call import Call, Operands, Tensor
-from onnx_passes.ops.domains.intervals import (
-    UNBOUNDED,
-    Interval,
-    IntervalSemantics,
-    fitted,
-    of_type,
-    pair,
-)
+from onnx_passes.ops.domains import intervals
 from onnx_passes.ops.domains.intervals import hull as hull_of
 from onnx_passes.ops.input_hints import Use, ValueHint
 from onnx_passes.ops.operator_class import Operator, operator_of
@@ -35,23 +26,23 @@ from onnx_passes.ops.semantics import MALFORMED, Unsupported
 _MOST_ELEMENTS = 1 << 24
 """Elements that may represent all of a node's operands."""
 
-_POINTS, _SPANS = IntervalSemantics(numbers=True), IntervalSemantics()
+_POINTS, _SPANS = intervals.IntervalSemantics(numbers=True), intervals.IntervalSemantics()
 
 
-def range_of(operands: Operands) -> Interval:
+def range_of(operands: Operands) -> intervals.Interval:
     """Return the interval of a node's outputs; what the type holds if no more is known."""
     node = operands.node
     dtype, operator = node.outputs[0].dtype, operator_of(node, operands.opset)
     if operator is None or dtype is None:
-        return of_type(dtype)
+        return intervals.of_type(dtype)
     try:
         low, high = _found(operator, operands, dtype)
     except (Unsupported, *MALFORMED):
-        return of_type(dtype)
-    return of_type(dtype) if math.isnan(low) or math.isnan(high) else (low, high)
+        return intervals.of_type(dtype)
+    return intervals.of_type(dtype) if math.isnan(low) or math.isnan(high) else (low, high)
 
 
-def _found(operator: Operator, operands: Operands, dtype: ir.DataType) -> Interval:
+def _found(operator: Operator, operands: Operands, dtype: ir.DataType) -> intervals.Interval:
     own = operator.bounds(operands)
     if own is not None:
         return own
@@ -59,7 +50,7 @@ def _found(operator: Operator, operands: Operands, dtype: ir.DataType) -> Interv
     moved = [i for i, v in enumerate(inputs) if i in operator.moves and v is not None]
     if moved and not operator.elementwise:
         if operands.node.attributes.get_string("reduction", "none") != "none":
-            return UNBOUNDED
+            return intervals.UNBOUNDED
         found = hull_of(*(operands.hull(i) for i in moved))
         fill = operator.fill_of(operands.node)
         return found if fill is None else hull_of(found, (fill, fill))
@@ -72,13 +63,13 @@ def _found(operator: Operator, operands: Operands, dtype: ir.DataType) -> Interv
     if len(inputs) == 2 and inputs[0] is inputs[1] and operator.elementwise:
         tensors[1] = tensors[0]  # a product of equals is a square
     low, high = _hulls(operator, operands, tensors)
-    ends = fitted(low, high, dtype, computed=False)
+    ends = intervals.fitted(low, high, dtype, computed=False)
     return float(ends["low"]), float(ends["high"])
 
 
 def _hulls(
     operator: Operator, operands: Operands, tensors: Sequence[Tensor | None]
-) -> Interval:
+) -> intervals.Interval:
     rising = operator.monotone_in(operands.node)
     # Where it never falls, its ends are at the ends of the operand.
     if not operator.elementwise or not rising:
@@ -91,7 +82,7 @@ def _hulls(
                 ends.append(tensor)
                 continue
             end = tensor.data["high" if (rising[index] > 0) == bool(side) else "low"]
-            ends.append(Tensor(pair(end, end), tensor.dtype))
+            ends.append(Tensor(intervals.pair(end, end), tensor.dtype))
         all_ends = all(index in rising for index, t in enumerate(ends) if t is not None)
         sides.append(_evaluated(operator, operands, ends, _POINTS if all_ends else _SPANS))
     return hull_of(*sides)
@@ -101,12 +92,12 @@ def _evaluated(
     operator: Operator,
     operands: Operands,
     tensors: Sequence[Tensor | None],
-    semantics: IntervalSemantics,
-) -> Interval:
+    semantics: intervals.IntervalSemantics,
+) -> intervals.Interval:
     found = operator.evaluate(Call(operands.node, tensors, semantics, operands.opset))
     result = found[0] if isinstance(found, tuple) else found
     if result is None or not result.data.size:
-        return UNBOUNDED
+        return intervals.UNBOUNDED
     return float(result.data["low"].min()), float(result.data["high"].max())
 
 

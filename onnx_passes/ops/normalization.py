@@ -1,27 +1,16 @@
 """Normalisation layers, norms, and Dropout."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops import input_hints as hints
 from onnx_passes.ops import versions
 from onnx_passes.ops.call import Call, Operands, Tensor, constant, normalize_axis
 from onnx_passes.ops.domains.blocks import Blocks, Node
 from onnx_passes.ops.domains.intervals import UNBOUNDED, Interval
-from onnx_passes.ops.input_hints import (
-    Choices,
-    Known,
-    Operand,
-    Use,
-    ValueHint,
-    between,
-    exactly,
-    first,
-)
 from onnx_passes.ops.operator_class import Algebra, Operator
 from onnx_passes.ops.reduction import along_axes, opaque_rows, summed
 from onnx_passes.ops.semantics import (
@@ -53,13 +42,13 @@ class Dropout(Operator):
         mask = constant(np.ones(x.shape, np.bool_), ir.DataType.BOOL, call.semantics)
         return x, mask
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         # Training mode draws random numbers, which no two runs repeat.
-        return {1: between(0, 0.5), 2: exactly(False)}.get(use.index)
+        return {1: hints.between(0, 0.5), 2: hints.exactly(False)}.get(use.index)
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
         if index == 2:
-            return Operand((), ir.DataType.BOOL, constant=True)
+            return hints.Operand((), ir.DataType.BOOL, constant=True)
         return c.data(c.shape()) if index == 0 else c.data((), constant=True)
 
     def blocks(self, node: Node) -> Blocks:
@@ -113,18 +102,18 @@ class BatchNormalization(Operator):
 
         return Tensor(call.semantics.kernel(found.data, x.dtype, size), x.dtype)
 
-    def admits(self, use: Use) -> ValueHint | None:
-        return between(0.1, None) if use.index == 4 else None
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
+        return hints.between(0.1, None) if use.index == 4 else None
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
-        x = first(known, (2, 3, 4, 4))
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
+        x = hints.first(known, (2, 3, 4, 4))
         if index == 0:
             return c.data(c.pick(((2, 3), (2, 3, 4, 4))))
         shape = (x[1] if len(x) > 1 else 1,)
         # From opset 15 on, statistics may be wider than the data.
         wide = c.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16) and c.rng.random() < 0.5
         dtype = ir.DataType.FLOAT if wide else c.dtype
-        return Operand(shape, dtype, constant=True, positive=index == 4)
+        return hints.Operand(shape, dtype, constant=True, positive=index == 4)
 
 
 def _normalized(
@@ -174,8 +163,8 @@ class LayerNormalization(Operator):
             raise Misfit(f"{self.op_type} of {x.shape} by factors of {scale.shape}")
         return found
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
-        shape = first(known, (2, 3))
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
+        shape = hints.first(known, (2, 3))
         return c.data(c.pick(((2, 3), (2, 3, 4))) if index == 0 else shape[-1:])
 
 
@@ -220,8 +209,8 @@ class InstanceNormalization(Operator):
 
         return Tensor(call.semantics.kernel(found.data, x.dtype, size_of_terms), x.dtype)
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
-        x = first(known, (2, 4, 3))
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
+        x = hints.first(known, (2, 4, 3))
         shapes = ((1, 2, 3, 3), (2, 4, 5), (1, 4, 2, 2), (2, 6, 3))
         return c.data(c.pick(shapes) if index == 0 else x[1:2])
 
@@ -307,7 +296,7 @@ class MeanVarianceNormalization(Operator):
 
         return call.semantics.kernel(found, a.dtype, size)
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
         return c.data(c.pick(((2, 3, 2, 4), (1, 2, 3, 3))))
 
 
@@ -352,5 +341,5 @@ class LRN(Operator):
 
         return Tensor(call.semantics.kernel(found, x.dtype, size_of_terms), x.dtype)
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
         return c.data(c.pick(((1, 4, 2, 2), (2, 3, 4))))

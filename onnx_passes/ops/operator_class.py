@@ -3,8 +3,6 @@
 A ``Composition`` is evaluated where places are known and rounding is bounded.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Operators of quantised numbers: conversions from and to floats, and products of integers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Recurrent layers, and the cell that runs in one direction."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
@@ -9,18 +7,9 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops import input_hints as hints
 from onnx_passes.ops.call import Call, Operands, Tensor
 from onnx_passes.ops.elementwise import Elementwise
-from onnx_passes.ops.input_hints import (
-    Choices,
-    Known,
-    Operand,
-    Shape,
-    Use,
-    ValueHint,
-    between,
-    first,
-)
 from onnx_passes.ops.operator_class import Composition, Result, find
 from onnx_passes.ops.semantics import Elements, Misfit, TypedPrimitives, Unsupported
 
@@ -163,16 +152,16 @@ class _Recurrent(Composition, abstract=True):
             ],
         )
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
-        x = first(known, (4, 2, 3))
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
+        x = hints.first(known, (4, 2, 3))
         batch, width = x[-2:] if len(x) == 3 else (2, 3)
         ways = 2 if c.fixed.get("direction") == "bidirectional" else 1
         weights = known[1] if len(known) > 1 else None
         hidden = weights[1] // self.gates if weights and len(weights) == 3 else 2
         if index == 4:
-            return Operand((batch,), ir.DataType.INT32, constant=True, positive=True)
+            return hints.Operand((batch,), ir.DataType.INT32, constant=True, positive=True)
         rows = self.gates * hidden
-        shapes: dict[int, Shape] = {
+        shapes: dict[int, hints.Shape] = {
             0: (4, batch, width),
             1: (ways, rows, width),
             2: (ways, rows, hidden),
@@ -181,7 +170,7 @@ class _Recurrent(Composition, abstract=True):
         }
         return c.data(shapes.get(index, (ways, batch, hidden)))
 
-    def options(self, name: str, known: Known) -> Sequence[object]:
+    def options(self, name: str, known: hints.Known) -> Sequence[object]:
         recurrence = known[2] if len(known) > 2 else None
         found: dict[str, Sequence[object]] = {
             "hidden_size": recurrence[-1:] if recurrence else (2,),
@@ -192,9 +181,9 @@ class _Recurrent(Composition, abstract=True):
         }
         return found.get(name, ())
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         length = use.dimension(0, 1 if use.integer("layout") else 0) or 1
-        return between(1, length) if use.index == 4 else None
+        return hints.between(1, length) if use.index == 4 else None
 
     def cost(self, operands: Operands) -> int:
         data, (directions, rows, width) = operands.sizes(0), operands.sizes(1)

@@ -1,7 +1,5 @@
 """Operators along axes: reductions, places of extremes, and cumulative sums and products."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable, Sequence
@@ -10,22 +8,13 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops import input_hints as hints
 from onnx_passes.ops import versions
 from onnx_passes.ops.call import Call, Operands, Tensor, normalize_axis
 from onnx_passes.ops.domains.blocks import Blocks, Node, dropped, reduced
 from onnx_passes.ops.domains.concrete import CountingSemantics, blank
 from onnx_passes.ops.domains.intervals import Interval
-from onnx_passes.ops.input_hints import (
-    Choices,
-    Known,
-    Operand,
-    StaticShape,
-    Use,
-    ValueHint,
-    axes,
-    between,
-    exactly,
-)
+from onnx_passes.ops.input_hints import axes
 from onnx_passes.ops.operator_class import Algebra, Operator
 from onnx_passes.ops.semantics import (
     Elements,
@@ -141,28 +130,28 @@ class Reduce(Operator, abstract=True):
         self.row(operands.call(semantics=semantics), a, row)
         return rows * semantics.count
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         return _axes(use) if use.index == 1 else None
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
         return axes(c, index, none=True)
 
 
-def _axes(use: Use) -> ValueHint:
+def _axes(use: hints.Use) -> hints.ValueHint:
     data, output, length = use.input_shape(0), use.output_shape(), use.length()
     if data is None:
-        return exactly([0])
+        return hints.exactly([0])
     if output is None:
-        return exactly(range(min(len(data), 1 if length is None else length)))
+        return hints.exactly(range(min(len(data), 1 if length is None else length)))
     axes = _reduced(data, output)
     # Fewer axes than declared: some reduced axes have size 1 already.
     for axis in reversed(range(len(data))):
         if length is not None and len(axes) < length and axis not in axes:
             axes.append(axis)
-    return exactly(sorted(axes)[:length])
+    return hints.exactly(sorted(axes)[:length])
 
 
-def _reduced(data: StaticShape, output: StaticShape) -> list[int]:
+def _reduced(data: hints.StaticShape, output: hints.StaticShape) -> list[int]:
     if len(data) == len(output):
         return [axis for axis, (d, o) in enumerate(zip(data, output, strict=True)) if d != o]
     axes: list[int] = []
@@ -279,8 +268,8 @@ class ReduceLogSum(Reduce):
     def row(self, call: Call, a: TypedPrimitives, terms: Elements) -> Scalar:
         return a.log(a.total(terms))
 
-    def admits(self, use: Use) -> ValueHint | None:
-        return between(0.1, None) if use.index == 0 else super().admits(use)
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
+        return hints.between(0.1, None) if use.index == 0 else super().admits(use)
 
 
 class ReduceLogSumExp(Reduce):
@@ -403,10 +392,10 @@ class _Cumulative(Operator, abstract=True):
         found = np.stack(parts, -1) if parts else moved
         return Tensor(np.moveaxis(found[..., ::step], -1, axis), x.dtype)
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         shape = use.input_shape(0)
         rank = 1 if shape is None else len(shape)
-        return between(0, max(0, rank - 1)) if use.index == 1 else None
+        return hints.between(0, max(0, rank - 1)) if use.index == 1 else None
 
 
 class CumSum(_Cumulative):

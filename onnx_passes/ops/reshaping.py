@@ -1,29 +1,18 @@
 """Operators on shapes: reshaped tensors, and tensors made from shapes and constants."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops import input_hints as hints
 from onnx_passes.ops import versions
 from onnx_passes.ops.call import Call, Operands, Tensor, constant, normalize_axis
 from onnx_passes.ops.domains.block_terms import ONE
 from onnx_passes.ops.domains.blocks import Blocks, Node, dropped, known_constant, moved
 from onnx_passes.ops.domains.intervals import Interval
-from onnx_passes.ops.input_hints import (
-    Choices,
-    Known,
-    Operand,
-    StaticShape,
-    Use,
-    ValueHint,
-    axes,
-    exactly,
-    first,
-)
+from onnx_passes.ops.input_hints import axes, first
 from onnx_passes.ops.movement import Move
 from onnx_passes.ops.operator_class import Operator
 from onnx_passes.ops.semantics import Misfit, Unsupported
@@ -83,11 +72,11 @@ class ConstantOfShape(Operator):
         array = np.full(call.small(call.static_ints(0)), fill.reshape(-1)[0], fill.dtype)
         return constant(array, dtype, call.semantics)
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         output = use.output_shape()
-        return exactly([FEW] * (use.length() or 1) if output is None else output)
+        return hints.exactly([FEW] * (use.length() or 1) if output is None else output)
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
         return c.integers(*c.pick(((2, 3), (3,))))
 
 
@@ -141,11 +130,11 @@ class Range(Operator):
         numbers = (start + step * np.arange(count)).astype(dtype.numpy())
         return constant(numbers, dtype, call.semantics)
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         output, start = use.output_shape(), use.constant(0)
         first = 0 if start is None else start.reshape(-1)[0]
         limit = first + (FEW if output is None else output[0])
-        return exactly((0, limit, 1)[use.index])
+        return hints.exactly((0, limit, 1)[use.index])
 
 
 class EyeLike(Operator):
@@ -185,19 +174,19 @@ class Reshape(Move):
             ]
         return _reshaped(x, wanted)
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         if use.index != 1:
             return None
         data, output = use.input_shape(0), use.output_shape()
         if output is not None and (data is None or math.prod(data) == math.prod(output)):
-            return exactly(output)
+            return hints.exactly(output)
         length = use.length()
         if length is None:
-            return exactly([-1])
+            return hints.exactly([-1])
         # One row, or as a last resort one column.
-        return exactly([1] * (length - 1) + [-1] if length else [])
+        return hints.exactly([1] * (length - 1) + [-1] if length else [])
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
         if index == 0:
             return c.data(
                 c.shape() if c.square else c.pick(((2, 3), (2, 3, 4), (4, 6), (0, 3)))
@@ -211,7 +200,7 @@ class Reshape(Move):
             return c.integers(*sizes)
         shape = first(known, (2, 3))
         size = int(np.prod(shape, dtype=np.int64))
-        options: list[StaticShape] = [
+        options: list[hints.StaticShape] = [
             (size,),
             (-1,),
             (1, -1),
@@ -265,14 +254,14 @@ class Squeeze(Move):
             raise Misfit("Squeeze of an axis whose size is not 1")
         return _reshaped(x, [d for i, d in enumerate(x.shape) if i not in drop])
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         data = use.input_shape(0)
         if data is None or use.index != 1:
             return None
         ones = [axis for axis, size in enumerate(data) if size == 1]
-        return exactly(ones if (length := use.length()) is None else ones[:length])
+        return hints.exactly(ones if (length := use.length()) is None else ones[:length])
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
         return axes(c, index, none=False)
 
     def blocks(self, node: Node) -> Blocks:
@@ -307,18 +296,18 @@ class Unsqueeze(Move):
         sizes = iter(x.shape)
         return _reshaped(x, [1 if i in new else next(sizes) for i in range(rank)])
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         if use.index != 1:
             return None
         data, output, length = use.input_shape(0), use.output_shape(), use.length()
         if data is None or (length is None and output is None):
-            return exactly([0])
+            return hints.exactly([0])
         if output is None or length is None:
-            return exactly(range(length or 1))
+            return hints.exactly(range(length or 1))
         axes = _added(data, output)
-        return exactly(axes if len(axes) == length else range(length))
+        return hints.exactly(axes if len(axes) == length else range(length))
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
         return axes(c, index, none=True)
 
     def blocks(self, node: Node) -> Blocks:
@@ -329,7 +318,7 @@ class Unsqueeze(Move):
         return moved(x, [None if i in new else next(old) for i in range(rank)])
 
 
-def _added(data: StaticShape, output: StaticShape) -> list[int]:
+def _added(data: hints.StaticShape, output: hints.StaticShape) -> list[int]:
     axes: list[int] = []
     position = 0
     for axis, size in enumerate(output):

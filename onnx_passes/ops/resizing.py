@@ -1,7 +1,5 @@
 """Operators that resize an image, and the interpolation they share with sampling."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,18 +9,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
+from onnx_passes.ops import input_hints as hints
 from onnx_passes.ops import versions
 from onnx_passes.ops.call import Call, Operands, Tensor, normalize_axis
-from onnx_passes.ops.input_hints import (
-    Choices,
-    Known,
-    Operand,
-    Shape,
-    Use,
-    ValueHint,
-    exactly,
-    first,
-)
 from onnx_passes.ops.operator_class import Composition, measured_by
 from onnx_passes.ops.semantics import Elements, Unsupported
 
@@ -247,33 +236,35 @@ class Resize(_Resizing):
         step = (end - start) * room / np.float32(len(at) - 1)
         return np.asarray(start * room + at * step)
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         # In version 10, the second input holds the scales.
         if use.index == 2 or (use.index == 1 and len(use.node.inputs) == 2):
             return scales_of(use)
         axes, data = _resized_axes(use), use.input_shape(0)
         if use.index == 1:
-            return exactly([0.0] * len(axes) + [1.0] * len(axes)) if use.length() else None
+            return (
+                hints.exactly([0.0] * len(axes) + [1.0] * len(axes)) if use.length() else None
+            )
         if use.index != 3 or data is None:
             return None
         output = use.output_shape()
         target = output or tuple(2 * d if axis >= 2 else d for axis, d in enumerate(data))
         if use.node.attributes.get("keep_aspect_ratio_policy") is None:
-            return exactly([target[axis] for axis in axes])
+            return hints.exactly([target[axis] for axis in axes])
         # Any target with the declared ratio gives the declared size.
         ratio = min(target[axis] / data[axis] for axis in axes)
-        return exactly([math.ceil(data[axis] * ratio) for axis in axes])
+        return hints.exactly([math.ceil(data[axis] * ratio) for axis in axes])
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
-        x = first(known, (1, 2, 3, 4))
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
+        x = hints.first(known, (1, 2, 3, 4))
         if index == 0:
             return c.data(c.pick(((1, 2, 3, 4), (1, 1, 4, 4), (2, 2, 5))))
         if index == 3:
             return c.integers(*x[:2], *(c.pick((d, 2 * d, d + 1)) for d in x[2:]))
-        scales: Shape = (len(x),) if index == 2 and c.rng.random() < 0.7 else (0,)
-        return Operand(scales, ir.DataType.FLOAT, constant=True, positive=True)
+        scales: hints.Shape = (len(x),) if index == 2 and c.rng.random() < 0.7 else (0,)
+        return hints.Operand(scales, ir.DataType.FLOAT, constant=True, positive=True)
 
-    def options(self, name: str, known: Known) -> Sequence[object]:
+    def options(self, name: str, known: hints.Known) -> Sequence[object]:
         found: dict[str, Sequence[object]] = {
             "mode": (None, "nearest", "linear", "cubic"),
             "coordinate_transformation_mode": (None, "asymmetric", "align_corners"),
@@ -314,33 +305,33 @@ class Upsample(_Resizing):
         taps = linear_taps(np.clip(places, 0, size - 1))
         return Taps(np.clip(taps.places, 0, size - 1), taps.weights)
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         return scales_of(use) if use.index == 1 else None
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
-        x = first(known, (1, 2, 3, 4))
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
+        x = hints.first(known, (1, 2, 3, 4))
         if index == 0:
             return c.data(c.pick(((1, 2, 3, 4), (1, 1, 4, 4))))
-        return Operand((len(x),), ir.DataType.FLOAT, constant=True, positive=True)
+        return hints.Operand((len(x),), ir.DataType.FLOAT, constant=True, positive=True)
 
-    def options(self, name: str, known: Known) -> Sequence[object]:
+    def options(self, name: str, known: hints.Known) -> Sequence[object]:
         return (None, "nearest", "linear") if name == "mode" else ()
 
 
-def _resized_axes(use: Use) -> list[int]:
+def _resized_axes(use: hints.Use) -> list[int]:
     data = use.input_shape(0)
     return use.integers("axes") or list(range(0 if data is None else len(data)))
 
 
-def scales_of(use: Use) -> ValueHint | None:
+def scales_of(use: hints.Use) -> hints.ValueHint | None:
     """Return the scales that make an image of the size that is declared."""
     data, output, axes = use.input_shape(0), use.output_shape(), _resized_axes(use)
     if data is None:
         return None
     if output is None:
-        return exactly([2.0 if axis >= 2 else 1.0 for axis in axes])
+        return hints.exactly([2.0 if axis >= 2 else 1.0 for axis in axes])
     # Half a pixel more survives the rounding down of size times scale.
-    return exactly([_scale(data[axis], output[axis]) for axis in axes])
+    return hints.exactly([_scale(data[axis], output[axis]) for axis in axes])
 
 
 def _scale(size: int, target: int) -> float:

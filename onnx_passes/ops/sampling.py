@@ -1,7 +1,5 @@
 """Operators that read an image at computed places, or in regions and columns."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import ClassVar
@@ -10,21 +8,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
+from onnx_passes.ops import input_hints as hints
 from onnx_passes.ops import versions
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.convolution import SlidingWindow, convolved
-from onnx_passes.ops.input_hints import (
-    Choices,
-    Known,
-    Operand,
-    Shape,
-    Use,
-    ValueHint,
-    below,
-    between,
-    exactly,
-    first,
-)
 from onnx_passes.ops.operator_class import Composition, measured_by
 from onnx_passes.ops.resizing import (
     Taps,
@@ -46,17 +33,17 @@ class Sampling(Composition, abstract=True):
     """
 
     images = True
-    shapes: ClassVar[tuple[Shape, ...]]
+    shapes: ClassVar[tuple[hints.Shape, ...]]
     numbers: ClassVar[dict[int, tuple[int, ...]]] = {}
     values: ClassVar[dict[str, Sequence[object]]] = {}
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
         shape = self.shapes[min(index, len(self.shapes) - 1)]
         if index in self.numbers:
-            return Operand(shape, ir.DataType.INT64, self.numbers[index], constant=True)
+            return hints.Operand(shape, ir.DataType.INT64, self.numbers[index], constant=True)
         return c.data(shape)
 
-    def options(self, name: str, known: Known) -> Sequence[object]:
+    def options(self, name: str, known: hints.Known) -> Sequence[object]:
         return self.values.get(name, ())
 
 
@@ -112,8 +99,8 @@ class GridSample(Sampling):
             places = _reflected(places.astype(np.float64), low, high).astype(np.int64)
         return Taps(places, taps.weights)
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
-        x = first(known, self.shapes[0])
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
+        x = hints.first(known, self.shapes[0])
         axes = max(len(x) - 2, 1)
         return c.data((*x[:1], *(2, 3, 4)[:axes], axes) if index else x)
 
@@ -122,8 +109,8 @@ class GridSample(Sampling):
         "padding_mode": (None, "zeros", "border", "reflection"),
     }
 
-    def admits(self, use: Use) -> ValueHint | None:
-        return between(-1, 1) if use.index == 1 else None
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
+        return hints.between(-1, 1) if use.index == 1 else None
 
 
 class AffineGrid(Sampling):
@@ -153,14 +140,14 @@ class AffineGrid(Sampling):
         made = measured_by(call, Tensor(found, dtype), rows)
         return Tensor(made.data.reshape(batch, *spatial, rank), dtype)
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         theta, output = use.input_shape(0), use.output_shape()
         if use.index == 0:
-            return between(-1, 1)
+            return hints.between(-1, 1)
         if use.index != 1 or theta is None:
             return None
         spatial = [3] * theta[1] if output is None else list(output[1:-1])
-        return exactly([theta[0], 1, *spatial])
+        return hints.exactly([theta[0], 1, *spatial])
 
 
 class MaxRoiPool(Sampling):
@@ -198,12 +185,12 @@ class MaxRoiPool(Sampling):
         shape = (len(regions), *pooled, x.shape[1])
         return Tensor(np.moveaxis(np.stack(parts).reshape(shape), -1, 1), x.dtype)
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         if use.index != 1 or use.shape is None:
             return None
         corner = use.rng.integers(0, 3, (use.shape[0], 2))
         extent = use.rng.integers(0, 4, corner.shape)
-        return exactly(np.hstack([np.zeros((len(corner), 1)), corner, corner + extent]))
+        return hints.exactly(np.hstack([np.zeros((len(corner), 1)), corner, corner + extent]))
 
 
 class MaxUnpool(Sampling):
@@ -238,22 +225,22 @@ class MaxUnpool(Sampling):
         "pads": (None,),
     }
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         if use.index == 1 and use.shape is not None:
             # Flat places in the output, which has at least as many elements as the input.
-            return exactly(use.rng.permutation(math.prod(use.shape)).reshape(use.shape))
+            return hints.exactly(use.rng.permutation(math.prod(use.shape)).reshape(use.shape))
         output = use.output_shape() if use.index == 2 else None
-        return None if output is None else exactly(output)
+        return None if output is None else hints.exactly(output)
 
 
-def boxes(use: Use) -> ValueHint | None:
+def boxes(use: hints.Use) -> hints.ValueHint | None:
     """Return corners of boxes, the lower one first, within 5 of the origin."""
     shape = use.shape
     if shape is None:
         return None
     corner = use.rng.uniform(0, 4, (*shape[:-1], 2))
     extent = use.rng.uniform(1, 4, (*shape[:-1], 2))
-    return exactly(np.concatenate([corner, corner + extent], -1))
+    return hints.exactly(np.concatenate([corner, corner + extent], -1))
 
 
 def _reflected(at: Array, low: float, high: float) -> Array:
@@ -341,9 +328,9 @@ class RoiAlign(Sampling):
         "spatial_scale": (None, 1.0, 0.5),
     }
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         if use.index == 2:  # which image of the batch
-            return below(use.dimension(0, 0))
+            return hints.below(use.dimension(0, 0))
         return boxes(use) if use.index == 1 else None
 
 
@@ -396,8 +383,8 @@ class DeformConv(Sampling):
         kernel = w.data.reshape(group, w.shape[0] // group, w.shape[1], offsets)
         return convolved(call, rows, kernel, bias, x, window.output)
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
-        x = first(known, (1, 2, 4, 4))
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
+        x = hints.first(known, (1, 2, 4, 4))
         batch, channels = x[:2] if len(x) == 4 else (1, 2)
         shapes = (x, (3, channels, 1, 1), (batch, 2, *x[2:]), (3,), (batch, 1, *x[2:]))
         return c.data(shapes[index])
@@ -434,8 +421,8 @@ class Col2Im(Sampling):
         made = measured_by(call, Tensor(found, x.dtype), rows)
         return Tensor(made.data.reshape(x.shape[0], channels, *image), x.dtype)
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
-        x = first(known, (1, 8, 9))
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
+        x = hints.first(known, (1, 8, 9))
         if index == 0:
             return c.data(x)
         # Columns that do not come from blocks of 2 by 2 are those of single elements.
@@ -446,22 +433,22 @@ class Col2Im(Sampling):
 
     values: ClassVar = dict.fromkeys(("strides", "pads", "dilations"), (None,))
 
-    def admits(self, use: Use) -> ValueHint | None:
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
         data, output, length = use.input_shape(0), use.output_shape(), use.length()
         if use.index == 1 and output is not None:
-            return exactly(output[2:])
+            return hints.exactly(output[2:])
         if use.index not in (1, 2) or data is None or length is None:
             return None
         if use.index == 1:
             # One channel, and blocks of one row: as many places as there are columns.
-            return exactly([1] * (length - 1) + [data[1] + data[2] - 1])
+            return hints.exactly([1] * (length - 1) + [data[1] + data[2] - 1])
         size = data[1] // output[1] if output is not None else data[1]
         if length == 2:
-            return exactly(_block_of(use, size, data[2], output))
-        return exactly([1] * (length - 1) + [size])
+            return hints.exactly(_block_of(use, size, data[2], output))
+        return hints.exactly([1] * (length - 1) + [size])
 
 
-def _block_of(use: Use, size: int, blocks: int, output: Shape | None) -> list[int]:
+def _block_of(use: hints.Use, size: int, blocks: int, output: hints.Shape | None) -> list[int]:
     strides = use.integers("strides") or [1, 1]
     dilations = use.integers("dilations") or [1, 1]
     pads = use.integers("pads") or [0, 0, 0, 0]

@@ -10,8 +10,6 @@ with its function, which is written into files. ::
         return op.Add(x, x)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -23,12 +21,7 @@ from onnxscript import script
 from onnxscript.values import Op, Opset
 
 from onnx_passes.ops import DOMAIN
-from onnx_passes.ops.bodies import CUSTOM, attach_to_model
-from onnx_passes.ops.bodies.attach import (
-    register_function,
-    register_reference,
-    registered_functions,
-)
+from onnx_passes.ops.bodies import CUSTOM, attach, attach_to_model
 
 __all__ = ["domain", "inject_custom_ops", "named", "op", "register"]
 
@@ -51,10 +44,10 @@ def register(function: Callable[..., Any] | None = None, *, domain: str = DOMAIN
     if function is None:
         return partial(register, domain=domain)
     if isinstance(function, type) and issubclass(function, OpRun):
-        register_reference(function)
+        attach.register_reference(function)
         return function
     made: Any = script(Opset(domain, 1), default_opset=op)(function)
-    register_function(domain, made.name, made.to_function_proto)
+    attach.register_function(domain, made.name, made.to_function_proto)
     return made
 
 
@@ -75,7 +68,7 @@ def inject_custom_ops(model: ir.Model) -> ir.Model:
     Returns:
         The same model.
     """
-    for proto in registered_functions():
+    for proto in attach.registered_functions():
         function = ir.serde.deserialize_function(proto)
         model.functions.setdefault(function.identifier(), function)
     model.opset_imports.setdefault(DOMAIN, domain.version)

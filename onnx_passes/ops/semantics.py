@@ -4,8 +4,6 @@
 one.
 """
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Callable, Sequence
 from functools import reduce
@@ -22,6 +20,8 @@ Scalar: TypeAlias = Any
 
 Elements: TypeAlias = Array
 """Scalars in an array: of objects, or in an arithmetic's own array type."""
+
+Row: TypeAlias = Sequence[Scalar] | Elements
 
 
 class Unsupported(Exception):  # noqa: N818 (an outcome of the prover, never shown as an error)
@@ -138,20 +138,14 @@ class Semantics(abc.ABC):
         """Combine the scalars of a row [n], n >= 1, by a primitive from left to right."""
         return reduce(lambda a, b: self.apply(name, dtype, a, b), present(row))
 
-    def total(self, terms: Sequence[Scalar] | Elements, dtype: ir.DataType) -> Scalar:
+    def total(self, terms: Row, dtype: ir.DataType) -> Scalar:
         """Add up ``terms`` in an order that the engine chooses."""
         found = present(terms)
         if not found:
             return self.literal(0, dtype)
         return reduce(lambda a, b: self.apply("add", dtype, a, b), found)
 
-    def dot(
-        self,
-        left: Sequence[Scalar] | Elements,
-        right: Sequence[Scalar] | Elements,
-        dtype: ir.DataType,
-        *initial: Scalar,
-    ) -> Scalar:
+    def dot(self, left: Row, right: Row, dtype: ir.DataType, *initial: Scalar) -> Scalar:
         """Sum products of pairs, and ``initial``, in an order that the engine chooses."""
         pairs = zip(left, right, strict=True)
         products = [self.apply("mul", dtype, a, b) for a, b in pairs if a is not PADDING]
@@ -162,7 +156,7 @@ PADDING = object()
 """Fills rows up to one length where an element is missing."""
 
 
-def present(row: Sequence[Scalar] | Elements) -> list[Scalar]:
+def present(row: Row) -> list[Scalar]:
     """Return the scalars of a row without padding."""
     return [scalar for scalar in row if scalar is not PADDING]
 

@@ -1,7 +1,5 @@
 """Operators on signals: spectra, windows, and the mel scale."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

@@ -1,26 +1,16 @@
 """Softmax, and what is built on it: attention and losses of classifiers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops import input_hints as hints
 from onnx_passes.ops import versions
 from onnx_passes.ops.call import Call, Operands, Tensor
 from onnx_passes.ops.domains.intervals import ULPS, Interval, resolution
-from onnx_passes.ops.input_hints import (
-    Choices,
-    Known,
-    Operand,
-    Use,
-    ValueHint,
-    below,
-    between,
-    first,
-)
+from onnx_passes.ops.input_hints import first
 from onnx_passes.ops.operator_class import Algebra, Composition, Operator, Result
 from onnx_passes.ops.reduction import along_axes, finite_top, first_extreme, summed
 from onnx_passes.ops.semantics import (
@@ -136,10 +126,10 @@ class RotaryEmbedding(Operator):
         parts = [call.semantics.map(turn, *sides) for turn in (first, second)]
         return Tensor(np.concatenate(parts, -1), x.dtype)
 
-    def admits(self, use: Use) -> ValueHint | None:
-        return below(use.dimension(1, 0)) if use.index == 3 else None
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
+        return hints.below(use.dimension(1, 0)) if use.index == 3 else None
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
         return c.data((2, 3, 4, 6) if index == 0 else (2, 4, 3))
 
 
@@ -203,10 +193,10 @@ class Attention(Operator):
         found = call.semantics.along(call.primitives(v.dtype).dot, weights, columns)
         return Tensor(found, v.dtype), k, v
 
-    def admits(self, use: Use) -> ValueHint | None:
-        return between(1, use.dimension(1, -2) or 1) if use.index == 6 else None
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
+        return hints.between(1, use.dimension(1, -2) or 1) if use.index == 6 else None
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
         q = first(known, (1, 2, 3, 4))
         shapes = ((1, 2, 3, 4), (2, 2, 3, 4), (1, 3, 4, 4))
         if index == 3 and len(q) == 4:
@@ -263,17 +253,17 @@ class _Loss(Composition, abstract=True):
             total = call.semantics.map(a.div, np.asarray(total), np.asarray(whole))
         return Tensor(np.asarray(total), x.dtype)
 
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
         if index == 1:
-            return Operand((2,), ir.DataType.INT64, (0, 2), constant=True)
+            return hints.Operand((2,), ir.DataType.INT64, (0, 2), constant=True)
         rows, classes = first(known, (2, 3))[:2]
         return c.data((rows, classes) if index == 0 else (classes,))
 
-    def options(self, name: str, known: Known) -> Sequence[object]:
+    def options(self, name: str, known: hints.Known) -> Sequence[object]:
         return (None, "none", "sum", "mean") if name == "reduction" else ()
 
-    def admits(self, use: Use) -> ValueHint | None:
-        return below(use.dimension(0, 1)) if use.index == 1 else None
+    def admits(self, use: hints.Use) -> hints.ValueHint | None:
+        return hints.below(use.dimension(0, 1)) if use.index == 1 else None
 
 
 class NegativeLogLikelihoodLoss(_Loss):

@@ -3,8 +3,6 @@
 Schemas say which attributes became inputs. The changes here are those that schemas do not say.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias

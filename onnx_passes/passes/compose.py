@@ -4,8 +4,6 @@ A pass is skipped if the model has no operator that its rules begin at. A rewrit
 where a run has an objective, if its pass does not always pay.
 """
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Hashable, Sequence
 from importlib import import_module

@@ -3,8 +3,6 @@
 An initializer that is also an input of the graph is only a default, and not a constant.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 

@@ -5,8 +5,6 @@ Every pass is an :class:`onnx_ir.passes.PassBase` and runs inside anyone's
 class are its options (see :mod:`onnx_passes.passes.options`).
 """
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Iterable, Sequence
 from functools import partial

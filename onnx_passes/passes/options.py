@@ -7,8 +7,6 @@ in YAML (``- fold-constants: {size_limit: 2 MiB}``) and on the command line (``'
 constants{size_limit=2MiB}'``).
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Hashable, Iterable, Mapping

@@ -4,8 +4,6 @@ Passes come from the library, from packages that announce them, and from modules
 A module that a pipeline imports may define names of the library again, for that pipeline only.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import sys

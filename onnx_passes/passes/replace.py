@@ -3,8 +3,6 @@
 A function says whether the new nodes have types and shapes that need no inference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,14 +12,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.model.walk import (
-    all_graphs,
-    node_name,
-    node_outputs,
-    nodes_of,
-    subgraphs_of,
-    value_name,
-)
+from onnx_passes.model import walk
 
 Container = ir.Graph | ir.Function
 
@@ -52,13 +43,13 @@ class Namer:
         self.values: set[str] = set(_RESERVED.get())
         self.nodes: set[str] = set()
         self._last: dict[str, int] = {}
-        for graph in all_graphs(model):
+        for graph in walk.all_graphs(model):
             self.values.update(str(v.name) for v in graph.inputs)
             self.values.update(graph.initializers)
-            nodes = nodes_of(graph)
-            made = chain.from_iterable(map(node_outputs, nodes))
-            self.values.update(filter(None, map(value_name, made)))
-            self.nodes.update(filter(None, map(node_name, nodes)))
+            nodes = walk.nodes_of(graph)
+            made = chain.from_iterable(map(walk.node_outputs, nodes))
+            self.values.update(filter(None, map(walk.value_name, made)))
+            self.nodes.update(filter(None, map(walk.node_name, nodes)))
 
     def value(self, wish: str | None) -> str:
         """Return ``wish``, or a name like it that is free."""
@@ -148,11 +139,11 @@ def _owners(container: Container) -> dict[ir.Graph | None, ir.Node]:
     """Map every graph nested in ``container`` to the node of ``container`` that holds it."""
     owners: dict[ir.Graph | None, ir.Node] = {}
     for node in container:
-        pending = list(subgraphs_of(node))
+        pending = list(walk.subgraphs_of(node))
         while pending:
             graph = pending.pop()
             owners[graph] = node
-            pending.extend(inner for n in graph for inner in subgraphs_of(n))
+            pending.extend(inner for n in graph for inner in walk.subgraphs_of(n))
     return owners
 
 
@@ -237,7 +228,7 @@ def _remove_dead(nodes: Sequence[ir.Node]) -> list[ir.Value]:
             continue
         inputs = [value for value in node.inputs if value is not None]
         # Nodes of its subgraphs would stay registered as readers of outer values.
-        for inner in (n for graph in subgraphs_of(node) for n in graph.all_nodes()):
+        for inner in (n for graph in walk.subgraphs_of(node) for n in graph.all_nodes()):
             for index, value in enumerate(inner.inputs):
                 if value is not None and value.graph is node.graph:
                     inputs.append(value)
@@ -274,7 +265,7 @@ def is_annotated(node: ir.Node) -> bool:
             return False
         if any(map(is_invented, value.shape.dims)):
             return False
-    return not any(subgraphs_of(node))
+    return not any(walk.subgraphs_of(node))
 
 
 def is_invented(dim: int | ir.SymbolicDim) -> bool:

@@ -4,8 +4,6 @@ The driver is greedy, uses a worklist, and records every application. While rule
 annotations that a call of the model may contradict.
 """
 
-from __future__ import annotations
-
 import abc
 import functools
 from collections import Counter, deque

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import onnx
+import onnx_ir as ir
 import pytest
 
+from onnx_passes.model.copy import copy_model
 from onnx_passes.model.formats import lost_fields
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
@@ -22,6 +24,7 @@ def test_nothing_is_lost(part: int, tmp_path: Path) -> None:
         (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
         loaded = load_model(tmp_path / "m.onnx")
         assert loaded.notes == [], model_id
+        assert ir.to_proto(copy_model(loaded.model)) == ir.to_proto(loaded.model), model_id
         for name, mode in (
             ("in.onnx", "inline"),
             ("out.onnx", "external"),

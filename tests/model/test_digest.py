@@ -47,7 +47,7 @@ def test_only_what_cannot_change_is_remembered(monkeypatch):
     assert tensor_digest(tensor) != before
     lasting = immutable(tensor)
     digest_of_it = tensor_digest(lasting)
-    monkeypatch.setattr("onnx_passes.model.digest.tensor_buffer", None)
+    monkeypatch.setattr("onnx_passes.model.tensor_bytes.tensor_buffer", None)
     assert tensor_digest(lasting) == digest_of_it
 
 

@@ -84,12 +84,10 @@ def test_a_type_that_is_not_known_is_asked_for():
 
 
 def test_a_part_keeps_what_the_model_says_of_itself():
-    model = ir.from_onnx_text(
-        """<ir_version: 8, opset_import: ["" : 17], producer_name: "pytorch",
-            producer_version: "2.11", domain: "org.example", model_version: 7,
+    model = ir.from_onnx_text("""<ir_version: 8, opset_import: ["" : 17], producer_name:
+            "pytorch", producer_version: "2.11", domain: "org.example", model_version: 7,
             doc_string: "of the model">
-        g (float[n, 3] x) => (float[n, 3] y) { r = Relu(x) y = Exp(r) }"""
-    )
+        g (float[n, 3] x) => (float[n, 3] y) { r = Relu(x) y = Exp(r) }""")
     model.metadata_props["names"] = "{0: 'person'}"
     model.graph.metadata_props["stride"], model.graph.doc_string = "32", "of the graph"
     part = extract(model, outputs=[Cut("r")])

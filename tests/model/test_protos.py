@@ -8,41 +8,27 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_passes.errors import ModelError
 from onnx_passes.model.load import load_model
+from tests.tables import cases
 
 HEAD = '<ir_version: 10, opset_import: ["": 20, "my": 1]>\n'
 
 
 @pytest.mark.parametrize(
     ("graph", "says", "where"),
-    [
-        ("g (float x) => () { y = Relu(x) }", "no outputs", ""),
-        (
-            "g (float x) => (float q) { y = Relu(x) }",
-            "nothing makes the output 'q'",
-            "graph 'g'",
-        ),
-        ("g (float x) => (float y) { y = Add(x, w) }", "'Add -> y' uses 'w'", "graph 'g'"),
-        ("g (float x) => (float y) { y = Relu(x) y = Abs(x) }", "'Abs -> y' makes 'y'", "'g'"),
-        ("g (float x) => (float x) { x = Relu(x) }", "makes 'x'", "graph 'g'"),
-        (
-            "g (float x, float x) => (float y) { y = Relu(x) }",
-            "input 'x' is there twice",
-            "'g'",
-        ),
-        (
-            "g (float x) => (float y) <float w = {1}, float w = {2}> { y = Add(x, w) }",
-            "initializer 'w' is there twice",
-            "graph 'g'",
-        ),
-        ("g (float x) => (float y) { y = Elu<alpha = 1.0, alpha = 2.0>(x) }", "twice", "'g'"),
-        (
-            "g (bool c, float x) => (float y) { y = If(c) <"
-            "then_branch = t () => (float z) { z = Relu(x) },"
-            "else_branch = e () => (float q) { q = Abs(nowhere) }> }",
-            "'Abs -> q' uses 'nowhere'",
-            "graph 'e' of node 'If -> y'",
-        ),
-    ],
+    cases("""
+- g (float x) => () { y = Relu(x) } | no outputs | =''
+- g (float x) => (float q) { y = Relu(x) } | nothing makes the output 'q' | graph 'g'
+- g (float x) => (float y) { y = Add(x, w) } | 'Add -> y' uses 'w' | graph 'g'
+- g (float x) => (float y) { y = Relu(x) y = Abs(x) } | 'Abs -> y' makes 'y' | 'g'
+- g (float x) => (float x) { x = Relu(x) } | makes 'x' | graph 'g'
+- g (float x, float x) => (float y) { y = Relu(x) } | input 'x' is there twice | 'g'
+- g (float x) => (float y) <float w = {1}, float w = {2}> { y = Add(x, w) } | initializer 'w'
+  is there twice | graph 'g'
+- g (float x) => (float y) { y = Elu<alpha = 1.0, alpha = 2.0>(x) } | twice | 'g'
+- g (bool c, float x) => (float y) { y = If(c) <then_branch = t () => (float z) { z = Relu(x)
+  },else_branch = e () => (float q) { q = Abs(nowhere) }> } | 'Abs -> q' uses 'nowhere' | graph
+  'e' of node 'If -> y'
+"""),
 )
 def test_graphs_whose_names_do_not_say_what_is_what(refused, graph, says, where):
     error = refused(HEAD + graph, "m.onnxtxt")

@@ -106,13 +106,11 @@ def test_keeps_one_identity_of_two_outputs_of_one_value():
 
 
 def test_rewrites_inside_subgraphs_and_frees_what_they_captured():
-    model = parse(
-        """m (float[2] x, bool c) => (float[2] y) {
+    model = parse("""m (float[2] x, bool c) => (float[2] y) {
             s = Exp(x)
             y = If (c) <
               then_branch = g1 () => (float[2] z) { a = Relu(x) z = Relu(a) },
-              else_branch = g2 () => (float[2] z2) { d = Identity(s) z2 = Neg(d) }> }"""
-    )
+              else_branch = g2 () => (float[2] z2) { d = Identity(s) z2 = Neg(d) }> }""")
     rewrite(model, [MERGE_RELUS, DROP_IDENTITY])
     assert sorted(operators(model)) == ["Exp", "If", "Neg", "Relu"]
 
@@ -124,25 +122,21 @@ def test_dead_subgraph_releases_outer_values():
         name="drop-if",
         remove_nodes=False,
     )
-    model = parse(
-        """m (float[2] x, bool[2] c) => (float[2] y) {
+    model = parse("""m (float[2] x, bool[2] c) => (float[2] y) {
             s = Exp(x)
             i = If (c) <
               then_branch = g1 () => (float[2] z) { z = Relu(s) },
               else_branch = g2 () => (float[2] z2) { z2 = Neg(s) }>
-            y = Relu(i) }"""
-    )
+            y = Relu(i) }""")
     rewrite(model, [drop_if])
     assert operators(model) == ["Cast"]
 
 
 def test_rewrites_inside_functions_but_not_around_referred_attributes():
-    model = parse(
-        """m (float[2] x) => (float[2] y) { y = local.f<alpha=0.5>(x) }
+    model = parse("""m (float[2] x) => (float[2] y) { y = local.f<alpha=0.5>(x) }
         <domain: "local", opset_import: ["" : 20]> f<alpha>(x) => (y) {
             a = Identity(x)  b = LeakyRelu<alpha: float = @alpha>(a)
-            c = Relu(b)  y = Relu(c) }"""
-    )
+            c = Relu(b)  y = Relu(c) }""")
     read = RewriteRule(
         lambda op, x: op.Relu(op.LeakyRelu(x, _outputs=["t"])),
         lambda op, x, t: op.LeakyRelu(x, alpha=t.producer().attributes["alpha"].as_float()),
@@ -184,15 +178,11 @@ def test_refuses_to_fuse_two_nodes_of_which_one_depends_on_the_other():
         return op.Split(joined, num_outputs=2, axis=1, _outputs=2)
 
     rule = RewriteRule(pattern, fuse, name="fuse-matmuls")
-    dependent = parse(
-        """m (float[2,2] x, float[2,2] a) => (float[2,2] y) {
-        s = MatMul(x, a) t = Relu(s) y = MatMul(x, t) }"""
-    )
+    dependent = parse("""m (float[2,2] x, float[2,2] a) => (float[2,2] y) {
+        s = MatMul(x, a) t = Relu(s) y = MatMul(x, t) }""")
     assert not rewrite(dependent, [rule])
-    independent = parse(
-        """m (float[2,2] x, float[2,2] a, float[2,2] b) => (float[2,2] y, float[2,2] z) {
-        y = MatMul(x, a) z = MatMul(x, b) }"""
-    )
+    independent = parse("""m (float[2,2] x, float[2,2] a, float[2,2] b) => (float[2,2] y,
+        float[2,2] z) { y = MatMul(x, a) z = MatMul(x, b) }""")
     assert len(rewrite(independent, [rule])) == 1
     assert [v.name for v in independent.graph.outputs] == ["y", "z"]
 
@@ -236,13 +226,15 @@ def test_a_constant_output_keeps_the_shape_that_its_user_declared():
     assert str(model.graph.outputs[0].shape) == "[K]"
 
 
-CASES = """
+test_cases = pass_cases(
+    """
 a shape noted in a function is not believed: <ir_version: 10, opset_import: ["" : 20, "l" : 1]>
   m (float[2,3] x, float[3,2] z) => (float[2,3] y, float[2,3] w) { y = l.F(x) w = l.F(z) }
   <domain: "l", opset_import: ["" : 20]> F (a) => (c) <float[2,3] b> { b = Exp(a) s =
   Constant<value_ints = [2, 3]>() c = Reshape(b, s) }
-"""
-test_cases = pass_cases(EliminateNoopReshape, CASES)
+""",
+    make=EliminateNoopReshape,
+)
 
 
 def test_a_rule_is_tried_once_another_rewrite_brings_its_operators():
@@ -267,11 +259,9 @@ def test_alternatives_and_numbers_of_a_pattern_are_looked_at_before_it_is_tried(
         "try_rewrite",
         lambda self, *a, **k: tried.append(a[2]) or known(self, *a, **k),
     )
-    model = parse(
-        """m (float[2] x) => (float[2] y) <float two = {2}, float[2] twos = {2, 2}> {
+    model = parse("""m (float[2] x) => (float[2] y) <float two = {2}, float[2] twos = {2, 2}> {
         a = Tanh(x) b = Mul(a, two) c = Exp(b) d = Mul(c, twos) e = Relu(d)
-        y = Mul(e, two) }"""
-    )
+        y = Mul(e, two) }""")
     rewrite(model, [rule])
     assert len(tried) == 1
     assert operators(model) == ["Abs", "Exp", "Mul", "Relu", "Mul"]

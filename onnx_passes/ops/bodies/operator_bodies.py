@@ -1,7 +1,5 @@
 """The body of each operator outside of the standard: those of QONNX and of this package."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

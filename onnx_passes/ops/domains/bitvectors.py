@@ -3,8 +3,6 @@
 z3 is imported on first use.
 """
 
-from __future__ import annotations
-
 import abc
 import functools
 import importlib
@@ -18,7 +16,7 @@ import onnx_ir as ir
 from onnx_passes.errors import UsageError
 from onnx_passes.ops.semantics import (
     PADDING,
-    Elements,
+    Row,
     Scalar,
     Semantics,
     Unsupported,
@@ -355,19 +353,13 @@ class IeeeSemantics(Z3Semantics):
             return z3().fpMul(nearest, z3().fpMul(nearest, x, x), x)
         return self.function("Pow", dtype, x, y)
 
-    def total(self, terms: Sequence[Scalar] | Elements, dtype: ir.DataType) -> Scalar:
+    def total(self, terms: Row, dtype: ir.DataType) -> Scalar:
         found = present(terms)
         if not is_float(dtype) or len(found) <= 2:
             return super().total(found, dtype)
         return self.function("Sum", dtype, *found)
 
-    def dot(
-        self,
-        left: Sequence[Scalar] | Elements,
-        right: Sequence[Scalar] | Elements,
-        dtype: ir.DataType,
-        *initial: Scalar,
-    ) -> Scalar:
+    def dot(self, left: Row, right: Row, dtype: ir.DataType, *initial: Scalar) -> Scalar:
         pairs = [(a, b) for a, b in zip(left, right, strict=True) if a is not PADDING]
         if not is_float(dtype) or len(pairs) + len(initial) <= 1:
             return super().dot(left, right, dtype, *initial)

@@ -1,7 +1,5 @@
 """Tensors cut into blocks of any size, with their sums, products and convolutions."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The derived forms count operations, or forget numbers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
@@ -15,6 +13,7 @@ import onnx_ir as ir
 from onnx_passes.arrays import Array
 from onnx_passes.ops.semantics import (
     Elements,
+    Row,
     Scalar,
     Semantics,
     Unsupported,
@@ -44,18 +43,12 @@ class ArraySemantics(Semantics):
     def function(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
         raise Unsupported(f"{name} of concrete numbers")
 
-    def total(self, terms: Sequence[Scalar] | Elements, dtype: ir.DataType) -> Scalar:
+    def total(self, terms: Row, dtype: ir.DataType) -> Scalar:
         if isinstance(terms, np.ndarray):
             return self.sum_along(terms, dtype)
         return super().total(terms, dtype)
 
-    def dot(
-        self,
-        left: Sequence[Scalar] | Elements,
-        right: Sequence[Scalar] | Elements,
-        dtype: ir.DataType,
-        *initial: Scalar,
-    ) -> Scalar:
+    def dot(self, left: Row, right: Row, dtype: ir.DataType, *initial: Scalar) -> Scalar:
         result = self.sum_along(self.apply("mul", dtype, left, right), dtype)
         for more in initial:
             result = self.apply("add", dtype, result, more)
@@ -104,13 +97,7 @@ class ConcreteSemantics(ArraySemantics):
         with np.errstate(all="ignore"):
             return scalar.astype(target.numpy())
 
-    def dot(
-        self,
-        left: Sequence[Scalar] | Elements,
-        right: Sequence[Scalar] | Elements,
-        dtype: ir.DataType,
-        *initial: Scalar,
-    ) -> Scalar:
+    def dot(self, left: Row, right: Row, dtype: ir.DataType, *initial: Scalar) -> Scalar:
         wide = np.float32 if dtype.itemsize == 2 and is_float(dtype) else dtype.numpy()
         sides = [np.asarray(side).astype(wide, copy=False) for side in (left, right)]
         with np.errstate(all="ignore"):
@@ -260,13 +247,7 @@ class CountingSemantics(ArraySemantics):
         self.count += terms.size
         return blank(terms.shape[:-1])
 
-    def dot(
-        self,
-        left: Sequence[Scalar] | Elements,
-        right: Sequence[Scalar] | Elements,
-        dtype: ir.DataType,
-        *initial: Scalar,
-    ) -> Scalar:
+    def dot(self, left: Row, right: Row, dtype: ir.DataType, *initial: Scalar) -> Scalar:
         shape = np.broadcast_shapes(np.shape(left), np.shape(right))
         self.count += 2 * math.prod(shape) + len(initial) * math.prod(shape[:-1])
         return blank(shape[:-1])

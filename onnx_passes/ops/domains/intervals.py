@@ -1,9 +1,7 @@
 """Intervals that hold every element that is not NaN."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -11,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array, Numbers, float_limits
 from onnx_passes.ops.domains.concrete import CURVES, ArraySemantics
-from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, is_float
+from onnx_passes.ops.semantics import Elements, Row, Scalar, Unsupported, is_float
 
 Interval: TypeAlias = tuple[float, float]
 
@@ -268,13 +266,7 @@ class IntervalSemantics(ArraySemantics):
             raise Unsupported(f"{name} of so many intervals")
         return super().fold(name, dtype, row)
 
-    def dot(
-        self,
-        left: Sequence[Scalar] | Elements,
-        right: Sequence[Scalar] | Elements,
-        dtype: ir.DataType,
-        *initial: Scalar,
-    ) -> Scalar:
+    def dot(self, left: Row, right: Row, dtype: ir.DataType, *initial: Scalar) -> Scalar:
         x, y = np.asarray(left), np.asarray(right)
         with np.errstate(all="ignore"):
             ends = [_product(x[a], y[b]) for a in ("low", "high") for b in ("low", "high")]

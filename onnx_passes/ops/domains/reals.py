@@ -1,7 +1,5 @@
 """Floats as real numbers for z3, with laws of exponentials, logarithms and quotients."""
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable, Iterable

@@ -9,17 +9,15 @@ Numerical Algorithms, 4.2). If roundings are random, it is a multiple of the roo
 and Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019, theorem 2.4).
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array, Numbers, float_limits
 from onnx_passes.ops.domains.concrete import CURVES, ArraySemantics, ConcreteSemantics
-from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, is_float
+from onnx_passes.ops.semantics import Elements, Row, Scalar, Unsupported, is_float
 
 ULPS = 8
 """By how many units in the last place functions of engines may be wrong."""
@@ -184,13 +182,7 @@ class RoundingSemantics(ArraySemantics):
         count = max(terms, 1)
         return min(count, 2 * math.sqrt(count)) if self._likely else count
 
-    def dot(
-        self,
-        left: Sequence[Scalar] | Elements,
-        right: Sequence[Scalar] | Elements,
-        dtype: ir.DataType,
-        *initial: Scalar,
-    ) -> Scalar:
+    def dot(self, left: Row, right: Row, dtype: ir.DataType, *initial: Scalar) -> Scalar:
         if math.prod(np.broadcast_shapes(np.shape(left), np.shape(right))) > self.most:
             raise Unsupported("sums of so many terms")
         return super().dot(left, right, dtype, *initial)

@@ -1,14 +1,11 @@
 """Shape arithmetic while some dimensions are dynamic: polynomials of sizes."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.semantics import Elements, Scalar, Semantics, Unsupported, scalars
+from onnx_passes.ops.semantics import Elements, Row, Scalar, Semantics, Unsupported, scalars
 
 MAX_ELEMENTS = 256
 
@@ -238,7 +235,7 @@ class SizeSemantics(Semantics):
         kept = source is target or isinstance(scalar, int) or is_dimension(scalar)
         return scalar if kept else None
 
-    def total(self, terms: Sequence[Scalar] | Elements, dtype: ir.DataType) -> Scalar:
+    def total(self, terms: Row, dtype: ir.DataType) -> Scalar:
         if not len(terms):
             raise Unsupported("a sum of nothing, of whose shape engines differ")
         return super().total(terms, dtype)

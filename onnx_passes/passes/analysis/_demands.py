@@ -4,8 +4,6 @@ Demands concern operators, sizes, costs, value ranges, accumulators, and nodes b
 thresholds.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -18,16 +16,9 @@ import onnx_ir as ir
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from onnx_passes.errors import ModelError, OptionError
+from onnx_passes.model import walk
 from onnx_passes.model.diff import explain_difference, structurally_equal
 from onnx_passes.model.load import load_model
-from onnx_passes.model.walk import (
-    all_graphs,
-    all_nodes,
-    all_tensors,
-    operator_histogram,
-    topological_order,
-    weight_bytes,
-)
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM, is_quantiser
 from onnx_passes.ops.domains.intervals import Interval
 from onnx_passes.ops.operator_class import operator_of
@@ -334,17 +325,19 @@ def _flops(number: int) -> str:
 
 
 def _counts(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
-    operators = operator_histogram(model)
+    operators = walk.operator_histogram(model)
     if asked.max_nodes is not None:
         most = ", ".join(f"{count:,} {name}" for name, count in list(operators.items())[:3])
         yield _at_most(sum(operators.values()), asked.max_nodes, "nodes", _plain, most)
     if asked.max_parameters is not None:
-        found = sum(tensor.size for tensor in all_tensors(model))
+        found = sum(tensor.size for tensor in walk.all_tensors(model))
         where = _largest(model, lambda tensor: tensor.size, _plain)
         yield _at_most(found, asked.max_parameters, "parameters", _plain, where)
     if asked.max_size is not None:
         where = _largest(model, lambda tensor: tensor.nbytes, _bytes)
-        yield _at_most(weight_bytes(model), asked.max_size, "size of weights", _bytes, where)
+        yield _at_most(
+            walk.weight_bytes(model), asked.max_size, "size of weights", _bytes, where
+        )
     for operator, limit in asked.max_op_counts.items():
         count = operators.get(operator, 0)
         where = listed(_labels(model, {operator}))
@@ -354,7 +347,7 @@ def _counts(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
 def _largest(
     model: ir.Model, measure: Callable[[ir.TensorProtocol], int], show: Callable[[int], str]
 ) -> str:
-    tensors = sorted(all_tensors(model), key=lambda tensor: -measure(tensor))
+    tensors = sorted(walk.all_tensors(model), key=lambda tensor: -measure(tensor))
     return "largest: " + listed([f"{t.name or 'unnamed'} {show(measure(t))}" for t in tensors])
 
 
@@ -404,11 +397,11 @@ def _dearest(cost: ModelCost, what: str) -> str:
 
 def _labels(model: ir.Model, operators: Iterable[str]) -> list[str]:
     wanted = set(operators)
-    return [label_of(node) for node in all_nodes(model) if operator_label(node) in wanted]
+    return [label_of(node) for node in walk.all_nodes(model) if operator_label(node) in wanted]
 
 
 def _operators_demands(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
-    operators = operator_histogram(model)
+    operators = walk.operator_histogram(model)
     if asked.ops_absent:
         there = [name for name in asked.ops_absent if name in operators]
         told = f"absent: {', '.join(asked.ops_absent)}"
@@ -461,7 +454,7 @@ def _opsets(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
 
 def _form(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
     if asked.connected:
-        parts = [part for graph in all_graphs(model) for part in components(graph)[1:]]
+        parts = [part for graph in walk.all_graphs(model) for part in components(graph)[1:]]
         if parts:
             told = listed([label_of(part[0]) for part in parts])
             text = f"connected: {len(parts):,} parts are apart from the rest, with {told}"
@@ -485,8 +478,8 @@ def _form(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
 
 def _acyclic(model: ir.Model) -> DemandResult:
     try:
-        for graph in all_graphs(model):
-            topological_order(graph)
+        for graph in walk.all_graphs(model):
+            walk.topological_order(graph)
     except ModelError as error:
         return DemandResult(False, f"acyclic: {error.message}", error.help)
     return DemandResult(True, "acyclic: no node needs its own output")

@@ -1,7 +1,5 @@
 """A copy of a model in which the sizes of values are known, as far as they can be."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

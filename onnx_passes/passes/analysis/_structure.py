@@ -1,7 +1,5 @@
 """Which nodes hang together, and which every way to an output goes through."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import onnx_ir as ir

@@ -1,7 +1,5 @@
 """Check that the model has the properties that are asked for, and fail the run if not."""
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 import onnx_ir as ir
@@ -13,7 +11,6 @@ from onnx_passes.passes.analysis._demands import Asked, DemandResult
 
 
 @passes.register("assert")
-@passes.register()
 class AssertModel(Asked):
     """Check that the model has the properties that are asked for, and fail the run if not.
 

@@ -1,7 +1,5 @@
 """Count the operations and the memory traffic of each node."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -24,7 +22,6 @@ from onnx_passes.passes.analysis._sizes import (
     scaled,
     sized,
 )
-from onnx_passes.passes.base import Analysis
 from onnx_passes.passes.common.shapes import ints_of, sizes_of
 from onnx_passes.passes.constants import constant_of
 
@@ -63,9 +60,8 @@ class ModelCost:
     endless: tuple[str, ...]
 
 
-@passes.register()
 @passes.register("analysis")
-class Cost(Analysis):
+class Cost(passes.Analysis):
     """Count the operations and the memory traffic of each node.
 
     Finds: scalar operations by the operators' definitions, a multiplication with an addition

@@ -1,7 +1,5 @@
 """Report which values have no fixed shape, and where that begins."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -10,7 +8,6 @@ from pydantic import Field
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes.analysis._sizes import label_of, listed, sized
-from onnx_passes.passes.base import Analysis
 from onnx_passes.passes.common.graph_edits import own_values
 from onnx_passes.passes.common.shapes import sizes_of
 
@@ -31,9 +28,8 @@ class ShapeReport:
     sources: tuple[str, ...]
 
 
-@passes.register()
 @passes.register("analysis")
-class DynamicShapes(Analysis):
+class DynamicShapes(passes.Analysis):
     """Report which values have no fixed shape, and where that begins.
 
     Finds: the values with a dimension that is not a number after shape inference, and those

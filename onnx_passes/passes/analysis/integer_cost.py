@@ -1,7 +1,5 @@
 """Count multiplications by the datatypes of their factors, and the bits that are kept."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -13,18 +11,10 @@ from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.passes.analysis._sizes import label_of, sized
-from onnx_passes.passes.base import Analysis
 from onnx_passes.passes.common.shapes import sizes_of
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.quantised._quantisers import Quantiser, pair_of, quantiser_of
-from onnx_passes.passes.streamline._integer_ranges import (
-    CONVOLUTIONS,
-    SPREADS,
-    IntegerRange,
-    datatype_of,
-    integer_ranges,
-    only_moves,
-)
+from onnx_passes.passes.streamline import _integer_ranges
 
 _BITS = re.compile(r"(?:U?INT|FLOAT|SCALEDINT<|FIXED<)(\d+)(?:,\d+)?>?")
 _SMALL = re.compile(r"FLOAT<(\d+),(\d+)(?:,\d+)?>")
@@ -69,7 +59,7 @@ class DatatypeCost:
 
 
 @passes.register()
-class IntegerCost(Analysis):
+class IntegerCost(passes.Analysis):
     """Count multiplications by the datatypes of their factors, and the bits that are kept.
 
     Finds: for each MatMul, Gemm, Conv and ConvTranspose of the main graph the multiplications
@@ -108,10 +98,10 @@ def datatype_cost(
 ) -> DatatypeCost:
     """Count the products of a model by datatypes."""
     graph = sized(model, dims, name).graph
-    ranges = integer_ranges(graph, declared=True)
+    ranges = _integer_ranges.integer_ranges(graph, declared=True)
 
     def datatype(value: ir.Value) -> str:
-        noted = datatype_of(value)
+        noted = _integer_ranges.datatype_of(value)
         if noted is not None:
             return noted
         return ranges[value].name if value in ranges else _quantised(value) or "FLOAT32"
@@ -130,7 +120,7 @@ def datatype_cost(
         if size is None or depth < 0 or data is None or factor is None:
             unknown.append(label_of(node))
             continue
-        elements = sizes_of(data) if node.op_type == SPREADS else size
+        elements = sizes_of(data) if node.op_type == _integer_ranges.SPREADS else size
         if elements is None:
             unknown.append(label_of(node))
             continue
@@ -151,13 +141,13 @@ def datatype_cost(
 def _quantised(value: ir.Value) -> str | None:
     """Return the datatype that a quantiser in front of a value makes."""
     node = value.producer()
-    while node is not None and (only_moves(node) or node.op_type in _KEPT):
+    while node is not None and (_integer_ranges.only_moves(node) or node.op_type in _KEPT):
         source = node.inputs[0]
         node = None if source is None else source.producer()
     found = _quantiser(node)
     if found is None or not (float(found.low).is_integer() and float(found.high).is_integer()):
         return None
-    name = IntegerRange(found.low, found.high, 2 if found.bipolar else 1).name
+    name = _integer_ranges.IntegerRange(found.low, found.high, 2 if found.bipolar else 1).name
     whole = (found.scale == 1).all() and not found.zero.any()
     return name if whole else f"SCALEDINT<{bits_of(name)}>"
 
@@ -172,7 +162,7 @@ def _is_weight(value: ir.Value | None) -> bool:
     while value is not None and not value.is_initializer() and constant_of(value) is None:
         node = value.producer()
         if node is None or not (
-            only_moves(node) or _quantiser(node) or node.op_type in _GRIDS
+            _integer_ranges.only_moves(node) or _quantiser(node) or node.op_type in _GRIDS
         ):
             return False
         value = node.inputs[0]
@@ -199,7 +189,7 @@ def _depth(node: ir.Node) -> int | None:
 _DEPTHS: dict[str, Callable[[ir.Node, list[int]], int]] = {
     "MatMul": lambda node, shape: shape[-2] if len(shape) > 1 else shape[0],
     "Gemm": lambda node, shape: shape[bool(node.attributes.get_int("transB", False))],
-    **dict.fromkeys(CONVOLUTIONS, lambda node, shape: int(np.prod(shape[1:]))),
+    **dict.fromkeys(_integer_ranges.CONVOLUTIONS, lambda node, shape: int(np.prod(shape[1:]))),
 }
 """How many products make an element of the result, by the shape of the weights.
 

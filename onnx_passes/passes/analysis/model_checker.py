@@ -1,20 +1,16 @@
 """Check the model against the ONNX standard."""
 
-from __future__ import annotations
-
 import onnx
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import ModelError
-from onnx_passes.passes.base import Analysis
 from onnx_passes.passes.common.large_tensors import light_proto
 
 
 @passes.register("checker")
-@passes.register()
 @passes.register("analysis")
-class ModelChecker(Analysis):
+class ModelChecker(passes.Analysis):
     """Check the model against the ONNX standard.
 
     Finds: whether onnx's checker accepts the model; if not, an error says where. Big weights

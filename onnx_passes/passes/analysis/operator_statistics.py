@@ -1,14 +1,11 @@
 """Count operators and parameters."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_tensors, node_count, operator_histogram, weight_bytes
-from onnx_passes.passes.base import Analysis
 
 
 @dataclass(frozen=True)
@@ -24,9 +21,8 @@ class Statistics:
     weight_bytes: int
 
 
-@passes.register()
 @passes.register("analysis")
-class OperatorStatistics(Analysis):
+class OperatorStatistics(passes.Analysis):
     """Count operators and parameters.
 
     Finds: the number of nodes, in all and by operator, and the number and bytes of the

@@ -1,7 +1,5 @@
 """Find the most memory that activations take at once."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -19,7 +17,6 @@ from onnx_passes.passes.analysis._sizes import (
     scaled,
     sized,
 )
-from onnx_passes.passes.base import Analysis
 from onnx_passes.passes.constants import constant_of
 
 SHOWN = 5
@@ -40,9 +37,8 @@ class Peak:
     unknown: tuple[str, ...]
 
 
-@passes.register()
 @passes.register("analysis")
-class PeakMemory(Analysis):
+class PeakMemory(passes.Analysis):
     """Find the most memory that activations take at once.
 
     Finds: the largest sum of the sizes of values that are alive together, and the node that

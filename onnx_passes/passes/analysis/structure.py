@@ -1,7 +1,5 @@
 """Report the form of the graph: cycles, parts, depth, dominance."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -13,7 +11,6 @@ from onnx_passes.model.load import load_model
 from onnx_passes.model.walk import topological_order
 from onnx_passes.passes.analysis._sizes import label_of, listed
 from onnx_passes.passes.analysis._structure import bottlenecks, components, depth
-from onnx_passes.passes.base import Analysis
 
 SHOWN = 10
 
@@ -35,9 +32,8 @@ class Form:
     isomorphic: bool | None
 
 
-@passes.register()
 @passes.register("analysis")
-class Structure(Analysis):
+class Structure(passes.Analysis):
     """Report the form of the graph: cycles, parts, depth, dominance.
 
     Finds: whether the main graph has a cycle, and through which nodes; how many parts it falls

@@ -1,7 +1,5 @@
 """Infer the ranges of values by interval arithmetic."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,7 +12,6 @@ from onnx_passes.ops.call import Operands
 from onnx_passes.ops.domains.intervals import UNBOUNDED, Interval, hull, of_array, of_type
 from onnx_passes.ops.node_queries import range_of
 from onnx_passes.passes.analysis._sizes import sized
-from onnx_passes.passes.base import Analysis
 from onnx_passes.passes.constants import constant_of, numbers_of
 from onnx_passes.passes.options import did_you_mean
 
@@ -33,9 +30,8 @@ class Ranges:
     unbounded: int
 
 
-@passes.register()
 @passes.register("analysis")
-class ValueRanges(Analysis):
+class ValueRanges(passes.Analysis):
     """Infer the ranges of values by interval arithmetic.
 
     Finds: between which numbers the elements of each value lie that are not NaN, from the

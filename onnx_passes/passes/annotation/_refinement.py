@@ -3,8 +3,6 @@
 It names sums and products of dimensions, and lengths that the end of a table limits.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet

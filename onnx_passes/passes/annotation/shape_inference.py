@@ -1,7 +1,5 @@
 """Infer types and shapes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,7 +14,6 @@ from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.passes.annotation._inference_proto import ModelDraft, forget, new_memory
 from onnx_passes.passes.annotation._refinement import Dims, node_orders, refine, taken
 from onnx_passes.passes.annotation._shape_merging import Merging, dimension_names, number_names
-from onnx_passes.passes.base import Annotation
 from onnx_passes.passes.common.graph_edits import own_values
 from onnx_passes.passes.common.large_tensors import light_proto
 from onnx_passes.passes.common.shapes import Knowledge
@@ -38,7 +35,7 @@ class InferenceResult(NamedTuple):
 
 @passes.verify.equality
 @passes.register()
-class ShapeInference(Annotation):
+class ShapeInference(passes.Annotation):
     """Infer types and shapes.
 
     Adds: types and shapes of inner values, in subgraphs too, by onnx's inference with symbolic

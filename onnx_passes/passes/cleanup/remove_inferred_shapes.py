@@ -1,18 +1,15 @@
 """Remove types and shapes of inner values, which engines infer themselves."""
 
-from __future__ import annotations
-
 import onnx
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes.base import Transformation
 
 
 @passes.verify.equality
 @passes.register()
-class RemoveInferredShapes(Transformation):
+class RemoveInferredShapes(passes.Transformation):
     """Remove types and shapes of inner values, which engines infer themselves.
 
     Before: ``float[n,4] t = Relu(x)  y = Neg(t)``

@@ -3,13 +3,12 @@
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import require_free_initializers
 
 
 @passes.verify.equality
 @passes.register()
-class RemoveInitializersFromInputs(Transformation):
+class RemoveInitializersFromInputs(passes.Transformation):
     """Convert overridable initializers to constants.
 
     Before: ``(float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}>``

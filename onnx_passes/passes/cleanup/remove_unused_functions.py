@@ -4,14 +4,12 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes.base import Transformation
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("remove-unused")
 @passes.register("cleanup")
-class RemoveUnusedFunctions(Transformation):
+class RemoveUnusedFunctions(passes.Transformation):
     """Remove functions that nobody calls.
 
     Before: a model with a function ``local::F`` and no node that calls it

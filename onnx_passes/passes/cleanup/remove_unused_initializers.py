@@ -4,15 +4,13 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_graphs
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import annotated_names
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("remove-unused")
 @passes.register("cleanup")
-class RemoveUnusedInitializers(Transformation):
+class RemoveUnusedInitializers(passes.Transformation):
     """Remove initializers that nobody reads.
 
     Before: ``<float[2] w = {1, 2}> { y = Neg(x) }``

@@ -1,20 +1,16 @@
 """Remove nodes that nobody reads."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import subgraphs_of, topological_order
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import discard, roots
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("remove-unused")
 @passes.register("cleanup")
-class RemoveUnusedNodes(Transformation):
+class RemoveUnusedNodes(passes.Transformation):
     """Remove nodes that nobody reads.
 
     Before: ``t = Exp(x)  y = Neg(x)``

@@ -1,19 +1,15 @@
 """Remove opset imports that no node needs."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes.base import Annotation
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("remove-unused")
 @passes.register("cleanup")
-class RemoveUnusedOpsets(Annotation):
+class RemoveUnusedOpsets(passes.Annotation):
     """Remove opset imports that no node needs.
 
     Before: ``opset_import: ["" : 20, "com.example" : 1]`` and no node of com.example

@@ -1,22 +1,18 @@
 """Remove optional outputs that nobody reads."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import onnx
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import nodes_within, roots
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("remove-unused")
 @passes.register("cleanup")
-class RemoveUnusedOutputs(Transformation):
+class RemoveUnusedOutputs(passes.Transformation):
     """Remove optional outputs that nobody reads.
 
     Before: ``y, indices = MaxPool(x)``, where nobody reads ``indices``

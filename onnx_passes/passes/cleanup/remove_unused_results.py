@@ -1,7 +1,5 @@
 """Remove results of If and Loop that nobody reads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, MutableSequence, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -9,7 +7,6 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import subgraphs_of, topological_order
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import discard, nodes_within, roots
 
 COUNTERS = 2
@@ -17,10 +14,9 @@ COUNTERS = 2
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("remove-unused")
 @passes.register("cleanup")
-class RemoveUnusedResults(Transformation):
+class RemoveUnusedResults(passes.Transformation):
     """Remove results of If and Loop that nobody reads.
 
     Before: ``y, z = If(c) <then_branch = { a = Exp(x) b = Neg(x) }, ...>``, ``z`` is not read

@@ -1,7 +1,5 @@
 """Rename values that are called what ONNX Runtime calls the ones that it adds."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Sequence
@@ -10,7 +8,6 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_graphs, all_nodes
-from onnx_passes.passes.base import Annotation
 from onnx_passes.passes.common.graph_edits import name_counts, own_values, rename_value
 from onnx_passes.plain import PlainMapping
 
@@ -29,7 +26,7 @@ _OF_NODE = "_new_shape"
 
 @passes.verify.equality
 @passes.register()
-class RenameEngineNames(Annotation):
+class RenameEngineNames(passes.Annotation):
     """Rename values that are called what ONNX Runtime calls the ones that it adds.
 
     Before: ``<int64[2] gemm_input_shape = {6, 4}> { y = Reshape(x, gemm_input_shape) }``

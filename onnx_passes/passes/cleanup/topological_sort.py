@@ -6,14 +6,12 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_graphs, topological_order
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.context import Application
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("cleanup")
-class TopologicalSort(Transformation):
+class TopologicalSort(passes.Transformation):
     """Sort nodes so that producers come first.
 
     Before: ``y = Neg(t)  t = Exp(x)``

@@ -1,7 +1,5 @@
 """Rename values and nodes so that each has a name of its own."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 
@@ -9,14 +7,12 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_graphs
-from onnx_passes.passes.base import Annotation
 from onnx_passes.passes.common.graph_edits import own_values, rename_value
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("cleanup")
-class UniqueNames(Annotation):
+class UniqueNames(passes.Annotation):
     """Rename values and nodes so that each has a name of its own.
 
     Before: both branches of an If define ``t``, and two nodes are named ``add``

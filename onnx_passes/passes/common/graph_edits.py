@@ -4,22 +4,13 @@ It covers scopes and names, new and removed nodes, renamed values, and constants
 computed values.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.model.walk import (
-    all_graphs,
-    graphs_within,
-    meta,
-    node_outputs,
-    nodes_of,
-    subgraphs_of,
-)
+from onnx_passes.model import walk
 from onnx_passes.passes.common.shapes import dims_of
 from onnx_passes.passes.replace import Namer
 
@@ -41,20 +32,20 @@ def own_values(graph: ir.Graph) -> Iterator[ir.Value]:
         if value not in seen:
             seen.add(value)
             yield value
-    for node in nodes_of(graph):
-        yield from node_outputs(node)
+    for node in walk.nodes_of(graph):
+        yield from walk.node_outputs(node)
 
 
 def name_counts(model: ir.Model) -> Counter[str]:
     """Count the values of each name, over all graphs and functions."""
-    return Counter(v.name for g in all_graphs(model) for v in own_values(g) if v.name)
+    return Counter(v.name for g in walk.all_graphs(model) for v in own_values(g) if v.name)
 
 
 def nodes_within(node: ir.Node) -> Iterator[ir.Node]:
     """Yield a node, then every node of its subgraphs, at any depth."""
     yield node
-    for subgraph in subgraphs_of(node):
-        for graph in graphs_within(subgraph):
+    for subgraph in walk.subgraphs_of(node):
+        for graph in walk.graphs_within(subgraph):
             yield from graph
 
 
@@ -62,8 +53,8 @@ def annotated_names(model: ir.Model) -> set[str]:
     """Return the names that quantization annotations refer to."""
     return {
         name
-        for graph in all_graphs(model)
-        for store in map(meta, own_values(graph))
+        for graph in walk.all_graphs(model)
+        for store in map(walk.meta, own_values(graph))
         if store
         for name in (store.get(QUANTIZATION) or {}).values()
     }
@@ -136,7 +127,7 @@ def supersede(old: ir.Value, new: ir.Value, names: Counter[str]) -> None:
 def _annotations_of(value: ir.Value) -> Iterator[dict[str, str]]:
     """Yield the quantization annotations that can refer to a value: those that see it."""
     if value.graph is not None:
-        for graph in graphs_within(value.graph):
+        for graph in walk.graphs_within(value.graph):
             for other in own_values(graph):
                 if other.meta.get(QUANTIZATION):
                     yield other.meta[QUANTIZATION]

@@ -3,8 +3,6 @@
 For a Loop it finds how often the body runs, where that is known.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import onnx_ir as ir

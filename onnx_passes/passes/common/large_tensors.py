@@ -1,7 +1,5 @@
 """Large weights: protobufs of models without them, and temporary files for new ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What the passes that find normalisations over the last axes share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import ClassVar
@@ -10,16 +8,9 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript.rewriter import pattern
 
+from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import PRECISE, commuted, has_opset, number, spells
 from onnx_passes.passes.common.shapes import dims_of, ints_of, sizes_of, widens
 from onnx_passes.passes.constants import constant_of
@@ -30,7 +21,7 @@ FORMS = ("quotient", "product", "product-swapped")
 """Names of the rules that find a formula."""
 
 
-class NormalizationPass(Transformation, RewriteRuleSetPass):
+class NormalizationPass(passes.Transformation, passes.RewriteRuleSetPass):
     """Rules that find a normalisation step by step: formula, scale, bias, casts.
 
     The formula becomes the operator with a scale of ones; each further rule lets it take over
@@ -222,8 +213,7 @@ def _epsilon(value: Value, x: Value) -> float | None:
 
 
 def _call(op: Op, operator: str, *inputs: Value, **attributes: object) -> Value:
-    made: Value = getattr(op, operator)(*inputs, **attributes)
-    return made
+    return getattr(op, operator)(*inputs, **attributes)
 
 
 def _node(value: Value) -> ir.Node:

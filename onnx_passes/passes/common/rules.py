@@ -14,15 +14,8 @@ from typing import Any, ClassVar, TypeAlias
 
 import onnx_ir as ir
 
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes import passes
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import opset_at
 from onnx_passes.plain import PlainDict
 
@@ -130,7 +123,7 @@ def law(
     return TermRule(before, find, make, since, name)
 
 
-class RulePass(Transformation, RewriteRuleSetPass):
+class RulePass(passes.Transformation, passes.RewriteRuleSetPass):
     """A pass whose rules are data, each with its own name and certificate."""
 
     def table(self) -> Sequence[TermRule]:
@@ -192,7 +185,7 @@ def _shape(term: Term) -> str:
     return text
 
 
-class IdlePass(Transformation, RewriteRuleSetPass):
+class IdlePass(passes.Transformation, passes.RewriteRuleSetPass):
     """A pass that removes nodes of some operators where they do nothing.
 
     The operators are of the main domain.

@@ -1,7 +1,5 @@
 """Which nodes compute the same result: determinism, and keys by which two are equal."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import onnx_ir as ir

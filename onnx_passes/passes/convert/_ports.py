@@ -1,7 +1,5 @@
 """Edits at the boundary of a model: its inputs and outputs, and the nodes beside them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 import onnx_ir as ir

@@ -1,7 +1,5 @@
 """What shapes a model would have if dimensions of its inputs had other sizes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -139,11 +137,6 @@ def constant(model: ir.Model, numbers: list[int], name: str) -> ir.Value:
     tensor = ir.Tensor(np.array(numbers, dtype=np.int64))
     taken = model.graph.initializers
     free = next(n for i in range(len(taken) + 1) if (n := f"{name}_{i}") not in taken)
-    value = ir.Value(
-        name=free,
-        type=ir.TensorType(tensor.dtype),
-        shape=ir.Shape(tensor.shape),
-        const_value=tensor,
-    )
+    value = ir.val(free, const_value=tensor)
     model.graph.register_initializer(value)
     return value

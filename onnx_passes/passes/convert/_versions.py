@@ -3,8 +3,6 @@
 A node is raised or lowered from one version to the next, or checked against a schema.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

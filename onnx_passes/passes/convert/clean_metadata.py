@@ -1,20 +1,17 @@
 """Remove what a model says about itself and does not compute with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_graphs, all_nodes
-from onnx_passes.passes.base import Annotation
 from onnx_passes.passes.common.graph_edits import own_values
 
 
 @passes.verify.equality
 @passes.register()
-class CleanMetadata(Annotation):
+class CleanMetadata(passes.Annotation):
     """Remove what a model says about itself and does not compute with.
 
     Before: nodes with stack traces of the exporter in ``metadata_props`` and ``doc_string``

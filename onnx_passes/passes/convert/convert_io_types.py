@@ -1,7 +1,5 @@
 """Convert inputs and outputs to other element types, with Casts at the boundary."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Annotated
@@ -13,14 +11,8 @@ from pydantic import BeforeValidator, Field
 from onnx_passes import passes
 from onnx_passes.arrays import Array, DType
 from onnx_passes.errors import PassError
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.context import InterfaceMap, Port
-from onnx_passes.passes.convert._ports import (
-    find,
-    put_before_output,
-    put_behind_input,
-    refuse_pass_through,
-)
+from onnx_passes.passes.convert import _ports as ports
 from onnx_passes.passes.options import did_you_mean
 from onnx_passes.passes.replace import Namer
 
@@ -59,7 +51,7 @@ Type = Annotated[str, BeforeValidator(parse_type)]
 
 @passes.verify.equality
 @passes.register()
-class ConvertIoTypes(Transformation):
+class ConvertIoTypes(passes.Transformation):
     """Convert inputs and outputs to other element types, with Casts at the boundary.
 
     Before: ``(float[1, 3, 8, 8] image) => ...`` with ``inputs: {image: uint8}``
@@ -88,27 +80,27 @@ class ConvertIoTypes(Transformation):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Insert the Casts."""
-        find(model.graph.inputs, self.inputs, self.name, "input")
-        find(model.graph.outputs, self.outputs, self.name, "output")
+        ports.find(model.graph.inputs, self.inputs, self.name, "input")
+        ports.find(model.graph.outputs, self.outputs, self.name, "output")
         inputs = self._wanted(model.graph.inputs, self.inputs)
         outputs = self._wanted(model.graph.outputs, self.outputs)
         through = {value for value, to in inputs.items() if outputs.get(value) is to}
         for value, to in inputs.items():
-            refuse_pass_through(value, self.name, both=value in through)
+            ports.refuse_pass_through(value, self.name, both=value in through)
             self._check(model, value, to, value.dtype, "input")
         outputs = {value: to for value, to in outputs.items() if value not in through}
         for value, to in outputs.items():
-            refuse_pass_through(value, self.name)
+            ports.refuse_pass_through(value, self.name)
             self._check(model, value, value.dtype, to, "output")
         namer = Namer(model)
         for value, to in inputs.items():
             old = value.dtype
             node = ir.Node("", "Cast", [value], [ir.AttrInt64("to", _number(old))])
-            put_behind_input(model, value, node, namer)
+            ports.put_behind_input(model, value, node, namer)
             value.type = ir.TensorType(to)
         for value, to in outputs.items():
             node = ir.Node("", "Cast", [value], [ir.AttrInt64("to", _number(to))])
-            new = put_before_output(model, value, node, namer)
+            new = ports.put_before_output(model, value, node, namer)
             new.type, new.shape = ir.TensorType(to), value.shape and value.shape.copy()
         return ir.passes.PassResult(model, modified=bool(inputs or outputs))
 

@@ -3,8 +3,6 @@
 Transposes that undo each other are removed across operators that work element by element.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -17,20 +15,10 @@ from pydantic import Field
 from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.common.graph_edits import (
-    name_counts,
-    require_free_initializers,
-    supersede,
-)
+from onnx_passes.passes.common import graph_edits
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.context import InterfaceMap, Port
-from onnx_passes.passes.convert._ports import (
-    find,
-    put_before_output,
-    put_behind_input,
-    refuse_pass_through,
-)
+from onnx_passes.passes.convert import _ports as ports
 from onnx_passes.passes.replace import Namer
 from onnx_passes.plain import PlainMapping
 
@@ -113,7 +101,7 @@ def close(model: ir.Model, way: Way, namer: Namer) -> None:
             value.shape = ir.Shape([value.shape[axis] for axis in back])
     graph = way.last.graph
     assert graph is not None, "the way is in a graph"
-    supersede(way.last.outputs[0], value, name_counts(model))
+    graph_edits.supersede(way.last.outputs[0], value, graph_edits.name_counts(model))
     graph.remove(way.last, safe=True)
     graph.remove(way.first, safe=True)
 
@@ -127,12 +115,7 @@ def _turned(model: ir.Model, value: ir.Value, back: list[int], namer: Namer) -> 
     array = tensor.numpy()
     wide = array.reshape([1] * (len(back) - array.ndim) + list(array.shape))
     turned = ir.Tensor(np.ascontiguousarray(wide.transpose(back)), dtype=tensor.dtype)
-    new = ir.Value(
-        name=namer.value(f"{value.name}_turned"),
-        type=ir.TensorType(tensor.dtype),
-        shape=ir.Shape(turned.shape),
-        const_value=turned,
-    )
+    new = ir.val(namer.value(f"{value.name}_turned"), const_value=turned)
     model.graph.register_initializer(new)
     return new
 
@@ -142,7 +125,7 @@ Layout = Literal["nhwc", "nchw", "nwc", "ncw", "ndhwc", "ncdhw"]
 
 @passes.verify.tolerance
 @passes.register()
-class ConvertLayout(Transformation):
+class ConvertLayout(passes.Transformation):
     """Convert inputs and outputs to channels last, or first.
 
     Before: ``(float[1, 3, 8, 8] image) => ...`` with ``inputs: {image: nhwc}``
@@ -184,7 +167,7 @@ class ConvertLayout(Transformation):
         """Transpose inputs and outputs, and close the ways between Transposes."""
         ours = self._insert(model)
         if ours:
-            require_free_initializers(model)
+            graph_edits.require_free_initializers(model)
         namer = Namer(model)
         for node in list(model.graph):
             way = find_way(node) if order_of(node) is not None else None
@@ -195,7 +178,7 @@ class ConvertLayout(Transformation):
     def _insert(self, model: ir.Model) -> set[ir.Node]:
         graph, namer = model.graph, Namer(model)
         ours = set()
-        for value in find(graph.inputs, self.inputs, self.name, "input"):
+        for value in ports.find(graph.inputs, self.inputs, self.name, "input"):
             order = self._order(model, value, self.inputs)
             if _has(value, inverse(order)):
                 self.context.notes.append(
@@ -203,10 +186,10 @@ class ConvertLayout(Transformation):
                 )
                 continue
             node = _transpose(value, inverse(order))
-            put_behind_input(model, value, node, namer)
+            ports.put_behind_input(model, value, node, namer)
             value.shape = _permuted(value, order)
             ours.add(node)
-        for value in find(graph.outputs, self.outputs, self.name, "output"):
+        for value in ports.find(graph.outputs, self.outputs, self.name, "output"):
             order = self._order(model, value, self.outputs)
             if _makes(value, order):
                 self.context.notes.append(
@@ -214,7 +197,7 @@ class ConvertLayout(Transformation):
                 )
                 continue
             node = _transpose(value, order)
-            new = put_before_output(model, value, node, namer)
+            new = ports.put_before_output(model, value, node, namer)
             new.type, new.shape = value.type, _permuted(value, order)
             ours.add(node)
         return ours
@@ -222,10 +205,10 @@ class ConvertLayout(Transformation):
     def interface_map(self, before: ir.Model) -> InterfaceMap:
         """Transpose values with numpy."""
         graph = before.graph
-        found = find(graph.inputs, self.inputs, self.name, "input")
+        found = ports.find(graph.inputs, self.inputs, self.name, "input")
         orders = {value: self._order(before, value, self.inputs) for value in found}
         inputs = {v.name: order for v, order in orders.items() if not _has(v, inverse(order))}
-        found = find(graph.outputs, self.outputs, self.name, "output")
+        found = ports.find(graph.outputs, self.outputs, self.name, "output")
         orders = {value: self._order(before, value, self.outputs) for value in found}
         outputs = {v.name: order for v, order in orders.items() if not _makes(v, order)}
         back = {name: inverse(order) for name, order in inputs.items()}
@@ -239,7 +222,7 @@ class ConvertLayout(Transformation):
         self, model: ir.Model, value: ir.Value, layouts: Mapping[str, Layout]
     ) -> list[int]:
         """Return the permutation from the old layout to the new one."""
-        refuse_pass_through(value, self.name)
+        ports.refuse_pass_through(value, self.name)
         rank = None if value.shape is None else len(value.shape)
         if rank is None or rank < 3:
             raise PassError(

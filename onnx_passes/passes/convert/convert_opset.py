@@ -3,8 +3,6 @@
 ONNX Runtime must load the converted model, if it loads the original.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
@@ -18,7 +16,6 @@ from onnx_passes.model.copy import copy_model
 from onnx_passes.model.ort_sessions import open_session, session_options
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.versions import CannotConvertError, Edit
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import nodes_within, roots
 from onnx_passes.passes.common.inlining import Names, inline_call
 from onnx_passes.passes.common.large_tensors import light_proto
@@ -84,7 +81,7 @@ SHOWN = 5
 
 @passes.verify.tolerance
 @passes.register()
-class ConvertOpset(Transformation):
+class ConvertOpset(passes.Transformation):
     """Convert a model to another version of the ONNX operators.
 
     Before: opset 12, ``y = Unsqueeze <axes = [0]> (x)``

@@ -1,7 +1,5 @@
 """Replace dynamic dimensions by a fixed size."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import onnx_ir as ir
@@ -10,7 +8,6 @@ from pydantic import Field
 from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import own_values
 from onnx_passes.passes.options import did_you_mean
 from onnx_passes.plain import PlainMapping
@@ -18,7 +15,7 @@ from onnx_passes.plain import PlainMapping
 
 @passes.verify.equality
 @passes.register()
-class FreezeDims(Transformation):
+class FreezeDims(passes.Transformation):
     """Replace dynamic dimensions by a fixed size.
 
     Before: ``(float[batch, 3] x) => (float[batch, 3] y)`` with ``dims: {batch: 1}``

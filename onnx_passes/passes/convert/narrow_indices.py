@@ -1,14 +1,11 @@
 """Convert indices to int32 where they fit."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import annotated_names
 from onnx_passes.passes.common.shapes import dims_of, ints_of
 from onnx_passes.passes.constants import constant_of
@@ -33,7 +30,7 @@ _NARROWER = frozenset(
 
 @passes.verify.equality
 @passes.register()
-class NarrowIndices(Transformation):
+class NarrowIndices(passes.Transformation):
     """Convert indices to int32 where they fit.
 
     Before: ``y = Gather(x, i)`` with the constant ``int64[3] i = {0, 2, -1}``
@@ -146,12 +143,7 @@ def _clamped(node: ir.Node, numbers: Array) -> Array:
 
 def _constant(model: ir.Model, name: str, numbers: Array, namer: Namer) -> ir.Value:
     tensor = ir.Tensor(np.ascontiguousarray(numbers))
-    value = ir.Value(
-        name=namer.value(name),
-        type=ir.TensorType(tensor.dtype),
-        shape=ir.Shape(tensor.shape),
-        const_value=tensor,
-    )
+    value = ir.val(namer.value(name), const_value=tensor)
     model.graph.register_initializer(value)
     return value
 

@@ -1,18 +1,15 @@
 """Raise the opset where it is older than the one wanted."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.convert.convert_opset import convert, rehearse
 
 
 @passes.verify.tolerance
 @passes.register()
-class RaiseOpset(Transformation):
+class RaiseOpset(passes.Transformation):
     """Raise the opset where it is older than the one wanted.
 
     Before: opset 16, where LayerNormalization is nine nodes

@@ -1,14 +1,11 @@
 """Rename inputs and outputs of the model."""
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 import onnx_ir as ir
 from pydantic import Field
 
 from onnx_passes import passes
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.context import InterfaceMap
 from onnx_passes.passes.convert._ports import find, rename_ports
 from onnx_passes.passes.replace import Namer
@@ -17,7 +14,7 @@ from onnx_passes.plain import PlainMapping
 
 @passes.verify.equality
 @passes.register()
-class RenameIo(Transformation):
+class RenameIo(passes.Transformation):
     """Rename inputs and outputs of the model.
 
     Before: ``(float[3] input.1) => (float[3] 495)`` with ``inputs: {input.1: image}``

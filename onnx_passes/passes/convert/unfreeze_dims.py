@@ -1,7 +1,5 @@
 """Replace fixed dimensions by dynamic ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -12,7 +10,6 @@ from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import require_free_initializers
 from onnx_passes.passes.convert._ports import find
 from onnx_passes.passes.convert._probe import Baked, Place, Probe, constant, forget_shapes
@@ -27,7 +24,7 @@ OFFSETS = (1, 4, 9)
 
 @passes.verify.equality
 @passes.register()
-class UnfreezeDims(Transformation):
+class UnfreezeDims(passes.Transformation):
     """Replace fixed dimensions by dynamic ones.
 
     Before: ``(float[1, 3] x) => (float[1, 3] y)`` with ``dims: {x: {0: batch}}``

@@ -21,7 +21,6 @@ _WIDER = {
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateCastChain(Transformation, RewriteRulePass):
     """Remove a Cast to a type that holds every value, where another Cast follows.

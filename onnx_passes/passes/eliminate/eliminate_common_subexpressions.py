@@ -1,7 +1,5 @@
 """Merge equal expressions, so that each is computed once."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 
@@ -9,23 +7,15 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import subgraphs_of
-from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.common.graph_edits import (
-    QUANTIZATION,
-    discard,
-    name_counts,
-    roots,
-    supersede,
-)
+from onnx_passes.passes.common import graph_edits
 from onnx_passes.passes.common.value_numbering import Determinism, Key, node_key
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate-common-subexpression")
 @passes.register("eliminate")
 @passes.register("cleanup")
-class EliminateCommonSubexpressions(Transformation):
+class EliminateCommonSubexpressions(passes.Transformation):
     """Merge equal expressions, so that each is computed once.
 
     Before: ``a = Exp(x)  b = Exp(x)  y = Add(a, b)``
@@ -50,7 +40,7 @@ class EliminateCommonSubexpressions(Transformation):
         A second sweep finds what an Identity that the first put in is equal to.
         """
         self._deterministic = Determinism(model)
-        self._names = name_counts(model)
+        self._names = graph_edits.name_counts(model)
         modified = False
         while self._sweep_all(model):
             modified = True
@@ -58,7 +48,7 @@ class EliminateCommonSubexpressions(Transformation):
 
     def _sweep_all(self, model: ir.Model) -> int:
         self._removed = 0
-        for graph, imports in roots(model):
+        for graph, imports in graph_edits.roots(model):
             self._sweep(graph, {}, imports)
         return self._removed
 
@@ -77,14 +67,14 @@ class EliminateCommonSubexpressions(Transformation):
                 seen[key] = node
             elif self._may_merge(node, twin, self._names):
                 for old, new in zip(node.outputs, twin.outputs, strict=False):
-                    supersede(old, new, self._names)
+                    graph_edits.supersede(old, new, self._names)
                 self._names.subtract(str(v.name) for v in node.outputs if v.name)
-                discard(node)
+                graph_edits.discard(node)
                 self._removed += 1
 
     @staticmethod
     def _may_merge(node: ir.Node, twin: ir.Node, names: Counter[str]) -> bool:
-        if any(value.meta.get(QUANTIZATION) for value in node.outputs):
+        if any(value.meta.get(graph_edits.QUANTIZATION) for value in node.outputs):
             return False
         # A subgraph must see the twin's values, not its own of the same name.
         hidden = any(names[str(value.name)] > 1 for value in twin.outputs)

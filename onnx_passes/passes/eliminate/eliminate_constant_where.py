@@ -11,7 +11,6 @@ from onnx_passes.passes.constants import constant_of
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateConstantWhere(Transformation, RewriteRuleSetPass):
     """Remove a Where whose condition is known, or does not matter.

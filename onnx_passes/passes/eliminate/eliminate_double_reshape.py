@@ -13,7 +13,6 @@ SHAPERS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateDoubleReshape(Transformation, RewriteRuleSetPass):
     """Remove what only shapes a tensor that is reshaped next.

@@ -8,23 +8,14 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.shapes import dims_of, ints_of
 from onnx_passes.passes.hints import Hint, Hints, data, ints
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
-class EliminateDoubleSqueeze(Transformation, RewriteRuleSetPass):
+class EliminateDoubleSqueeze(passes.Transformation, passes.RewriteRuleSetPass):
     """Merge two Squeeze, or two Unsqueeze, in a row.
 
     Before: ``Unsqueeze(Unsqueeze(x, [0]), [2])``, ``Squeeze(Squeeze(x, [0]), [1])``

@@ -6,7 +6,6 @@ from onnx_passes.passes.common.shapes import dims_of
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateDoubleTranspose(Transformation, RewriteRulePass):
     """Merge two Transpose in a row, or remove both.

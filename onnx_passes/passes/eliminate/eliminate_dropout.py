@@ -8,7 +8,6 @@ from onnx_passes.passes.constants import constant_of
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateDropout(IdlePass):
     """Remove Dropout, which does nothing outside of training.

@@ -1,12 +1,9 @@
 """Remove an Expand whose reader would repeat the tensor by itself."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.shapes import widens
 
 BROADCASTING = frozenset(
@@ -27,9 +24,8 @@ OF_INTEGERS = frozenset(("Min", "Max"))
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
-class EliminateExpandBeforeBroadcast(Transformation):
+class EliminateExpandBeforeBroadcast(passes.Transformation):
     """Remove an Expand whose reader would repeat the tensor by itself.
 
     Before: ``Add(x, Expand(mask, Shape(x)))``, ``Where(Expand(c, [2, 1, 8]), x, y)``

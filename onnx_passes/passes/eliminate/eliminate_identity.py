@@ -5,7 +5,6 @@ from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, 
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 @passes.register("cleanup")
 class EliminateIdentity(Transformation, RewriteRulePass):

@@ -1,7 +1,5 @@
 """Remove a Loop that never runs."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
@@ -10,7 +8,6 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import discard, name_counts, roots, supersede
 from onnx_passes.passes.common.shapes import sizes_of
 from onnx_passes.passes.constants import constant_of
@@ -18,9 +15,8 @@ from onnx_passes.passes.replace import Namer
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
-class EliminateIdleLoop(Transformation):
+class EliminateIdleLoop(passes.Transformation):
     """Remove a Loop that never runs.
 
     Before: ``y, z = Loop(0, c, x) <body = {...}>``

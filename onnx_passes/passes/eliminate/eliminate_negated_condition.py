@@ -5,7 +5,6 @@ from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, 
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateNegatedCondition(Transformation, RewriteRulePass):
     """Remove the negation of a condition, and swap what it chooses from.

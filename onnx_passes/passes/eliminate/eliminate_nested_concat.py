@@ -1,26 +1,16 @@
 """Merge a Concat of Concat into one."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRulePass,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Value, Var
 from onnx_passes.passes.common.matches import node_of
 from onnx_passes.passes.common.shapes import dims_of
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
-class EliminateNestedConcat(Transformation, RewriteRulePass):
+class EliminateNestedConcat(passes.Transformation, passes.RewriteRulePass):
     """Merge a Concat of Concat into one.
 
     Before: ``Concat<axis = 1>(x, Concat<axis = 1>(a, b), z)``

@@ -39,7 +39,6 @@ def _all_of(element: float) -> Specs:
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateNoopArithmetic(Transformation, RewriteRuleSetPass):
     """Remove arithmetic with a neutral constant.

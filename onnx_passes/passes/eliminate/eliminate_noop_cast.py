@@ -7,7 +7,6 @@ from onnx_passes.passes.common.rules import IdlePass
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateNoopCast(IdlePass):
     """Remove a Cast to the type that a tensor has.

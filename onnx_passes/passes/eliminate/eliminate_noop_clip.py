@@ -21,7 +21,6 @@ def _bounded(operator: str, end: float) -> Hint:
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateNoopClip(IdlePass):
     """Remove bounds that exclude no number.

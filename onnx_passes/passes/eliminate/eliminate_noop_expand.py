@@ -11,7 +11,6 @@ from onnx_passes.passes.hints import Hint, Hints, Spec, data, ints
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateNoopExpand(IdlePass):
     """Remove an Expand or Tile that repeats nothing.

@@ -9,7 +9,6 @@ from onnx_passes.passes.constants import constant_of
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateNoopGather(IdlePass):
     """Remove a Gather of all elements in order.

@@ -8,7 +8,6 @@ from onnx_passes.passes.common.shapes import ints_of
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateNoopPad(IdlePass):
     """Remove a Pad by nothing.

@@ -11,7 +11,6 @@ from onnx_passes.passes.hints import Hint, Hints, Spec, data, ints
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateNoopReshape(IdlePass):
     """Remove a Reshape to the shape that a tensor has.

@@ -1,7 +1,5 @@
 """Remove a scatter that writes everything, or nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import ClassVar
@@ -11,15 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.shapes import dims_of, sizes_of
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, Spec, data
@@ -48,9 +38,8 @@ _NO_ELEMENT = tuple(
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
-class EliminateNoopScatter(Transformation, RewriteRuleSetPass):
+class EliminateNoopScatter(passes.Transformation, passes.RewriteRuleSetPass):
     """Remove a scatter that writes everything, or nothing.
 
     Before: ``ScatterND(x, [[0], [1]], u)`` of two rows; ``ScatterND(x, [], u)``

@@ -11,7 +11,6 @@ from onnx_passes.passes.hints import Hint, Hints
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateNoopSlice(IdlePass):
     """Remove a Slice that takes everything.

@@ -8,7 +8,6 @@ from onnx_passes.passes.common.shapes import dims_of
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateNoopTranspose(IdlePass):
     """Remove a Transpose that moves nothing.

@@ -24,7 +24,6 @@ REPEATS = (*_TWICE, *_FIXED, *_EVEN)
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateRepeatedUnary(Transformation, RewriteRuleSetPass):
     """Remove operators that undo or repeat the one before.

@@ -7,7 +7,6 @@ from onnx_passes.passes.common.rules import IdlePass
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateSingleOperand(IdlePass):
     """Remove operators over any number of tensors that are given one.

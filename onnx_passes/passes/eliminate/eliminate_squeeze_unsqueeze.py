@@ -8,7 +8,6 @@ from onnx_passes.passes.common.shapes import counted, ints_of, rank_of
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateSqueezeUnsqueeze(Transformation, RewriteRuleSetPass):
     """Remove a Squeeze and an Unsqueeze that undo each other.

@@ -10,7 +10,6 @@ from onnx_passes.passes.common.shapes import dims_of
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateTransposeAfterReshape(Transformation, RewriteRulePass):
     """Remove a Transpose that moves no element, behind a Reshape.
@@ -45,8 +44,7 @@ class EliminateTransposeAfterReshape(Transformation, RewriteRulePass):
         dims = dims_of(shaped) or []
         target = [dims[axis] for axis in _perm(y, len(dims))]
         sizes = np.array([dim if isinstance(dim, int) else -1 for dim in target], np.int64)
-        made: Value = op.Reshape(x, op.Constant(value=ir.tensor(sizes)))
-        return made
+        return op.Reshape(x, op.Constant(value=ir.tensor(sizes)))
 
 
 def _perm(y: Value, rank: int) -> list[int]:

@@ -7,7 +7,6 @@ from onnx_passes.passes.common.shapes import dims_of, ints_of
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class EliminateTransposeBeforeReshape(Transformation, RewriteRulePass):
     """Remove a Transpose that moves no element, before a Reshape.
@@ -42,5 +41,4 @@ class EliminateTransposeBeforeReshape(Transformation, RewriteRulePass):
         return moved == sorted(moved)
 
     def rewrite(self, op: Op, x: Value, target: Value, t: Value, y: Value) -> Value:
-        made: Value = op.Reshape(x, target, **node_of(y).attributes)
-        return made
+        return op.Reshape(x, target, **node_of(y).attributes)

@@ -1,12 +1,9 @@
 """Remove the state that a recurrent layer starts with anyway."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.constants import constant_of
 
 LAYERS = ("RNN", "GRU", "LSTM")
@@ -20,9 +17,8 @@ MOVES = (
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
-class EliminateZeroState(Transformation):
+class EliminateZeroState(passes.Transformation):
     """Remove the state that a recurrent layer starts with anyway.
 
     Before: ``LSTM(x, w, r, b, , z, z)`` with ``z = ConstantOfShape([1, batch, 8])``

@@ -7,15 +7,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.shapes import Dim, dims_of, ints_of
 
 SHAPERS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
@@ -28,9 +20,8 @@ PAIRS = tuple(
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
-class MergeShapeChanges(Transformation, RewriteRuleSetPass):
+class MergeShapeChanges(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace two operators that only change a shape by one Reshape.
 
     Before: ``Squeeze(Reshape(x, [-1, 1, 6]), [1])`` of a result of shape [n, 6]

@@ -14,7 +14,6 @@ from onnx_passes.passes.hints import Hint, Hints, data, ints
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("eliminate")
 class MergeSlices(Transformation, RewriteRulePass):
     """Merge two Slice in a row.
@@ -67,8 +66,7 @@ class MergeSlices(Transformation, RewriteRulePass):
         if set(columns[3]) == {1}:
             columns.pop()
         given = [op.Constant(value=ir.tensor(np.array(c, np.int64))) for c in columns]
-        made: Value = op.Slice(x, *given)
-        return made
+        return op.Slice(x, *given)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """Remove channels between two layers that are zero, or that nothing reads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +10,6 @@ from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import constant_node
 from onnx_passes.passes.common.large_tensors import Scratch
 from onnx_passes.passes.constants import constant_of
@@ -48,7 +45,7 @@ class _Layer:
 
 @passes.verify.tolerance
 @passes.register()
-class RemoveDeadChannels(Transformation):
+class RemoveDeadChannels(passes.Transformation):
     """Remove channels between two layers that are zero, or that nothing reads.
 
     Before: ``MatMul(Relu(MatMul(x, w)), v)``, column 2 of ``w`` or row 2 of ``v`` being zero

@@ -14,14 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.model.walk import (
-    GROWTH,
-    all_tensors,
-    bytes_before_folding,
-    constant_bytes,
-    node_bytes,
-    tensor_growth,
-)
+from onnx_passes.model import walk
 from onnx_passes.ops.domains.sizes import Element, dimension
 from onnx_passes.passes.common.graph_edits import discard, install, nodes_within
 from onnx_passes.passes.common.shapes import Knowledge
@@ -153,11 +146,11 @@ class GrowthBudget:
         more. ``original`` is about the size of its file in bytes, without what earlier runs
         have folded: what passes have saved of it may be used.
         """
-        tensors = {id(tensor): tensor for tensor in all_tensors(model)}.values()
-        grown = sum(map(tensor_growth, tensors))
+        tensors = {id(tensor): tensor for tensor in walk.all_tensors(model)}.values()
+        grown = sum(map(walk.tensor_growth, tensors))
         weights = sum(tensor.nbytes for tensor in tensors) - grown
         allowed = max(growth_limit, int(share * weights))
-        saved = 0 if original is None else original - bytes_before_folding(model)
+        saved = 0 if original is None else original - walk.bytes_before_folding(model)
         return cls(size_limit, allowed + max(0, saved) - grown)
 
 
@@ -291,8 +284,8 @@ def _over_budget(
     """
     sizes = {v: t.nbytes for v in frontier if (t := evaluation.results[v]) is not None}
     growth = sum(sizes.values()) - sum(plan.freed(plan.folded).values())
-    growth += sum(constant_bytes(str(value.name)) for value in sizes)
-    growth -= sum(map(node_bytes, plan.folded))
+    growth += sum(walk.constant_bytes(str(value.name)) for value in sizes)
+    growth -= sum(map(walk.node_bytes, plan.folded))
     excess = growth - max(budget.growth_left, 0)
     if excess <= 0:
         budget.growth_left -= growth
@@ -307,10 +300,10 @@ def _over_budget(
 def _note_growth(value: ir.Value, tensor: ir.TensorProtocol, plan: Fold) -> None:
     """Note on a constant by how much the model grew, so that no later run grows it again."""
     freed = plan.freed(plan.cone(value))
-    before = sum(tensor_growth(t) for v in freed if (t := constant_of(v)) is not None)
+    before = sum(walk.tensor_growth(t) for v in freed if (t := constant_of(v)) is not None)
     grown = before + tensor.nbytes - sum(freed.values())
     if grown >= NOTED:
-        tensor.metadata_props[GROWTH] = str(grown)
+        tensor.metadata_props[walk.GROWTH] = str(grown)
 
 
 def _replace(

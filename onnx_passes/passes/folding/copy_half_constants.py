@@ -1,14 +1,11 @@
 """Add a copy of a constant in half precision for each node that reads it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import annotated_names
 from onnx_passes.passes.options import MIB, Size
 from onnx_passes.passes.replace import Namer
@@ -18,9 +15,8 @@ _SHARED_BY_LOADER = 8
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("suit-onnxruntime")
-class CopyHalfConstants(Transformation):
+class CopyHalfConstants(passes.Transformation):
     """Add a copy of a constant in half precision for each node that reads it.
 
     Before: ``<float16[64, 64] w> { t = MatMul(x, w)  y = MatMul(t, w) }``

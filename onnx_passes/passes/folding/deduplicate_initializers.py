@@ -1,7 +1,5 @@
 """Merge initializers with the same content."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 
@@ -10,14 +8,12 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.model.digest import tensor_digest
 from onnx_passes.model.walk import graphs_within, subgraphs_of
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import annotated_names, name_counts
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("cleanup")
-class DeduplicateInitializers(Transformation):
+class DeduplicateInitializers(passes.Transformation):
     """Merge initializers with the same content.
 
     Before: ``<float[2] a = {1, 2}, float[2] b = {1, 2}> { t = Mul(x, a)  y = Add(t, b) }``

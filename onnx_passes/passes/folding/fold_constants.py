@@ -1,7 +1,5 @@
 """Fold what does not depend on the inputs into constants."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property
 
@@ -10,14 +8,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within, topological_order
 from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
-from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.common.graph_edits import (
-    annotated_names,
-    discard_unread,
-    install,
-    require_free_initializers,
-    roots,
-)
+from onnx_passes.passes.common import graph_edits
 from onnx_passes.passes.common.shapes import Knowledge
 from onnx_passes.passes.common.value_numbering import Determinism
 from onnx_passes.passes.folding._evaluate import Evaluation, constant_nodes, held_nodes
@@ -30,7 +21,7 @@ MAX_ROUNDS = 20
 
 @passes.verify.tolerance
 @passes.register()
-class FoldConstants(Transformation):
+class FoldConstants(passes.Transformation):
     """Fold what does not depend on the inputs into constants.
 
     Before: ``s = Shape(x)  n = Gather(s, 0)  t = Concat(n, 6)  y = Reshape(x, t)``
@@ -96,7 +87,7 @@ class FoldConstants(Transformation):
             folded += found
             try_infer_shapes(model, self.context)
         if folded:
-            require_free_initializers(model)
+            graph_edits.require_free_initializers(model)
         self.context.notes.extend(
             f"{node} is not folded: {reason}" for node, reason in self._failures.items()
         )
@@ -106,7 +97,7 @@ class FoldConstants(Transformation):
         never = {"Loop"} if self.fold_dequantize else {"Loop", "DequantizeLinear"}
         deterministic, before = Determinism(model), _Before(model, budget)
         folded = 0
-        for root, imports in roots(model):
+        for root, imports in graph_edits.roots(model):
             in_function = root is not model.graph
             for graph in list(graphs_within(root)):
                 nodes = constant_nodes(
@@ -153,7 +144,7 @@ class _Before:
     @cached_property
     def named(self) -> set[str]:
         """Names of constants that stay although nothing reads them."""
-        return annotated_names(self._model)
+        return graph_edits.annotated_names(self._model)
 
     def ask(self) -> None:
         """Ask now, since the model is going to change."""
@@ -186,12 +177,7 @@ def _retarget(graph: ir.Graph, node: ir.Node, target: ir.TensorProtocol, namer: 
     old = node.inputs[1]
     assert old is not None, "the target is computed"
     target.name = namer.value(f"{old.name}_constant")
-    new = ir.Value(
-        name=target.name,
-        type=ir.TensorType(target.dtype),
-        shape=ir.Shape(target.shape.numpy()),
-        const_value=target,
-    )
+    new = ir.val(target.name, const_value=target)
     graph.register_initializer(new)
     node.replace_input_with(1, new)
     if node.op_type == "Reshape" and 0 in target.numpy():
@@ -199,7 +185,7 @@ def _retarget(graph: ir.Graph, node: ir.Node, target: ir.TensorProtocol, namer: 
         node.attributes.pop("allowzero", None)
     producer = old.producer()
     if producer is not None:
-        discard_unread([producer])
+        graph_edits.discard_unread([producer])
 
 
 def _install_known(known: Mapping[ir.Node, ir.TensorProtocol]) -> int:
@@ -209,7 +195,7 @@ def _install_known(known: Mapping[ir.Node, ir.TensorProtocol]) -> int:
         # What only feeds other known values goes with them.
         readers = [user for user in value.consumers() if user not in known]
         if node.graph is not None and (readers or value.is_graph_output()):
-            install(value, tensor, in_function=False)
-            discard_unread([node])
+            graph_edits.install(value, tensor, in_function=False)
+            graph_edits.discard_unread([node])
             folded += 1
     return folded

@@ -1,20 +1,16 @@
 """Convert Constant nodes to initializers."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import discard, require_free_initializers
 from onnx_passes.passes.constants import constant_tensor
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("cleanup")
-class LiftConstants(Transformation):
+class LiftConstants(passes.Transformation):
     """Convert Constant nodes to initializers.
 
     Before: ``w = Constant <value = float[2] {1, 2}> ()  y = Add(x, w)``

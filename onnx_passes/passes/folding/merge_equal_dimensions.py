@@ -1,7 +1,5 @@
 """Merge equal dimensions, whatever they are read from."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import onnx_ir as ir
@@ -9,19 +7,13 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.domains.sizes import KnownTensor
-from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.common.graph_edits import (
-    QUANTIZATION,
-    discard_unread,
-    name_counts,
-    supersede,
-)
+from onnx_passes.passes.common import graph_edits
 from onnx_passes.passes.common.shapes import Knowledge
 
 
 @passes.verify.equality
 @passes.register()
-class MergeEqualDimensions(Transformation):
+class MergeEqualDimensions(passes.Transformation):
     """Merge equal dimensions, whatever they are read from.
 
     Before: ``t = Relu(x)  a = Shape<end = 1>(x)  b = Shape<end = 1>(t)``
@@ -44,7 +36,7 @@ class MergeEqualDimensions(Transformation):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Merge within the main graph and within each subgraph."""
-        facts, names = Knowledge(model.graph.opset_imports), name_counts(model)
+        facts, names = Knowledge(model.graph.opset_imports), graph_edits.name_counts(model)
         merged = sum(_merge(graph, facts, names) for graph in list(graphs_within(model.graph)))
         return ir.passes.PassResult(model, modified=merged > 0)
 
@@ -58,13 +50,13 @@ def _merge(graph: ir.Graph, facts: Knowledge, names: Counter[str]) -> int:
             continue
         (value,) = node.outputs
         twin = first.setdefault(known, value)
-        if twin is not value and not value.meta.get(QUANTIZATION):
+        if twin is not value and not value.meta.get(graph_edits.QUANTIZATION):
             repeated.append((node, twin))
     for node, twin in repeated:
         (value,) = node.outputs
-        supersede(value, twin, names)
+        graph_edits.supersede(value, twin, names)
         names.subtract([value.name] if value.name else [])
-    discard_unread(node for node, _ in repeated)
+    graph_edits.discard_unread(node for node, _ in repeated)
     return len(repeated)
 
 

@@ -1,19 +1,11 @@
 """Replace several nodes that pick out dimensions by one Shape."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.domains.sizes import KnownTensor, dimension, is_dimension
-from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.common.graph_edits import (
-    QUANTIZATION,
-    discard_unread,
-    name_counts,
-    supersede,
-)
+from onnx_passes.passes.common import graph_edits
 from onnx_passes.passes.common.shapes import Knowledge
 from onnx_passes.passes.replace import Namer
 
@@ -23,7 +15,7 @@ START_AND_END = 15
 
 @passes.verify.equality
 @passes.register()
-class ShortenShapeArithmetic(Transformation):
+class ShortenShapeArithmetic(passes.Transformation):
     """Replace several nodes that pick out dimensions by one Shape.
 
     Before: ``s = Shape(x)  g = Gather(s, 1)  n = Unsqueeze(g, [0])``
@@ -51,7 +43,7 @@ class ShortenShapeArithmetic(Transformation):
         facts, namer, names = (
             Knowledge(model.graph.opset_imports),
             Namer(model),
-            name_counts(model),
+            graph_edits.name_counts(model),
         )
         shortened = 0
         for graph in list(graphs_within(model.graph)):
@@ -60,13 +52,13 @@ class ShortenShapeArithmetic(Transformation):
                 if node.graph is None or found is None or not _are_dimensions(found):
                     continue
                 place = _place(node, found)
-                if place is None or node.outputs[0].meta.get(QUANTIZATION):
+                if place is None or node.outputs[0].meta.get(graph_edits.QUANTIZATION):
                     continue
                 new = _shape_node(*place, namer)
                 graph.insert_before(node, new)
                 names.update([str(new.outputs[0].name)])
-                supersede(node.outputs[0], new.outputs[0], names)
-                discard_unread([node])
+                graph_edits.supersede(node.outputs[0], new.outputs[0], names)
+                graph_edits.discard_unread([node])
                 shortened += 1
         return ir.passes.PassResult(model, modified=shortened > 0)
 

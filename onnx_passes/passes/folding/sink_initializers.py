@@ -1,20 +1,16 @@
 """Move small constants into the bodies that read them."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import annotated_names
 from onnx_passes.passes.common.large_tensors import SMALL
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("suit-onnxruntime")
-class SinkInitializers(Transformation):
+class SinkInitializers(passes.Transformation):
     """Move small constants into the bodies that read them.
 
     Before: ``<float[4] w> { y = Loop(n, c, x) <body = { o = Add(s, w) }> }``

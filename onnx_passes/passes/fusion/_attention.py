@@ -22,8 +22,7 @@ def positive(value: Value | None) -> float | None:
 
 def attention(op: Op, *inputs: Value | None, **attributes: object) -> Value:
     """Make the node."""
-    made: Value = op.Attention(*inputs, **attributes)
-    return made
+    return op.Attention(*inputs, **attributes)
 
 
 def _factor_on_query(op: Op, q: Var, k: Var, v: Var, c: Var) -> Var:

@@ -1,7 +1,5 @@
 """Hints of fusions: the operands of attention, of rotary embeddings and of normalizations."""
 
-from __future__ import annotations
-
 import math
 
 import onnx_ir as ir

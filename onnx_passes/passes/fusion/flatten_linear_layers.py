@@ -8,15 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import node_of, opset_at, read_once
 from onnx_passes.passes.common.shapes import dims_of, ints_of, sizes_of
 from onnx_passes.passes.constants import constant_of
@@ -40,9 +32,8 @@ _FLOAT = (ir.DataType.FLOAT,)
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("suit-onnxruntime")
-class FlattenLinearLayers(Transformation, RewriteRuleSetPass):
+class FlattenLinearLayers(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace linear layers and their activations by Gemms of rows.
 
     Before: ``Relu(Add(MatMul(x, w), b))`` of ``x`` with more than two dimensions
@@ -159,8 +150,7 @@ def _rows_behind(x: Value) -> Value | None:
 
 
 def _shape(op: Op, sizes: list[int]) -> Value:
-    made: Value = op.Constant(value=ir.tensor(np.array(sizes, np.int64)))
-    return made
+    return op.Constant(value=ir.tensor(np.array(sizes, np.int64)))
 
 
 def _on_rows(op: Op, x: Value, w: Value, b: Value, y: Value, **_: object) -> Value:
@@ -173,5 +163,4 @@ def _on_rows(op: Op, x: Value, w: Value, b: Value, y: Value, **_: object) -> Val
     last = node_of(y)
     if last.op_type != "Add":
         made = getattr(op, last.op_type)(made, **last.attributes)
-    whole: Value = op.Reshape(made, _shape(op, [*leading, outer]))
-    return whole
+    return op.Reshape(made, _shape(op, [*leading, outer]))

@@ -1,11 +1,8 @@
 """Apply every fusion, as one pass."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import Pass, Transformation
 from onnx_passes.passes.compose import begins_nowhere, is_needless, operators_of
 from onnx_passes.passes.registry import collect, members_of
 
@@ -25,7 +22,7 @@ FIRST = (
 
 @passes.verify.tolerance
 @passes.register()
-class FuseAll(Transformation):
+class FuseAll(passes.Transformation):
     """Apply every fusion, as one pass.
 
     Before: ``Relu(BatchNormalization(Conv(x, w)))``, and whatever else a pass of the group
@@ -68,11 +65,11 @@ class FuseAll(Transformation):
                     model, modified, operators = result.model, True, operators_of(result.model)
         return ir.passes.PassResult(model, modified=modified)
 
-    def members(self) -> list[type[Pass]]:
+    def members(self) -> list[type[passes.Pass]]:
         """Return the passes that it applies, in order."""
         return collect(self.names())
 
-    def names(self) -> list[str | type[Pass]]:
+    def names(self) -> list[str | type[passes.Pass]]:
         """Return the same, the library's passes by their names, without importing them."""
         order = {name: place for place, name in enumerate(self.first)}
         found = {one if isinstance(one, str) else one.name: one for one in members_of("fuse")}

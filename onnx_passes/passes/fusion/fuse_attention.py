@@ -7,15 +7,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import pattern
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.bounds import LIMIT, UNBOUNDED, bounds_of
 from onnx_passes.passes.common.matches import commuted, has_opset, node_of
 from onnx_passes.passes.common.normalization_matching import holds
@@ -28,9 +20,8 @@ SWAPPED = (0, 1, 3, 2)
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
-class FuseAttention(Transformation, RewriteRuleSetPass):
+class FuseAttention(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace the formula of Attention by the operator.
 
     Before: ``MatMul(Softmax(MatMul(q, Transpose(k)) * scale + mask), v)`` of rank 4

@@ -5,14 +5,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRulePass,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Value, Var
 from onnx_passes.passes.common.matches import has_opset, node_of
 from onnx_passes.passes.common.shapes import Dim, dims_of
 from onnx_passes.passes.fusion._attention import RANK
@@ -24,9 +17,8 @@ SEQUENCE = 2
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
-class FuseAttentionCache(Transformation, RewriteRulePass):
+class FuseAttentionCache(passes.Transformation, passes.RewriteRulePass):
     """Replace the Concats that lengthen a cache before Attention by the cache of the operator.
 
     Before: ``Attention(q, Concat(past_k, k), Concat(past_v, v), mask)`` of rank 4, where the

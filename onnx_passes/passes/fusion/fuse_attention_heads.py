@@ -6,15 +6,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import has_opset, node_of
 from onnx_passes.passes.common.shapes import dims_of
 from onnx_passes.passes.fusion._attention import RANK
@@ -26,9 +18,8 @@ CACHED = ["found", "key", "value"]
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
-class FuseAttentionHeads(Transformation, RewriteRuleSetPass):
+class FuseAttentionHeads(passes.Transformation, passes.RewriteRuleSetPass):
     """Convert the operands of an Attention to heads side by side, in tensors of rank 3.
 
     Before: ``Transpose(Attention(Transpose(q), Transpose(k), Transpose(v)))``, each with the
@@ -131,8 +122,7 @@ def _has_cache(context: MatchContext, **values: Value) -> bool:
 
 def _flat(op: Op, q: Value, k: Value, v: Value, found: Value, **more: Value) -> Value:
     (flat,), parted = _apart(op, q, k, v, found, 1, **more)
-    made: Value = op.Reshape(flat, parted)
-    return made
+    return op.Reshape(flat, parted)
 
 
 def _flat_cached(

@@ -15,7 +15,6 @@ from onnx_passes.passes.constants import constant_of
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseBatchNormalization(Transformation, RewriteRuleSetPass):
     """Fold a BatchNormalization into the weights of the layer before it.

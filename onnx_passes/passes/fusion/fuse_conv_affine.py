@@ -26,7 +26,6 @@ GELU = (("Mul",), ("Mul",), ("Add",), ("Erf", "Tanh"))
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseConvAffine(Transformation, RewriteRuleSetPass):
     """Fold arithmetic with constants into the weights of a linear layer.

@@ -1,7 +1,5 @@
 """Replace an Einsum that is one product of matrices, or a transposition."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
@@ -24,7 +22,6 @@ _PRODUCTS = {
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseEinsum(Transformation, RewriteRuleSetPass):
     """Replace an Einsum that is one product of matrices, or a transposition.
@@ -86,8 +83,7 @@ def _transposed(op: Op, x: Value, y: Value) -> Value:
     labels = _labels(y)
     assert labels is not None, "the check has read them"
     (read,), result = labels
-    made: Value = op.Transpose(x, perm=[read.index(label) for label in result])
-    return made
+    return op.Transpose(x, perm=[read.index(label) for label in result])
 
 
 def _multiplies(context: object, x: Value, w: Value, y: Value) -> bool:
@@ -104,8 +100,7 @@ def _multiplied(op: Op, x: Value, w: Value, y: Value) -> Value:
         last = len(right) - 1
         perm = [*range(last - 1), last, last - 1]
         operands[1] = op.Transpose(operands[1], perm=perm)
-    made: Value = op.MatMul(*operands)
-    return made
+    return op.MatMul(*operands)
 
 
 def _order(x: Value, w: Value, y: Value) -> Order | None:

@@ -9,15 +9,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import pattern
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import commuted, has_opset, number, spells
 from onnx_passes.passes.constants import constant_of
 
@@ -29,9 +21,8 @@ NUMBERS = {
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
-class FuseGelu(Transformation, RewriteRuleSetPass):
+class FuseGelu(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace the formula of Gelu by the operator.
 
     Before: ``x * 0.5 * (1 + Erf(x / sqrt(2)))``, or

@@ -9,15 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import has_opset, node_of
 from onnx_passes.passes.common.normalization_matching import holds
 from onnx_passes.passes.common.shapes import dims_of
@@ -27,7 +19,7 @@ from onnx_passes.passes.hints import Hint, Hints, Spec, data, filled, ints
 
 @passes.verify.tolerance(rtol=1e-2)
 @passes.register()
-class FuseGroupNormalization(Transformation, RewriteRuleSetPass):
+class FuseGroupNormalization(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace what exporters write for GroupNormalization by the operator.
 
     Before: ``Reshape(InstanceNormalization(Reshape(x, [0, groups, -1]), 1, 0), Shape(x))``,
@@ -156,5 +148,4 @@ def _channels(x: Value) -> int | None:
 
 
 def _call(op: Op, *inputs: Value, **attributes: object) -> Value:
-    made: Value = op.GroupNormalization(*inputs, **attributes)
-    return made
+    return op.GroupNormalization(*inputs, **attributes)

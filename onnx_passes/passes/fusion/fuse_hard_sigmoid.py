@@ -10,7 +10,6 @@ from onnx_passes.passes.common.matches import holds, operand, scalar_of, single_
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseHardSigmoid(Transformation, RewriteRuleSetPass):
     """Replace a line and a Clip by one HardSigmoid.

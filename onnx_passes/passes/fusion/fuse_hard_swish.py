@@ -3,15 +3,7 @@
 from collections.abc import Iterator
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import (
     about,
     holds,
@@ -23,9 +15,8 @@ from onnx_passes.passes.common.matches import (
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
-class FuseHardSwish(Transformation, RewriteRuleSetPass):
+class FuseHardSwish(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace the formula of HardSwish by the operator.
 
     Before: ``Mul(x, HardSigmoid<alpha = 1/6, beta = 0.5>(x))``,

@@ -26,7 +26,6 @@ def _over(dims: str, *axes: int) -> Hint:
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseInstanceNormalization(NormalizationPass):
     """Replace the formula of InstanceNormalization by the operator.
@@ -116,8 +115,7 @@ def _instance(op: Op, x: Value, epsilon: Value, w: Value, b: Value, **_: object)
         op.Constant(value=ir.tensor(np.array(_by_channel(value, x), np.float32)))
         for value in (w, b)
     ]
-    made: Value = op.InstanceNormalization(x, *rows, epsilon=_epsilon(epsilon))
-    return made
+    return op.InstanceNormalization(x, *rows, epsilon=_epsilon(epsilon))
 
 
 def _is_spatial(mean: ir.Node, rank: int) -> bool:

@@ -10,7 +10,6 @@ from onnx_passes.passes.hints import Hint, Hints
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseLayerNormalization(NormalizationPass):
     """Replace the formula of LayerNormalization by the operator.

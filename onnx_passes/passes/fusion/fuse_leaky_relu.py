@@ -6,22 +6,14 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value
 from onnx_passes.passes.common.matches import attribute_of, opset_at, scalar_of, single_or_half
 from onnx_passes.passes.hints import Hint, Hints, filled
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
-class FuseLeakyRelu(Transformation, RewriteRuleSetPass):
+class FuseLeakyRelu(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace a product and a maximum by one LeakyRelu.
 
     Before: ``Max(x, Mul(x, 0.1))``

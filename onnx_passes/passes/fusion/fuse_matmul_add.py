@@ -1,23 +1,15 @@
 """Fuse a MatMul and the sum behind it into one Gemm."""
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRulePass,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Value, Var
 from onnx_passes.passes.common.matches import FLOATS, opset_at
 from onnx_passes.passes.common.shapes import dims_of
 from onnx_passes.passes.constants import constant_of
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
-class FuseMatmulAdd(Transformation, RewriteRulePass):
+class FuseMatmulAdd(passes.Transformation, passes.RewriteRulePass):
     """Fuse a MatMul and the sum behind it into one Gemm.
 
     Before: ``Add(MatMul(a, b), c)`` of two matrices
@@ -57,5 +49,4 @@ class FuseMatmulAdd(Transformation, RewriteRulePass):
         return all(mine == 1 or (mine is not None and mine == its) for its, mine in pairs)
 
     def rewrite(self, op: Op, a: Value, b: Value, c: Value, t: Value, y: Value) -> Value:
-        made: Value = op.Gemm(a, b, c)
-        return made
+        return op.Gemm(a, b, c)

@@ -15,7 +15,6 @@ from onnx_passes.passes.constants import constant_of
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseMatmulScale(Transformation, RewriteRuleSetPass):
     """Fold a factor into the constant weights of a MatMul.
@@ -58,21 +57,18 @@ def _can_be_fused(
 
 
 def _product(op: Op, x: Value, w: Value, s: Value, y: Value) -> Value:
-    made: Value = op.MatMul(x, _constant(op, w, w, s, y))
-    return made
+    return op.MatMul(x, _constant(op, w, w, s, y))
 
 
 def _sum(op: Op, x: Value, w: Value, s: Value, y: Value, b: Value) -> Value:
     product = _product(op, x, w, s, y)
-    made: Value = op.Add(product, _constant(op, b, w, s, y))
-    return made
+    return op.Add(product, _constant(op, b, w, s, y))
 
 
 def _constant(op: Op, value: Value, w: Value, s: Value, y: Value) -> Value:
     array = _scaled(value, w, s, y)
     assert array is not None, "check has seen to it"
-    made: Value = op.Constant(value=ir.tensor(array))
-    return made
+    return op.Constant(value=ir.tensor(array))
 
 
 def _scaled(value: Value, w: Value, s: Value, y: Value) -> Array | None:

@@ -8,15 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.bounds import ClipBounds, clip_bounds_of
 from onnx_passes.passes.common.matches import node_of, opset_at
 from onnx_passes.passes.common.shapes import widens
@@ -32,9 +24,8 @@ UNARY = ("Relu", "Clip")
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
-class FuseMinMax(Transformation, RewriteRuleSetPass):
+class FuseMinMax(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace two operators that bound a tensor by one.
 
     Before: ``Min(Max(x, 0), 6)``, ``Max(Min(x, 6), 0)``, ``Min(Relu(x), 6)``;
@@ -93,8 +84,7 @@ def _bounded(op: Op, t: Value, y: Value, **_: object) -> Value:
 
 
 def _constant(op: Op, number: object) -> Value:
-    made: Value = op.Constant(value=ir.tensor(np.asarray(number)))
-    return made
+    return op.Constant(value=ir.tensor(np.asarray(number)))
 
 
 def _parts(t: Value, y: Value) -> tuple[Value, ClipBounds] | None:

@@ -1,21 +1,13 @@
 """Replace Softplus, Tanh and their product by one Mish."""
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRulePass,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Value, Var
 from onnx_passes.passes.common.matches import opset_at
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
-class FuseMish(Transformation, RewriteRulePass):
+class FuseMish(passes.Transformation, passes.RewriteRulePass):
     """Replace Softplus, Tanh and their product by one Mish.
 
     Before: ``Mul(x, Tanh(Softplus(x)))``
@@ -38,5 +30,4 @@ class FuseMish(Transformation, RewriteRulePass):
         return opset_at(context) >= 18
 
     def rewrite(self, op: Op, x: Value) -> Value:
-        made: Value = op.Mish(x)
-        return made
+        return op.Mish(x)

@@ -8,15 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import node_of, opset_at
 from onnx_passes.passes.common.shapes import Dim, dims_of, ints_of
 from onnx_passes.passes.constants import constant_of, numbers_of
@@ -28,9 +20,8 @@ DEPTH = 4
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
-class FusePad(Transformation, RewriteRuleSetPass):
+class FusePad(passes.Transformation, passes.RewriteRuleSetPass):
     """Fuse a Pad into the convolution or the pooling behind it.
 
     Before: ``Conv(Pad(x, [0, 0, 1, 1, 0, 0, 1, 1]), w)``
@@ -85,8 +76,7 @@ def _padding(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
     attributes["pads"] = _pads(x, node_of(t), window)
     if window.op_type == "AveragePool":
         attributes["count_include_pad"] = 1
-    made: Value = getattr(op, window.op_type)(x, *window.inputs[1:], **attributes)
-    return made
+    return getattr(op, window.op_type)(x, *window.inputs[1:], **attributes)
 
 
 def _pads(x: Value, pad: ir.Node, window: ir.Node) -> list[int] | None:

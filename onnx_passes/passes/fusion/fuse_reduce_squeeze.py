@@ -18,7 +18,6 @@ REDUCTIONS = (
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("fuse")
 class FuseReduceSqueeze(Transformation, RewriteRuleSetPass):
     """Fuse a reduction and the Squeeze or Unsqueeze of its axes.
@@ -75,5 +74,4 @@ def _reduced(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
     node = node_of(t)
     keeps = 0 if node_of(y).op_type == "Squeeze" else 1
     attributes = {**node.attributes, "keepdims": keeps}
-    made: Value = getattr(op, node.op_type)(x, *node.inputs[1:], **attributes)
-    return made
+    return getattr(op, node.op_type)(x, *node.inputs[1:], **attributes)

@@ -7,15 +7,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import FLOATS, node_of, opset_at, read_once
 from onnx_passes.passes.common.shapes import Dim, dims_of
 from onnx_passes.passes.constants import constant_of
@@ -25,9 +17,8 @@ SHAPERS = ("Reshape", "Flatten")
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
-class FuseReshapedGemm(Transformation, RewriteRuleSetPass):
+class FuseReshapedGemm(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace a Gemm between two Reshapes by a MatMul of the whole tensor.
 
     Before: ``Reshape(Gemm(Reshape(x, [-1, 48]), w, b), [batch, rows, 64])``
@@ -131,5 +122,4 @@ def _whole(op: Op, x: Value, w: Value, t: Value, **_: object) -> Value:
     summand = gemm.inputs[2] if len(gemm.inputs) > 2 else None
     if summand is None:
         return product
-    made: Value = op.Add(product, summand)
-    return made
+    return op.Add(product, summand)

@@ -9,7 +9,6 @@ from onnx_passes.passes.hints import Hint, Hints, data, ints
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("fuse")
 class FuseReshapedTranspose(Transformation, RewriteRulePass):
     """Replace a Transpose of rank 3 between two Reshapes by one of rank 4.
@@ -57,8 +56,7 @@ class FuseReshapedTranspose(Transformation, RewriteRulePass):
         return kept and (parted == [a, b, d, c] or _follows(parted, [a, b, d, c]))
 
     def rewrite(self, op: Op, x: Value, **_: object) -> Value:
-        made: Value = op.Transpose(x, perm=[0, 1, 3, 2])
-        return made
+        return op.Transpose(x, perm=[0, 1, 3, 2])
 
 
 def _follows(found: list[Dim], wanted: list[Dim]) -> bool:

@@ -1,7 +1,5 @@
 """Replace the formula of RotaryEmbedding by the operator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -10,15 +8,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import pattern
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import commuted, has_opset
 from onnx_passes.passes.common.shapes import INT_MAX, Dim, dims_of, ints_of
 from onnx_passes.passes.constants import constant_of
@@ -97,9 +87,8 @@ TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
-class FuseRotaryEmbedding(Transformation, RewriteRuleSetPass):
+class FuseRotaryEmbedding(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace the formula of RotaryEmbedding by the operator.
 
     Before: ``x * cos + Concat(-high, low) * sin`` with the halves ``low`` and ``high`` of
@@ -202,8 +191,7 @@ def _batch(x: Value) -> tuple[Value, int] | int | None:
 
 
 def _rotation(op: Op, x: Value, cos: Value, sin: Value, **_: object) -> Value:
-    made: Value = op.RotaryEmbedding(x, _cache(op, x, cos), _cache(op, x, sin))
-    return made
+    return op.RotaryEmbedding(x, _cache(op, x, cos), _cache(op, x, sin))
 
 
 def _cache(op: Op, x: Value, table: Value) -> Value:
@@ -227,5 +215,4 @@ def _cache(op: Op, x: Value, table: Value) -> Value:
             shape = op.Concat(size, op.Constant(value_ints=[1, 1]), axis=0)
         case size:
             shape = op.Constant(value_ints=[size, 1, 1])
-    expanded: Value = op.Expand(half, shape)
-    return expanded
+    return op.Expand(half, shape)

@@ -6,15 +6,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import node_of, opset_at, read_once
 from onnx_passes.passes.common.shapes import INT_MAX, axes_of, ints_of, rank_of
 from onnx_passes.passes.constants import constant_of
@@ -29,9 +21,8 @@ def _shape_of_x(start: int, end: int) -> Spec:
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("fuse")
-class FuseShapeSlice(Transformation, RewriteRuleSetPass):
+class FuseShapeSlice(passes.Transformation, passes.RewriteRuleSetPass):
     """Fuse a Shape and what picks some of its dimensions.
 
     Before: ``Unsqueeze(Gather(Shape(x), 1), [0])``, ``Slice(Shape(x), [1], [3])``,
@@ -105,8 +96,7 @@ def _piece(op: Op, x: ir.Value | None, found: Range) -> Value:
         end = None if end is not None and end >= rank else end
     limits = {"start": start or None, "end": end}
     given = {name: limit for name, limit in limits.items() if limit is not None}
-    made: Value = op.Shape(x, **given)
-    return made
+    return op.Shape(x, **given)
 
 
 def _range(y: Value) -> Range | None:
@@ -188,5 +178,4 @@ def _joined(op: Op, y: Value, **_: object) -> Value:
     parts = [*concat.inputs[:index], piece, *concat.inputs[index + 2 :]]
     if len(parts) == 1:
         return piece
-    made: Value = op.Concat(*parts, **concat.attributes)
-    return made
+    return op.Concat(*parts, **concat.attributes)

@@ -7,21 +7,14 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value
 from onnx_passes.passes.common.matches import attribute_of, opset_at
 from onnx_passes.passes.hints import Hint, Hints, filled
 
 
 @passes.verify.tolerance
 @passes.register()
-class FuseSilu(Transformation, RewriteRuleSetPass):
+class FuseSilu(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace a Sigmoid and its product by one Swish.
 
     Before: ``Mul(x, Sigmoid(x))``, ``Mul(x, Sigmoid(Mul(x, 1.702)))``

@@ -9,7 +9,6 @@ from onnx_passes.passes.common.matches import node_of
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseTransposeGemm(Transformation, RewriteRuleSetPass):
     """Fuse a Transpose into the Gemm that reads it.
@@ -42,8 +41,7 @@ def _turned(
     gemm = node_of(y)
     flag = 0 if (gemm.attributes.get_int(attribute) or 0) else 1
     others = {k: v for k, v in gemm.attributes.items() if k != attribute}
-    made: Value = op.Gemm(a, b, *gemm.inputs[2:], **others, **{attribute: flag})
-    return made
+    return op.Gemm(a, b, *gemm.inputs[2:], **others, **{attribute: flag})
 
 
 def _turns(context: object, t: Value, **_: object) -> bool:

@@ -19,7 +19,6 @@ REDUCTIONS = (
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class FuseTransposeReduce(Transformation, RewriteRuleSetPass):
     """Fuse a Transpose into the reduction that reads it.
@@ -69,5 +68,4 @@ def _reduced(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
         attributes["axes"] = axes
     else:
         inputs.append(op.Constant(value=ir.tensor(np.array(axes, np.int64))))
-    made: Value = getattr(op, node.op_type)(*inputs, **attributes)
-    return made
+    return getattr(op, node.op_type)(*inputs, **attributes)

@@ -4,15 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.bounds import ClipBounds, clip_bounds_of, gives_attributes
 from onnx_passes.passes.common.matches import node_of, opset_at
 
@@ -21,9 +13,8 @@ PAIRS = (("Clip", "Clip"), ("Relu", "Clip"), ("Clip", "Relu"))
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("fuse")
-class MergeClips(Transformation, RewriteRuleSetPass):
+class MergeClips(passes.Transformation, passes.RewriteRuleSetPass):
     """Merge Clip and Relu in a row into one Clip.
 
     Before: ``Clip(Clip(x, 0, 1), 2, 3)``, ``Clip(Relu(x), -1, 6)``, ``Relu(Clip(x, -1, 1))``

@@ -18,7 +18,6 @@ INTEGERS = (ir.DataType.INT32, ir.DataType.INT64)
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class MergeConstantArithmetic(Transformation, RewriteRuleSetPass):
     """Merge two products with constants into one, and two sums.
@@ -58,8 +57,7 @@ def _merged(op: Op, x: Value, a: Value, b: Value, t: Value, y: Value) -> Value:
     array = _constant(a, b, t, y)
     assert array is not None, "check has seen to it"
     name = "Mul" if node_of(t).op_type in FAMILIES[0] else "Add"
-    made: Value = getattr(op, name)(x, op.Constant(value=ir.tensor(array)))
-    return made
+    return getattr(op, name)(x, op.Constant(value=ir.tensor(array)))
 
 
 def _constant(a: Value, b: Value, t: Value, y: Value) -> Array | None:

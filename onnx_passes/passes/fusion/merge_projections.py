@@ -1,7 +1,5 @@
 """Merge products of one tensor with several weights into one product and a Split."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,14 +10,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.common.graph_edits import (
-    QUANTIZATION,
-    constant_node,
-    name_counts,
-    split_nodes,
-    supersede,
-)
+from onnx_passes.passes.common import graph_edits
 from onnx_passes.passes.common.large_tensors import Scratch
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.replace import Namer
@@ -41,7 +32,7 @@ class _Projection:
 
 @passes.verify.tolerance
 @passes.register()
-class MergeProjections(Transformation):
+class MergeProjections(passes.Transformation):
     """Merge products of one tensor with several weights into one product and a Split.
 
     Before: ``k = Add(MatMul(x, u), a)  v = Add(MatMul(x, w), b)``
@@ -65,14 +56,14 @@ class MergeProjections(Transformation):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Merge within the main graph and within each subgraph."""
         joined = 0
-        namer, scratch, names = Namer(model), Scratch(model), name_counts(model)
+        namer, scratch, names = Namer(model), Scratch(model), graph_edits.name_counts(model)
         opset = model.graph.opset_imports.get("", 1)
         for graph in list(graphs_within(model.graph)):
             for found in list(_groups(graph)):
                 nodes = _joined(found, namer, scratch, opset)
                 graph.insert_before(found[0].product, nodes)
                 for one, value in zip(found, nodes[-1].outputs, strict=True):
-                    supersede(one.result, value, names)
+                    graph_edits.supersede(one.result, value, names)
                 for one in found:
                     graph.remove([n for n in (one.sum, one.product) if n], safe=True)
                 joined += 1
@@ -98,7 +89,9 @@ def _projection(node: ir.Node, graph: ir.Graph) -> _Projection | None:
     if node.op_type != "MatMul" or node.domain:
         return None
     weight, result = _own_constant(node.inputs[1], 2), node.outputs[0]
-    noted = any(QUANTIZATION in value.meta for value in (*node.inputs, result) if value)
+    noted = any(
+        graph_edits.QUANTIZATION in value.meta for value in (*node.inputs, result) if value
+    )
     if weight is None or noted or not weight.dtype.is_floating_point():
         return None
     uses = result.uses()
@@ -129,7 +122,7 @@ def _joined(
 
     def constant(array: Array, wish: str) -> ir.Value:
         tensor = scratch.keep(ir.tensor(array, name=namer.value(wish)))
-        nodes.append(constant_node(tensor, str(tensor.name)))
+        nodes.append(graph_edits.constant_node(tensor, str(tensor.name)))
         return nodes[-1].outputs[0]
 
     def compute(operator: str, *operands: ir.Value | None) -> ir.Value:
@@ -152,5 +145,5 @@ def _joined(
     if biases:
         result = compute("Add", result, constant(np.concatenate(biases), "joined_bias"))
     name = f"{first.name or 'Split'}_joined"
-    nodes += split_nodes(result, sizes, -1, namer, opset=opset, name=name)
+    nodes += graph_edits.split_nodes(result, sizes, -1, namer, opset=opset, name=name)
     return nodes

@@ -14,7 +14,6 @@ MERGED = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class MergeReductions(Transformation, RewriteRuleSetPass):
     """Merge two reductions in a row into one over the axes of both.
@@ -77,5 +76,4 @@ def _at_once(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
         attributes["axes"] = ir.AttrInt64s("axes", axes or [])
     else:
         inputs.append(op.Constant(value_ints=axes))
-    made: Value = getattr(op, node.op_type)(*inputs, **attributes)
-    return made
+    return getattr(op, node.op_type)(*inputs, **attributes)

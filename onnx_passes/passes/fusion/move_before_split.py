@@ -1,7 +1,5 @@
 """Move Reshapes and Transposes before the Split that they follow."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
@@ -11,7 +9,6 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import (
     QUANTIZATION,
     constant_node,
@@ -30,7 +27,7 @@ Shape = Iterable[Dim] | ir.Shape | None
 
 @passes.verify.equality
 @passes.register()
-class MoveBeforeSplit(Transformation):
+class MoveBeforeSplit(passes.Transformation):
     """Move Reshapes and Transposes before the Split that they follow.
 
     Before: ``q, k = Split<axis = 2>(x, [32, 32])``, and behind each

@@ -35,7 +35,6 @@ def _name(factor: str, move: str) -> str:
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
 class MoveScaleToMatmul(Transformation, RewriteRuleSetPass):
     """Move a factor before what only moves elements, to the MatMul that can take it over.
@@ -126,5 +125,4 @@ def _moved(op: Op, x: Value, c: Value, moved: Value, y: Value) -> Value:
     first = factor.inputs[0] is moved
     operands = (x, c) if first or factor.op_type == "Div" else (c, x)
     scaled = getattr(op, factor.op_type)(*operands)
-    made: Value = getattr(op, move.op_type)(scaled, *move.inputs[1:], **move.attributes)
-    return made
+    return getattr(op, move.op_type)(scaled, *move.inputs[1:], **move.attributes)

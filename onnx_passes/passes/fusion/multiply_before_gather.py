@@ -1,7 +1,5 @@
 """Replace gathered matrices in a product: multiply by each, and gather the products."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import ClassVar
@@ -9,15 +7,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import FLOATS, node_of, opset_at, read_once
 from onnx_passes.passes.common.shapes import dims_of, sizes_of
 from onnx_passes.passes.constants import constant_of
@@ -28,9 +18,8 @@ FEW, MOST = 4, 16
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
-class MultiplyBeforeGather(Transformation, RewriteRuleSetPass):
+class MultiplyBeforeGather(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace gathered matrices in a product: multiply by each, and gather the products.
 
     Before: ``MatMul(Gather(w, i), x)`` of 4 experts ``w: [4, 512, 256]``, rows
@@ -111,5 +100,4 @@ def _multiplied(op: Op, w: Value, i: Value, x: Value, copies: Value, **_: object
     if node_of(copies).op_type == "Gather":
         i = op.Unsqueeze(i, op.Constant(value_ints=[1]))
     row = op.GatherND(parted, i, batch_dims=1)
-    made: Value = op.Unsqueeze(row, op.Constant(value_ints=[2]))
-    return made
+    return op.Unsqueeze(row, op.Constant(value_ints=[2]))

@@ -1,7 +1,5 @@
 """Replace Slices that divide a tensor by one Split."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +8,6 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import (
     QUANTIZATION,
     name_counts,
@@ -34,7 +31,7 @@ class _Slab:
 
 @passes.verify.equality
 @passes.register()
-class SplitSlices(Transformation):
+class SplitSlices(passes.Transformation):
     """Replace Slices that divide a tensor by one Split.
 
     Before: ``a = Slice(x, [0], [32], [1])  b = Slice(x, [32], [67], [1])`` of 67 channels

@@ -7,15 +7,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import node_of, opset_at
 from onnx_passes.passes.common.shapes import dims_of
 from onnx_passes.passes.constants import constant_of
@@ -26,9 +18,8 @@ READERS = ("LayerNormalization", "RMSNormalization")
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("suit-onnxruntime")
-class SumBeforeNormalization(Transformation, RewriteRuleSetPass):
+class SumBeforeNormalization(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace Add by Sum, which ONNX Runtime does not join with a normalization.
 
     Before: ``LayerNormalization(Add(x, y), scale, bias)``

@@ -6,15 +6,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 from onnx_passes.passes.common.matches import has_opset, node_of
 from onnx_passes.passes.common.shapes import dims_of, ints_of
 from onnx_passes.passes.fusion._fusion_hints import WIDE_ROTARY_EMBEDDING
@@ -25,9 +17,8 @@ LAST = (-1, RANK - 1)
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("fuse")
-class WidenRotaryEmbedding(Transformation, RewriteRuleSetPass):
+class WidenRotaryEmbedding(passes.Transformation, passes.RewriteRuleSetPass):
     """Replace a RotaryEmbedding of the first channels by one that leaves the others.
 
     Before: ``Concat(RotaryEmbedding(first, cos, sin), rest)`` of 16 channels of ``x`` and
@@ -110,8 +101,7 @@ def _whole(op: Op, x: Value, low: Value, high: Value, turned: Value, **_: object
             ends = (op.Constant(value_ints=[n]) for n in (first[0], second[1], -1))
             x = op.Slice(x, *ends)
     given = {**rotary.attributes, "rotary_embedding_dim": _width(low)}
-    made: Value = op.RotaryEmbedding(x, *rotary.inputs[1:], **given)
-    return made
+    return op.RotaryEmbedding(x, *rotary.inputs[1:], **given)
 
 
 def _width(x: Value) -> int | None:

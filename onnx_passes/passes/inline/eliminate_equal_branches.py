@@ -1,13 +1,10 @@
 """Replace the condition of an If by a constant if its branches compute the same."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import roots
 from onnx_passes.passes.common.value_numbering import Determinism, graph_key
 from onnx_passes.passes.constants import constant_of
@@ -15,9 +12,8 @@ from onnx_passes.passes.replace import Namer
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("inline")
-class EliminateEqualBranches(Transformation):
+class EliminateEqualBranches(passes.Transformation):
     """Replace the condition of an If by a constant if its branches compute the same.
 
     Before: ``y = If(c) <then_branch = { t = Exp(x) }, else_branch = { e = Exp(x) }>``

@@ -1,7 +1,5 @@
 """Replace an If by the branch that is taken."""
 
-from __future__ import annotations
-
 from collections.abc import Set as AbstractSet
 
 import onnx_ir as ir
@@ -9,23 +7,15 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.model.walk import all_graphs, all_nodes, graphs_within, subgraphs_of
 from onnx_passes.passes.annotation.shape_inference import contradiction
-from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.common.graph_edits import (
-    discard,
-    own_values,
-    require_free_initializers,
-    roots,
-    supersede,
-)
+from onnx_passes.passes.common import graph_edits
 from onnx_passes.passes.common.inlining import Names, renamed
 from onnx_passes.passes.constants import constant_of
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("inline")
 @passes.register("cleanup")
-class InlineConstantIf(Transformation):
+class InlineConstantIf(passes.Transformation):
     """Replace an If by the branch that is taken.
 
     Before: ``y = If(true) <then_branch = { t = Exp(x) }, else_branch = { e = Neg(x) }>``
@@ -48,7 +38,7 @@ class InlineConstantIf(Transformation):
             return ir.passes.PassResult(model, modified=False)
         inlined = _Inliner(model).run(self._refused(model))
         if inlined:
-            require_free_initializers(model)
+            graph_edits.require_free_initializers(model)
         return ir.passes.PassResult(model, modified=bool(inlined))
 
     def _refused(self, model: ir.Model) -> set[str]:
@@ -81,7 +71,7 @@ class _Inliner:
     def run(self, refused: AbstractSet[str], limit: int | None = None) -> list[str]:
         """Inline Ifs but those refused; both are known by the name of the first output."""
         done: list[str] = []
-        for root, _ in roots(self._model):
+        for root, _ in graph_edits.roots(self._model):
             pending = [root]
             while pending:
                 graph = pending.pop()
@@ -109,11 +99,11 @@ class _Inliner:
     ) -> None:
         branch, other = branches
         for dead in graphs_within(other):
-            self._names.values.subtract(v.name for v in own_values(dead) if v.name)
+            self._names.values.subtract(v.name for v in graph_edits.own_values(dead) if v.name)
             self._names.nodes.subtract(n.name for n in dead if n.name)
         results = list(branch.outputs)
         branch.outputs.clear()
-        for value in own_values(branch):
+        for value in graph_edits.own_values(branch):
             value.name = renamed(value.name, self._names.values)
         nodes = list(branch)
         for moved in nodes:
@@ -129,9 +119,9 @@ class _Inliner:
                 graph.initializers.add(value)
         graph.insert_before(node, nodes)
         for old, new in zip(node.outputs, results, strict=True):
-            supersede(old, new, self._names.values)
+            graph_edits.supersede(old, new, self._names.values)
         self._names.values.subtract(v.name for v in node.outputs if v.name)
-        discard(node)
+        graph_edits.discard(node)
 
 
 def _branches(node: ir.Node) -> tuple[ir.Graph, ir.Graph] | None:

@@ -1,7 +1,5 @@
 """Replace calls of functions by their bodies."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from graphlib import CycleError, TopologicalSorter
 
@@ -11,15 +9,13 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.model.walk import graphs_within, shadows_operator
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import nodes_within
 from onnx_passes.passes.common.inlining import Names, inline_call
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("inline")
-class InlineFunctions(Transformation):
+class InlineFunctions(passes.Transformation):
     """Replace calls of functions by their bodies.
 
     Before: ``y = local.F <k = 2> (x)`` with ``F <k> (a) => (b) { b = Selu <gamma = @k> (a) }``

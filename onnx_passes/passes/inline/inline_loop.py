@@ -1,20 +1,12 @@
 """Replace a Loop of a few iterations by its body."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import all_graphs, graphs_within
-from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.common.graph_edits import (
-    discard,
-    own_values,
-    require_free_initializers,
-    supersede,
-)
+from onnx_passes.passes.common import graph_edits
 from onnx_passes.passes.common.inlining import Names, body_of, free, trips_of
 from onnx_passes.passes.constants import constant_of
 
@@ -22,9 +14,8 @@ _FIRST_WITH_AXES_AS_INPUT = 13
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("inline")
-class InlineLoop(Transformation):
+class InlineLoop(passes.Transformation):
     """Replace a Loop of a few iterations by its body.
 
     Before: ``y = Loop(2, true, x) <body = { t = Exp(s) }>``, where ``s`` is carried
@@ -63,7 +54,7 @@ class InlineLoop(Transformation):
                     inlined += 1
             pending += [inner for inner in graphs_within(graph) if inner is not graph]
         if inlined:
-            require_free_initializers(model)
+            graph_edits.require_free_initializers(model)
         return ir.passes.PassResult(model, modified=inlined > 0)
 
     def _trips(self, node: ir.Node) -> int | None:
@@ -117,12 +108,12 @@ class _Unroller:
             for rows in collected
         ]
         for old, new in zip(loop.outputs, [*carried, *joined], strict=True):
-            supersede(old, new, names.values)
+            graph_edits.supersede(old, new, names.values)
         for inner in graphs_within_node(loop):
-            names.values.subtract(v.name for v in own_values(inner) if v.name)
+            names.values.subtract(v.name for v in graph_edits.own_values(inner) if v.name)
             names.nodes.subtract(n.name for n in inner if n.name)
         names.values.subtract(v.name for v in loop.outputs if v.name)
-        discard(loop)
+        graph_edits.discard(loop)
 
     def _iterate(self, trip: int, carried: list[ir.Value]) -> list[ir.Value]:
         """Put one copy of the body in front of the Loop, and return what it returns."""
@@ -141,7 +132,7 @@ class _Unroller:
             for user, index in formal.uses():
                 user.replace_input_with(index, actual)
         for inner in graphs_within(body):
-            for value in own_values(inner):
+            for value in graph_edits.own_values(inner):
                 if value not in given:
                     value.name = free(value.name, self.names.values) if value.name else None
             for node in inner:

@@ -1,13 +1,10 @@
 """Move what is equal in every iteration out of Loop and Scan."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_graphs, graphs_within, subgraphs_of
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.graph_edits import require_free_initializers
 from onnx_passes.passes.common.inlining import Names, body_of, renamed, trips_of
 from onnx_passes.passes.common.shapes import sizes_of
@@ -16,7 +13,7 @@ from onnx_passes.passes.common.value_numbering import Determinism
 
 @passes.verify.equality
 @passes.register()
-class MoveInvariants(Transformation):
+class MoveInvariants(passes.Transformation):
     """Move what is equal in every iteration out of Loop and Scan.
 
     Before: ``y = Loop(n, c, x) <body = { e = Exp(w)  o = Add(s, e) }>``, ``w`` from outside

@@ -17,17 +17,11 @@ import onnx.shape_inference
 import onnx_ir as ir
 from onnxscript.rewriter.pattern import MatchResult
 
+from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.versions import CannotConvertError
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRulePass,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Value, Var
 from onnx_passes.passes.common.graph_edits import nodes_within
 from onnx_passes.passes.common.inlining import Names, inline_call
 from onnx_passes.passes.common.shapes import Dim, dims_of, sizes_of
@@ -56,8 +50,7 @@ class Primitives:
 
     def node(self, operator: str, *inputs: Value | None, **attributes: object) -> Value:
         """Add a node, and return its output."""
-        made: Value = getattr(self.op, operator)(*inputs, **attributes)
-        return made
+        return getattr(self.op, operator)(*inputs, **attributes)
 
     def number(self, value: float) -> Value:
         """Return a scalar of the type computed in."""
@@ -210,7 +203,7 @@ class Site:
         return None if rank is None else axis + rank * (axis < 0)
 
 
-class LoweringPass(Transformation, RewriteRulePass):
+class LoweringPass(passes.Transformation, passes.RewriteRulePass):
     """A rule that replaces one operator by primitives.
 
     A subclass gives :meth:`pattern`, whose output is called ``y``, and :meth:`lowered`; where
@@ -318,7 +311,7 @@ class BatchNormalizationPass(LoweringPass):
         return None
 
 
-class FunctionPass(Transformation):
+class FunctionPass(passes.Transformation):
     """A pass that puts in the definitions of operators, in subgraphs too.
 
     Not in functions: a definition depends on types, and theirs on the call.

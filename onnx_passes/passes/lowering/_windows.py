@@ -4,8 +4,6 @@ Poolings reduce whole images, or one axis after the other. Windows may also be g
 channels-last data.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -267,8 +265,7 @@ def _windows(to: Primitives, x: Value, indices: Value, windows: Sequence[Window]
         "kernel_shape": [window.kernel for window in windows],
         "strides": [window.stride for window in windows],
     }
-    made: Value = to.op.Im2Col(x, indices, **form, _domain=CUSTOM)
-    return made
+    return to.op.Im2Col(x, indices, **form, _domain=CUSTOM)
 
 
 def _split(to: Primitives, x: Value, group: int, size: int, axis: int) -> list[Value]:

@@ -1,7 +1,5 @@
 """Lower Attention to MatMul and Softmax."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -9,7 +7,6 @@ from onnx_passes.passes.lowering._lowering_pass import FunctionPass
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("lower")
 class LowerAttention(FunctionPass):
     """Lower Attention to MatMul and Softmax.

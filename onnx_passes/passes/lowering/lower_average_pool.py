@@ -12,7 +12,6 @@ from onnx_passes.passes.lowering._windows import WindowPool
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("lower")
 class LowerAveragePool(WindowPool):
     """Lower AveragePool to ReduceSum, over the windows of its input.

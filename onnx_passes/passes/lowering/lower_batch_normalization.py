@@ -8,7 +8,6 @@ from onnx_passes.passes.lowering._lowering_pass import BatchNormalizationPass, P
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("lower")
 class LowerBatchNormalization(BatchNormalizationPass):
     """Lower BatchNormalization to a product and a sum.

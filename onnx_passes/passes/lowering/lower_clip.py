@@ -14,7 +14,6 @@ NUMBERS = frozenset(
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("lower")
 class LowerClip(LoweringPass):
     """Lower Clip to Min and Max.

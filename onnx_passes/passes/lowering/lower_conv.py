@@ -16,7 +16,6 @@ from onnx_passes.passes.lowering._windows import (
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("lower")
 class LowerConv(WindowPass):
     """Lower Conv to MatMul, over the windows of its input (im2col).

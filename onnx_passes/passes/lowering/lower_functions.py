@@ -1,7 +1,5 @@
 """Lower operators to the functions by which ONNX defines them."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 
@@ -18,7 +16,6 @@ ONLY_IF_NAMED = frozenset({"Bernoulli", "LayerNormalization", "Range", "Sequence
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("lower")
 class LowerFunctions(FunctionPass):
     """Lower operators to the functions by which ONNX defines them.

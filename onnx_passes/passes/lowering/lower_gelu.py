@@ -14,7 +14,6 @@ SLOPE = math.sqrt(float(np.float32(2 / math.pi)))
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("lower")
 class LowerGelu(LoweringPass):
     """Lower Gelu to Erf, or to Tanh.

@@ -11,7 +11,6 @@ from onnx_passes.passes.lowering._lowering_pass import FLOATS, LoweringPass, Pri
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("lower")
 class LowerGemm(LoweringPass):
     """Lower Gemm to MatMul.

@@ -6,7 +6,6 @@ from onnx_passes.passes.lowering._windows import GlobalPool
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("lower")
 class LowerGlobalAveragePool(GlobalPool):
     """Lower GlobalAveragePool to ReduceMean.

@@ -6,7 +6,6 @@ from onnx_passes.passes.lowering._windows import GlobalPool, Maximum
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("lower")
 class LowerGlobalMaxPool(Maximum, GlobalPool):
     """Lower GlobalMaxPool to ReduceMax.

@@ -12,7 +12,6 @@ _FLOAT = ir.DataType.FLOAT
 
 
 @passes.verify.tolerance(rtol=1e-3)
-@passes.register()
 @passes.register("lower")
 class LowerGroupNormalization(LoweringPass):
     """Lower GroupNormalization to means.

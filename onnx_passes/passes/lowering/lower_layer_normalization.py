@@ -8,7 +8,6 @@ from onnx_passes.passes.lowering._lowering_pass import LoweringPass, Primitives,
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("lower")
 class LowerLayerNormalization(LoweringPass):
     """Lower LayerNormalization to means.

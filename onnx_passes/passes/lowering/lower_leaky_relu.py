@@ -6,7 +6,6 @@ from onnx_passes.passes.lowering._lowering_pass import LoweringPass, Primitives,
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("lower")
 class LowerLeakyRelu(LoweringPass):
     """Lower LeakyRelu to a choice.

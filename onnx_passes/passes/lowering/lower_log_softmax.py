@@ -8,7 +8,6 @@ from onnx_passes.passes.lowering._lowering_pass import FLOATS, Primitives, Site,
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("lower")
 class LowerLogSoftmax(SoftmaxPass):
     """Lower LogSoftmax to Exp, without overflow.

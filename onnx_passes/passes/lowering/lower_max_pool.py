@@ -11,7 +11,6 @@ from onnx_passes.passes.lowering._windows import Maximum, WindowPool
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("lower")
 class LowerMaxPool(Maximum, WindowPool):
     """Lower MaxPool to ReduceMax, over the windows of its input.

@@ -6,7 +6,6 @@ from onnx_passes.passes.lowering._lowering_pass import Primitives, Site, Softmax
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("lower")
 class LowerSoftmax(SoftmaxPass):
     """Lower Softmax to Exp, without overflow.

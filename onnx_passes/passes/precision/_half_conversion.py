@@ -3,8 +3,6 @@
 A node keeps its type if ONNX Runtime has no kernel for it in the lower type.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Literal

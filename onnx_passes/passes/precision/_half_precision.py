@@ -4,8 +4,6 @@ The schema of an operator says which inputs and outputs change type together. Va
 boundaries of bodies in the lower type, so that Casts there are removed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -367,12 +365,7 @@ class Lowering:
     def constant(self, array: Array, name: str) -> ir.Value:
         """Add an initializer."""
         tensor = ir.tensor(np.ascontiguousarray(array).reshape(array.shape))
-        value = ir.Value(
-            name=self.namer.value(name),
-            type=ir.TensorType(tensor.dtype),
-            shape=ir.Shape(array.shape),
-            const_value=self._scratch.keep(tensor),
-        )
+        value = ir.val(self.namer.value(name), const_value=self._scratch.keep(tensor))
         self.model.graph.register_initializer(value)
         return value
 

@@ -1,7 +1,5 @@
 """Edits that put quantisers and integers into a model, and move scales between neighbours."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -50,12 +48,7 @@ class Inserter:
         twin = self._made.get(content := tensor_digest(tensor))
         if twin is not None and twin.is_initializer():
             return twin
-        value = ir.Value(
-            name=self.namer.value(name),
-            type=ir.TensorType(tensor.dtype),
-            shape=ir.Shape(tensor.shape.numpy()),
-            const_value=self._scratch.keep(tensor),
-        )
+        value = ir.val(self.namer.value(name), const_value=self._scratch.keep(tensor))
         self.model.graph.register_initializer(value)
         self._made[content] = value
         return value

@@ -15,14 +15,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from onnx_passes.arrays import Array
 from onnx_passes.passes.constants import constant_of
+from onnx_passes.passes.precision import _recording as recording
 from onnx_passes.passes.precision._half_precision import WIDE
-from onnx_passes.passes.precision._recording import (
-    WatchBuilder,
-    WatchProbe,
-    inner_values,
-    is_wide,
-    record_probes,
-)
 
 ACTIVATIONS = frozenset(("Relu", "Clip"))
 """What engines join with the layer before it and with the quantiser behind."""
@@ -329,13 +323,13 @@ class ProbeReach:
         """Number of elements."""
         return 2 * self._channels
 
-    def measure(self, made: WatchBuilder, value: ir.Value) -> ir.Value:
+    def measure(self, made: recording.WatchBuilder, value: ir.Value) -> ir.Value:
         """Return both for all channels; see ``WatchProbe.measure``."""
         rows = _rows(made, made.finite(value), self._channels, self._axis, self._rank)
         both = made.node("Concat", made.node("Neg", rows), rows, axis=1)
         return self.join(made, both)
 
-    def join(self, made: WatchBuilder, stacked: ir.Value) -> ir.Value:
+    def join(self, made: recording.WatchBuilder, stacked: ir.Value) -> ir.Value:
         """Return the greatest of all rows; see ``WatchProbe.join``."""
         zeros = made.constant(np.zeros((1, self.size), np.float32))
         return made.reduce("ReduceMax", made.node("Concat", stacked, zeros, axis=0), 0)
@@ -367,7 +361,7 @@ class Rows:
         """Number of elements: the count, the sum of rows, and those of outer products."""
         return 1 + self._depth + self._gram * (1 + self._depth**2)
 
-    def measure(self, made: WatchBuilder, value: ir.Value) -> ir.Value:
+    def measure(self, made: recording.WatchBuilder, value: ir.Value) -> ir.Value:
         """Return the sums; see ``WatchProbe.measure``."""
         data, axis = made.finite(value), -1
         if self._is_filter:
@@ -391,7 +385,7 @@ class Rows:
             parts.append(made.node("Reshape", made.reduce("ReduceSum", squares, 0), one))
         return made.node("Concat", *parts, axis=0)
 
-    def join(self, made: WatchBuilder, stacked: ir.Value) -> ir.Value:
+    def join(self, made: recording.WatchBuilder, stacked: ir.Value) -> ir.Value:
         """Return the sums over all rows; see ``WatchProbe.join``."""
         return made.reduce("ReduceSum", stacked, 0)
 
@@ -406,14 +400,16 @@ class Rows:
         return Moments(gram, mean, count, float(total[-1]))
 
 
-def _rows(made: WatchBuilder, value: ir.Value, count: int, axis: int, rank: int) -> ir.Value:
+def _rows(
+    made: recording.WatchBuilder, value: ir.Value, count: int, axis: int, rank: int
+) -> ir.Value:
     """Return a value as [rows, channels]."""
     if axis == 1:
         value = made.node("Transpose", value, perm=[0, *range(2, rank), 1])
     return made.node("Reshape", value, made.constant(np.array([-1, count])))
 
 
-def _first(made: WatchBuilder) -> list[ir.Value]:
+def _first(made: recording.WatchBuilder) -> list[ir.Value]:
     return [made.constant(np.array([place])) for place in (0, 1)]
 
 
@@ -446,7 +442,7 @@ def rows_in_bodies(
 def measure(
     model: ir.Model,
     feeds: Sequence[Mapping[str, Array]],
-    wanted: Mapping[Key, tuple[ir.Value, WatchProbe]],
+    wanted: Mapping[Key, tuple[ir.Value, recording.WatchProbe]],
     pass_: str,
 ) -> dict[Key, list[Array]]:
     """Return what probes measure of values in bodies, sample by sample.
@@ -454,13 +450,13 @@ def measure(
     Types of the model have to be known. A PassError says that ONNX Runtime does not run it on
     the data.
     """
-    keys, places = list(wanted), {v: i for i, v in enumerate(inner_values(model))}
-    probes: dict[int, list[tuple[str, WatchProbe]]] = {}
+    keys, places = list(wanted), {v: i for i, v in enumerate(recording.inner_values(model))}
+    probes: dict[int, list[tuple[str, recording.WatchProbe]]] = {}
     for number, (value, item) in enumerate(wanted.values()):
-        if value in places and is_wide(value):
+        if value in places and recording.is_wide(value):
             probes.setdefault(places[value], []).append((str(number), item))
     found: dict[Key, list[Array]] = {}
-    for sample in record_probes(model, feeds, probes, pass_) if probes else ():
+    for sample in recording.record_probes(model, feeds, probes, pass_) if probes else ():
         for name, vector in sample.items():
             found.setdefault(keys[int(name)], []).append(vector)
     return found

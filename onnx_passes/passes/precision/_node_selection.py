@@ -1,7 +1,5 @@
 """Which nodes a pass that changes precision works on: options that these passes share."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
@@ -10,13 +8,7 @@ from pydantic import Field
 
 from onnx_passes.arrays import Array
 from onnx_passes.errors import PassError
-from onnx_passes.model.walk import (
-    all_nodes,
-    captured_values,
-    graphs_within,
-    subgraphs_of,
-    topological_order,
-)
+from onnx_passes.model import walk
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.base import Transformation
@@ -40,7 +32,7 @@ def nodes_between(
     The nodes in their bodies are among them. A node with a body reads what its body captures.
     ``after`` and ``before`` are names of values; empty for any node.
     """
-    order = list(topological_order(graph))
+    order = list(walk.topological_order(graph))
     found = set(order)
     if after:
         below = set(after)
@@ -56,12 +48,12 @@ def nodes_between(
                 above |= _read(node)
             else:
                 found.discard(node)
-    roots = [root for node in found for root in subgraphs_of(node)]
-    return found.union(*(graph for root in roots for graph in graphs_within(root)))
+    roots = [root for node in found for root in walk.subgraphs_of(node)]
+    return found.union(*(graph for root in roots for graph in walk.graphs_within(root)))
 
 
 def _read(node: ir.Node) -> set[str]:
-    values = (*node.inputs, *captured_values(node))
+    values = (*node.inputs, *walk.captured_values(node))
     return {str(value.name) for value in values if value is not None}
 
 
@@ -118,7 +110,9 @@ class OnSomeNodes(Transformation):
         inner = (node.op_type for f in model.functions.values() for node in f.all_nodes())
         if holding and not any(kind in holding for kind in inner):
             return False
-        calls = [node for node in all_nodes(model) if node.op_identifier() in model.functions]
+        calls = [
+            node for node in walk.all_nodes(model) if node.op_identifier() in model.functions
+        ]
         known = {f"{n.domain}::{n.op_type}" for n in calls if operator_of(n) is not None}
         if not calls:
             return False
@@ -138,7 +132,7 @@ class OnSomeNodes(Transformation):
         PassError names an option that matches no node.
         """
         found = list(model.graph.all_nodes() if bodies else model.graph)
-        every = [node for node in found if not list(subgraphs_of(node))]
+        every = [node for node in found if not list(walk.subgraphs_of(node))]
         holders = [node for node in found if node not in set(every)]
         within = {n: _inside(n) for n in holders} if bodies else {}
         names = [node.name or "" for node in found]
@@ -262,7 +256,7 @@ class OnData(OnSomeNodes):
 
 def _inside(node: ir.Node) -> set[ir.Node]:
     """Return the nodes in the bodies of a node, at any depth."""
-    return {n for body in subgraphs_of(node) for g in graphs_within(body) for n in g}
+    return {n for body in walk.subgraphs_of(node) for g in walk.graphs_within(body) for n in g}
 
 
 def _fits(name: str, patterns: Iterable[str]) -> bool:

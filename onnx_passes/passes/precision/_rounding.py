@@ -3,8 +3,6 @@
 GPTQ compensates errors in later weights; AdaRound learns the direction of each rounding.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 

@@ -1,7 +1,5 @@
 """Convert what is computed in float32 to bfloat16."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import onnx_ir as ir

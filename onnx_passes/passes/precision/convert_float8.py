@@ -1,7 +1,5 @@
 """Round what products read to float8, and compute them in float32."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Add to biases what rounding the weights has taken from the means of layers."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 

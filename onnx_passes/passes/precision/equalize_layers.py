@@ -1,7 +1,5 @@
 """Scale layers that follow each other so that their weights have alike ranges."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Replace operators of integers by quantisers around those of floats."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

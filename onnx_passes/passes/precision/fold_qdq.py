@@ -1,7 +1,5 @@
 """Remove a dequantiser and a quantiser on the same grid, and keep the integers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Convert pairs of quantisers to the form and the places that TensorRT asks for."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 

@@ -1,7 +1,5 @@
 """Quantize products to integers, with ranges of computed values found at run time."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

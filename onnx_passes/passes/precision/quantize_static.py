@@ -1,7 +1,5 @@
 """Quantize weights and activations to integers, by ranges recorded on data."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Quantize weights to integers, and compute in float32."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import numpy as np

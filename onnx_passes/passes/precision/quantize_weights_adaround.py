@@ -1,7 +1,5 @@
 """Quantize weights to integers, rounded up or down as the product needs it."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import onnx_ir as ir

@@ -1,7 +1,5 @@
 """Quantize weights to integers, where later ones make up for errors of earlier ones."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes

@@ -1,7 +1,5 @@
 """Remove pairs of quantisers, and compute in floats."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes

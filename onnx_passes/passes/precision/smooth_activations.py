@@ -1,7 +1,5 @@
 """Move outliers of computed values into the weights that read them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Annotated

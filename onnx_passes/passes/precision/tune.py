@@ -1,19 +1,16 @@
 """Choose the precision of each part of the model."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.precision._recording import read_feeds
 
 
 @passes.verify.metric
 @passes.register()
-class Tune(Transformation):
+class Tune(passes.Transformation):
     """Choose the precision of each part of the model.
 
     Before: ``y = MatMul(Relu(MatMul(x, w)), v)`` in float32

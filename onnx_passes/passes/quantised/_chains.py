@@ -4,8 +4,6 @@ Each operator of a chain is monotone in one operand, but one activation may fall
 and then rise. Thresholds are found by bisection on the chain itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -20,13 +18,7 @@ from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes.constants import constant_of
-from onnx_passes.passes.quantised._quantisers import (
-    Quantiser,
-    bounding,
-    pair_of,
-    quantiser_of,
-    turns_of,
-)
+from onnx_passes.passes.quantised import _quantisers as quantisers
 from onnx_passes.passes.streamline._rule_constants import scalar
 
 COMPARES = frozenset({"GreaterOrEqual", "Greater"})
@@ -73,7 +65,7 @@ def data_operand(node: ir.Node) -> int:
 def is_monotone(node: ir.Node, operand: int, opset: int) -> bool:
     """Whether a node rises or falls in an operand, the others being constants."""
     if node.domain != "":
-        return quantiser_of(node) is not None
+        return quantisers.quantiser_of(node) is not None
     if node.op_type in _BY_SIGN:
         factor = constant_of(node.inputs[1 - operand])
         return operand == 0 or (node.op_type == "Mul" and factor is not None)
@@ -329,10 +321,10 @@ class Chain:
         return self.nodes[-1].outputs[0]
 
     @property
-    def quantiser(self) -> Quantiser | None:
+    def quantiser(self) -> quantisers.Quantiser | None:
         """The quantiser at the end; None for a rounding, a choice or thresholds."""
-        pair = pair_of(self.nodes[-1])
-        return quantiser_of(self.nodes[-1]) if pair is None else pair.quantiser
+        pair = quantisers.pair_of(self.nodes[-1])
+        return quantisers.quantiser_of(self.nodes[-1]) if pair is None else pair.quantiser
 
     def function(self) -> onnx.ModelProto:
         """Return a model that computes the chain for any number of values per channel.
@@ -360,7 +352,7 @@ class Chain:
         for node in self.nodes:
             made = ir.serde.serialize_node(node)
             made.overload = ""
-            graph.node.extend([*bounding(node, made), made])
+            graph.node.extend([*quantisers.bounding(node, made), made])
             for value in node.inputs:
                 tensor = constant_of(value)
                 if value is not None and tensor is not None and value.name not in known:
@@ -486,7 +478,7 @@ def _align(bend: _Segment, rank: int) -> Array:
 
 
 def _end(node: ir.Node) -> _Segment | None:
-    pair = pair_of(node)
+    pair = quantisers.pair_of(node)
     if pair is not None and pair.source is not None:
         return _Segment(pair.nodes, pair.source)
     source = node.inputs[data_operand(node)] if node.inputs else None
@@ -497,7 +489,7 @@ def _end(node: ir.Node) -> _Segment | None:
     thresholds, weights = node.inputs[1:3]
     if thresholds is None or weights is None:
         return None
-    turns = turns_of(thresholds, weights)
+    turns = quantisers.turns_of(thresholds, weights)
     if turns is None:
         return None
     return _Segment((node,), source, turns if len(turns) else None)
@@ -508,7 +500,7 @@ def _is_end(node: ir.Node) -> bool:
         return node.op_type in _ENDS or _is_choice(node) or _is_comparison(node)
     if node.op_type == "MultiThreshold" and node.domain == CUSTOM:
         return all(constant_of(value) is not None for value in node.inputs[1:])
-    return quantiser_of(node) is not None
+    return quantisers.quantiser_of(node) is not None
 
 
 def _is_comparison(node: ir.Node) -> bool:
@@ -530,7 +522,7 @@ def _segment(node: ir.Node | None, opset: int) -> _Segment | None:
     """Return what makes the first output of a node of one value, by constants."""
     if node is None or len(node.outputs) != 1:
         return None
-    pair = pair_of(node)
+    pair = quantisers.pair_of(node)
     if pair is not None and pair.source is not None:
         return _Segment(pair.nodes, pair.source)
     valley = valley_of(node)

@@ -1,7 +1,5 @@
 """Hints of quantised passes: quantisers, thresholds, windows and what they stand behind."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import onnx_ir as ir

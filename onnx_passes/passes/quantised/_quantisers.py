@@ -3,8 +3,6 @@
 A pair of QuantizeLinear and DequantizeLinear counts as one quantiser.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -361,7 +359,6 @@ def multi_threshold(op: Op, x: Value, thresholds: Array, weights: Array) -> Valu
     """
     single = weights.size and (weights == weights.flat[0]).all()
     weights = weights.reshape(-1)[0] if single else weights
-    made: Value = op.MultiThreshold(
+    return op.MultiThreshold(
         x, constant(op, thresholds), constant(op, weights), _domain=CUSTOM
     )
-    return made

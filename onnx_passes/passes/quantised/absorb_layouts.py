@@ -1,7 +1,5 @@
 """Merge a Transpose into the layout converter beside it."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -63,8 +61,7 @@ def _compose(v: Values) -> tuple[list[int], list[str]] | None:
 
 def _converter(op: Op, v: Values, found: tuple[list[int], list[str]]) -> Value:
     perm, axes = found
-    made: Value = op.LayoutConverter(v["x"], perm=perm, assumes=axes, _domain=CUSTOM)
-    return made
+    return op.LayoutConverter(v["x"], perm=perm, assumes=axes, _domain=CUSTOM)
 
 
 _KINDS = (("Transpose", ""), ("LayoutConverter", CUSTOM))

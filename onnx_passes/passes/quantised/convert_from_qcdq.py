@@ -1,7 +1,5 @@
 """Replace QuantizeLinear, Clip and DequantizeLinear by one quantiser of QONNX."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,14 +14,8 @@ from onnx_passes.passes.common.matches import node_of
 from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, filled
+from onnx_passes.passes.quantised import _quantisers as quantisers
 from onnx_passes.passes.quantised._quantised_hints import INT8_LEVELS, PAIR, SMALL
-from onnx_passes.passes.quantised._quantisers import (
-    Levels,
-    grid_of,
-    is_integer_type,
-    pair_of,
-    range_of,
-)
 from onnx_passes.passes.streamline._rule_constants import constant
 
 
@@ -83,26 +75,26 @@ class _Form:
 
 
 def _of_pair(v: Values) -> _Form | None:
-    pair = pair_of(node_of(v["y"]))
+    pair = quantisers.pair_of(node_of(v["y"]))
     if pair is None or constant_of(v["x"]) is not None:
         return None
     found = pair.quantiser
-    return _form(found.scale, found.zero, Levels(int(found.low), int(found.high)))
+    return _form(found.scale, found.zero, quantisers.Levels(int(found.low), int(found.high)))
 
 
 def _of_constant(v: Values) -> _Form | None:
     tensor, zero = constant_of(v["x"]), constant_of(v["w"])
     if tensor is None or zero is None or tensor.dtype not in (None, zero.dtype):
         return None
-    grid = grid_of(node_of(v["y"]), ir.Shape(tensor.shape.numpy()))
-    if grid is None or not is_integer_type(grid.dtype):
+    grid = quantisers.grid_of(node_of(v["y"]), ir.Shape(tensor.shape.numpy()))
+    if grid is None or not quantisers.is_integer_type(grid.dtype):
         return None
     floats = (tensor.numpy().astype(np.float32) - grid.zero) * grid.scale
-    return _form(grid.scale, grid.zero, range_of(grid.dtype), floats)
+    return _form(grid.scale, grid.zero, quantisers.range_of(grid.dtype), floats)
 
 
 def _form(
-    scale: Array, zeros: Array, levels: Levels, floats: Array | None = None
+    scale: Array, zeros: Array, levels: quantisers.Levels, floats: Array | None = None
 ) -> _Form | None:
     """Return the parameters; None if no number of bits has these levels and zero point."""
     zero, form = int(zeros.flat[0]), levels.form()
@@ -113,7 +105,7 @@ def _form(
 
 def _quantiser(op: Op, v: Values, found: _Form) -> Value:
     x = v["x"] if found.floats is None else constant(op, found.floats)
-    made: Value = op.Quant(
+    return op.Quant(
         x,
         *(constant(op, part) for part in (found.scale, found.zero, found.bits)),
         signed=int(found.signed),
@@ -121,7 +113,6 @@ def _quantiser(op: Op, v: Values, found: _Form) -> Value:
         rounding_mode="ROUND",
         _domain=QONNX,
     )
-    return made
 
 
 _INTEGERS = call("QuantizeLinear", "x", "s", "z", result="q")

@@ -1,7 +1,5 @@
 """Replace QuantAvgPool2d by a mean whose sum is truncated."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -53,8 +51,7 @@ def _make_truncated(op: Op, v: Values, pool: BodyCall) -> Value:
     bits = (after + dropped_bits(pool), after)
     parameters = (constant(op, value) for value in (1.0, 0.0, *bits))
     total = op.Mul(mean, constant(op, kernel * kernel))
-    made: Value = op.Trunc(total, *parameters, rounding_mode="FLOOR", _domain=pool.domain)
-    return made
+    return op.Trunc(total, *parameters, rounding_mode="FLOOR", _domain=pool.domain)
 
 
 _RULES = [

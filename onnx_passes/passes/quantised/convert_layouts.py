@@ -1,7 +1,5 @@
 """Add layout converters at inputs and outputs, which say the layout that they have."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import onnx_ir as ir
@@ -10,7 +8,6 @@ from onnx_passes import passes
 from onnx_passes.compat.names import is_for_seed
 from onnx_passes.errors import PassError
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.cleanup.remove_initializers_from_inputs import (
     RemoveInitializersFromInputs,
 )
@@ -22,7 +19,7 @@ Layout = PlainMapping
 
 @passes.verify.equality
 @passes.register()
-class ConvertLayouts(Transformation):
+class ConvertLayouts(passes.Transformation):
     """Add layout converters at inputs and outputs, which say the layout that they have.
 
     Before: an input ``x``, an output ``y``

@@ -1,7 +1,5 @@
 """Replace convolutions and pooling by QONNX's operators over channels-last data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -121,8 +119,7 @@ def _last(op: Op, value: Value, rank: int) -> Value:
 
 
 def _first(op: Op, value: Value, rank: int) -> Value:
-    made: Value = op.Transpose(value, perm=[0, rank - 1, *range(1, rank - 1)])
-    return made
+    return op.Transpose(value, perm=[0, rank - 1, *range(1, rank - 1)])
 
 
 def _maker(

@@ -139,15 +139,13 @@ def _convert(op: Op, v: Values, plan: _Plan) -> Value:
     tensor = constant_of(v["x"])
     if tensor is not None:
         levels = op.Constant(value=_integers(plan.of(tensor.numpy()), plan))
-        made: Value = op.DequantizeLinear(levels, scales, zeros, **axis)
-        return made
+        return op.DequantizeLinear(levels, scales, zeros, **axis)
     levels = op.QuantizeLinear(v["x"], scales, zeros, **axis)
     if range_of(plan.dtype) != plan.levels:
         ends = [np.array(end) for end in (plan.levels.low, plan.levels.high)]
         bounds = [op.Constant(value=_integers(end, plan)) for end in ends]
         levels = op.Clip(levels, *bounds)
-    result: Value = op.DequantizeLinear(levels, scales, zeros, **axis)
-    return result
+    return op.DequantizeLinear(levels, scales, zeros, **axis)
 
 
 def _is_nearest(quantiser: Quantiser) -> bool:

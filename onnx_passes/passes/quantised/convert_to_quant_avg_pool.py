@@ -1,7 +1,5 @@
 """Replace a mean whose sum is truncated by QuantAvgPool2d."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
@@ -59,8 +57,7 @@ def _make_pool(op: Op, v: Values, found: _Pool) -> Value:
     attributes, scale, factor = found
     whole = op.Div(v["x"], constant(op, scale))
     made = op.QuantAvgPool2d(whole, _domain=node_of(v["y"]).domain, **attributes)
-    result: Value = op.Mul(made, constant(op, factor))
-    return result
+    return op.Mul(made, constant(op, factor))
 
 
 def _pool(v: Values) -> _Pool | None:

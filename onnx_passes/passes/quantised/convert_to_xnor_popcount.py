@@ -1,7 +1,5 @@
 """Replace products of -1 and 1 by XnorPopcountMatMul."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
@@ -10,14 +8,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM, QONNX
-from onnx_passes.passes.base import (
-    MatchResult,
-    Op,
-    RewriteRulePass,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchResult, Op, Value, Var
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, Spec, data, filled
 from onnx_passes.passes.quantised._quantisers import multi_threshold, table_of
@@ -29,7 +20,7 @@ _DEEPEST = 2**23
 
 @passes.verify.equality
 @passes.register()
-class ConvertToXnorPopcount(Transformation, RewriteRulePass):
+class ConvertToXnorPopcount(passes.Transformation, passes.RewriteRulePass):
     """Replace products of -1 and 1 by XnorPopcountMatMul.
 
     Before: ``MatMul(Add(MultiThreshold(x, t, 2), -1), w)`` with one threshold for each
@@ -79,8 +70,7 @@ class ConvertToXnorPopcount(Transformation, RewriteRulePass):
         bits = multi_threshold(op, x, table[0], np.ones_like(table[1]))
         equal = op.XnorPopcountMatMul(bits, constant(op, (matrix + 1) / 2), _domain=QONNX)
         doubled = op.Mul(equal, constant(op, 2))
-        made: Value = op.Add(doubled, constant(op, -matrix.shape[0]))
-        return made
+        return op.Add(doubled, constant(op, -matrix.shape[0]))
 
 
 def _obstacle(t: Value, v: Value, a: Value, w: Value) -> str | None:

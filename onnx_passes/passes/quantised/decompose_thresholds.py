@@ -1,7 +1,5 @@
 """Replace a MultiThreshold by some with one weight each."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
@@ -70,8 +68,7 @@ class DecomposeThresholds(Transformation, RewriteRulePass):
         result = multi_threshold(op, x, rising, weight)
         if np.isnan(falling).all():
             return result
-        made: Value = op.Sub(result, multi_threshold(op, x, falling, weight))
-        return made
+        return op.Sub(result, multi_threshold(op, x, falling, weight))
 
     def _weight(self, weights: Array) -> Array:
         """Return 1, or the greatest integer that divides all weights, as float32."""

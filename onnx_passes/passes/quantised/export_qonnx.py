@@ -1,7 +1,5 @@
 """Write our own quantisers and thresholds as operators of QONNX."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -98,8 +96,7 @@ def _flags(v: Values) -> PlainDict | None:
 
 
 def _quant(op: Op, v: Values, flags: PlainDict) -> Value:
-    made: Value = op.Quant(*(v[name] for name in "xszb"), **flags, _domain=QONNX)
-    return made
+    return op.Quant(*(v[name] for name in "xszb"), **flags, _domain=QONNX)
 
 
 def _rows(v: Values) -> tuple[Array, PlainDict] | None:
@@ -156,8 +153,7 @@ def _with_datatype(steps: int, attributes: PlainDict) -> PlainDict | None:
 
 def _thresholds(op: Op, v: Values, found: tuple[Array, PlainDict]) -> Value:
     table, attributes = found
-    made: Value = op.MultiThreshold(v["x"], constant(op, table), **attributes, _domain=QONNX)
-    return made
+    return op.MultiThreshold(v["x"], constant(op, table), **attributes, _domain=QONNX)
 
 
 def _find_bias(v: Values) -> PlainDict | None:
@@ -181,8 +177,7 @@ def _find_bias(v: Values) -> PlainDict | None:
 
 
 def _with_bias(op: Op, v: Values, attributes: PlainDict) -> Value:
-    made: Value = op.MultiThreshold(v["x"], v["t"], **attributes, _domain=QONNX)
-    return made
+    return op.MultiThreshold(v["x"], v["t"], **attributes, _domain=QONNX)
 
 
 _EXPORTED = call("MultiThreshold", "x", "t", result="m", domain=QONNX)

@@ -1,7 +1,5 @@
 """Replace quantised weights by integers and a scale."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
@@ -65,8 +63,7 @@ _BIASED = frozenset({"Conv", "ConvTranspose", "Gemm"})
 
 def _split(op: Op, v: Values, parts: tuple[Array, ...]) -> Value:
     levels, *scales = (op.Constant(value=ir.tensor(part)) for part in parts)
-    made: Value = op.Mul(levels, *scales) if scales else levels
-    return made
+    return op.Mul(levels, *scales) if scales else levels
 
 
 def _is_bias(value: Value) -> bool:

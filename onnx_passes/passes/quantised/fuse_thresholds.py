@@ -1,7 +1,5 @@
 """Replace two MultiThresholds of the same value by one."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

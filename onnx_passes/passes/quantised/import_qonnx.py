@@ -1,7 +1,5 @@
 """Convert QONNX's quantisers and thresholds to our own domain."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -86,8 +84,7 @@ def _quant(kind: str, domain: str) -> TermRule:
         return {**flags, "rounding_mode": mode} if is_rounding_mode(mode) else None
 
     def make(op: Op, v: Values, found: PlainDict) -> Value:
-        made: Value = op.Quant(*(v[name] for name in "xabc"), **found, _domain=CUSTOM)
-        return made
+        return op.Quant(*(v[name] for name in "xabc"), **found, _domain=CUSTOM)
 
     return TermRule(call(kind, *"xabc", result="y", domain=domain), find, make, name=kind)
 

@@ -1,7 +1,5 @@
 """Replace a chain that ends in a quantiser by thresholds."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
@@ -13,14 +11,7 @@ from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.common.matches import node_of
 from onnx_passes.passes.common.rules import RulePass, TermCall, TermRule, Values, call
 from onnx_passes.passes.hints import Hints
-from onnx_passes.passes.quantised._chains import (
-    Chain,
-    Level,
-    Steps,
-    Table,
-    chain_to,
-    find_table,
-)
+from onnx_passes.passes.quantised import _chains as chains
 from onnx_passes.passes.quantised._quantised_hints import INFERRED_THRESHOLDS
 from onnx_passes.passes.quantised._quantisers import Quantiser, quantisers
 from onnx_passes.passes.streamline._rule_constants import constant, narrow
@@ -74,22 +65,22 @@ class InferThresholds(RulePass):
             TermRule(end, self._table, _replace, since=13, name=name) for name, end in _ENDS
         ]
 
-    def _table(self, v: Values) -> tuple[Chain, Table] | None:
+    def _table(self, v: Values) -> tuple[chains.Chain, chains.Table] | None:
         node = node_of(v["y"])
-        chain = chain_to(node, v.opset)
+        chain = chains.chain_to(node, v.opset)
         if chain is None or (len(chain.nodes) == 1 and node.op_type == "MultiThreshold"):
             return None
         quantiser = chain.quantiser
         if quantiser is not None and not quantiser.levels <= self.max + 1:
             return None
         try:
-            table = find_table(Steps(chain), _levels_of(quantiser), self.max)
+            table = chains.find_table(chains.Steps(chain), _levels_of(quantiser), self.max)
         except Exception:
             return None  # the engine has no kernel for the chain as it is
         return None if table is None else (chain, table)
 
 
-def _replace(op: Op, v: Values, found: tuple[Chain, Table]) -> Value:
+def _replace(op: Op, v: Values, found: tuple[chains.Chain, chains.Table]) -> Value:
     chain, table = found
     thresholds, weights = _merge(table.thresholds, table.weights)
     result: Value = op.MultiThreshold(
@@ -135,7 +126,7 @@ _ENDS = [
 ]
 
 
-def _levels_of(quantiser: Quantiser | None) -> Level:
+def _levels_of(quantiser: Quantiser | None) -> chains.Level:
     """Return what makes levels of the results of a quantiser: integers, as float64."""
     if quantiser is None:
         return lambda results: results.astype(np.float64)
@@ -152,8 +143,7 @@ def _shift(op: Op, x: Value, offset: Array) -> Value:
     offset = np.asarray(offset, np.float32)
     if not offset.any():
         return x
-    made: Value = op.Add(x, constant(op, narrow(offset)))
-    return made
+    return op.Add(x, constant(op, narrow(offset)))
 
 
 def _merge(thresholds: Array, weights: Array) -> tuple[Array, Array]:

@@ -1,17 +1,14 @@
 """Add the bodies of our own operators to the model."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies import CUSTOM, attach_to_model
-from onnx_passes.passes.base import Annotation
 
 
 @passes.verify.equality
 @passes.register()
-class InjectOps(Annotation):
+class InjectOps(passes.Annotation):
     """Add the bodies of our own operators to the model.
 
     Adds: for each node of the domain ``onnx_passes.ops`` a function that computes it by

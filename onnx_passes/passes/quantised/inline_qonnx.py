@@ -1,7 +1,5 @@
 """Replace a quantiser by rounding and arithmetic."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
@@ -52,11 +50,9 @@ def _inline(op: Op, v: Values, found: Quantiser) -> Value:
     weights = floats(v["x"])
     if weights is not None and found.mode in _ARRAYS:
         # Integers of weights are constants at once, with their factor behind.
-        made: Value = op.Mul(constant(op, _levels(weights, found)), v["s"])
-        return made
+        return op.Mul(constant(op, _levels(weights, found)), v["s"])
     if found.node.op_type == "BipolarQuant":
-        result: Value = op.Mul(_two_levels(op, v["x"]), v["s"])
-        return result
+        return op.Mul(_two_levels(op, v["x"]), v["s"])
     shifted = bool(found.zero.any())
     q = op.Div(v["x"], v["s"])
     q = op.Add(q, v["z"]) if shifted else q
@@ -78,20 +74,15 @@ def _levels(weights: Array, found: Quantiser) -> Array:
 
 def _round(op: Op, q: Value, found: Quantiser) -> Value:
     clipped = op.Clip(q, constant(op, found.low), constant(op, found.high))
-    made: Value = _ROUNDINGS[found.mode](op, clipped)
-    return made
+    return _ROUNDINGS[found.mode](op, clipped)
 
 
 def _two_levels(op: Op, q: Value) -> Value:
-    made: Value = op.Where(
-        op.GreaterOrEqual(q, constant(op, 0)), constant(op, 1), constant(op, -1)
-    )
-    return made
+    return op.Where(op.GreaterOrEqual(q, constant(op, 0)), constant(op, 1), constant(op, -1))
 
 
 def _make_sign(op: Op, x: Value, size: Value) -> Value:
-    made: Value = op.Mul(op.Sign(x), size)
-    return made
+    return op.Mul(op.Sign(x), size)
 
 
 def _half(op: Op) -> Value:

@@ -1,7 +1,5 @@
 """Replace a MultiThreshold by comparisons and a sum."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
@@ -9,14 +7,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
-from onnx_passes.passes.base import (
-    MatchContext,
-    Op,
-    RewriteRulePass,
-    Transformation,
-    Value,
-    Var,
-)
+from onnx_passes.passes.base import MatchContext, Op, Value, Var
 from onnx_passes.passes.common.matches import opset_at
 from onnx_passes.passes.hints import Hints
 from onnx_passes.passes.quantised._quantised_hints import THRESHOLDS
@@ -24,7 +15,7 @@ from onnx_passes.passes.quantised._quantised_hints import THRESHOLDS
 
 @passes.verify.equality
 @passes.register()
-class InlineThresholds(Transformation, RewriteRulePass):
+class InlineThresholds(passes.Transformation, passes.RewriteRulePass):
     """Replace a MultiThreshold by comparisons and a sum.
 
     Before: ``MultiThreshold(x, thresholds, weights)`` of our own domain
@@ -53,8 +44,7 @@ class InlineThresholds(Transformation, RewriteRulePass):
         behind = op.Constant(value=ir.tensor(np.array([-1], np.int64)))
         reached = op.GreaterOrEqual(op.Unsqueeze(x, behind), t)
         steps = op.Cast(reached, to=int(ir.DataType.FLOAT))
-        made: Value = op.ReduceSum(op.Mul(w, steps), last, keepdims=0)
-        return made
+        return op.ReduceSum(op.Mul(w, steps), last, keepdims=0)
 
 
 def _rank(value: Value) -> int:

@@ -1,7 +1,5 @@
 """Put thresholds in order, and merge equal ones."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

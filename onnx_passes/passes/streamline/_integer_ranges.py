@@ -3,8 +3,6 @@
 Bounds follow from movement of elements, sums of products, and sums over square windows.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -17,13 +15,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
+from onnx_passes.ops.bodies import operator_bodies
 from onnx_passes.ops.bodies.attach import BodyCall
-from onnx_passes.ops.bodies.operator_bodies import (
-    CHANNELS_LAST,
-    CUSTOM,
-    QONNX_ALIASES,
-    dropped_bits,
-)
 from onnx_passes.passes.common.shapes import ints_of
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.quantised._quantisers import table_of
@@ -330,7 +323,7 @@ def range_of_sums(node: ir.Node, data: IntegerRange | None) -> IntegerRange | No
     sums = sums_of_elements(data, call.integer("kernel", 1) ** 2)
     if sums is None:
         return None
-    step = 2.0 ** dropped_bits(call)
+    step = 2.0 ** operator_bodies.dropped_bits(call)
     return IntegerRange(float(np.floor(sums.low / step)), float(np.floor(sums.high / step)))
 
 
@@ -420,20 +413,20 @@ def _of_constant(value: ir.Value) -> IntegerRange | None:
 
 
 def _of_node(node: ir.Node, of: _Lookup) -> IntegerRange | None:
-    if (node.domain, node.op_type) == (CUSTOM, "MultiThreshold"):
+    if (node.domain, node.op_type) == (operator_bodies.CUSTOM, "MultiThreshold"):
         return _of_thresholds(node)
-    if node.domain in QONNX_ALIASES and node.op_type == "MultiThreshold":
+    if node.domain in operator_bodies.QONNX_ALIASES and node.op_type == "MultiThreshold":
         return _of_rows(node)
-    if node.domain in QONNX_ALIASES and node.op_type == "XnorPopcountMatMul":
+    if node.domain in operator_bodies.QONNX_ALIASES and node.op_type == "XnorPopcountMatMul":
         depth = size_of(node.inputs[1], -2)
         return None if depth is None else IntegerRange(0.0, float(depth))
-    if node.domain in QONNX_ALIASES and node.op_type == "QuantAvgPool2d":
+    if node.domain in operator_bodies.QONNX_ALIASES and node.op_type == "QuantAvgPool2d":
         return range_of_sums(node, of(node.inputs[0]))
-    if (node.domain == CUSTOM and node.op_type in ("Im2Col", "LayoutConverter")) or (
-        node.domain in QONNX_ALIASES and node.op_type == "Im2Col"
-    ):
+    if (
+        node.domain == operator_bodies.CUSTOM and node.op_type in ("Im2Col", "LayoutConverter")
+    ) or (node.domain in operator_bodies.QONNX_ALIASES and node.op_type == "Im2Col"):
         return _at_zero(of(node.inputs[0]))
-    if node.domain not in ("", CHANNELS_LAST):
+    if node.domain not in ("", operator_bodies.CHANNELS_LAST):
         return None
     if node.op_type in _KEPT or only_moves(node):
         return _at_zero(of(node.inputs[0]))

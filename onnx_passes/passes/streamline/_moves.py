@@ -1,7 +1,5 @@
 """Move nodes, factors and terms behind other operators."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeAlias

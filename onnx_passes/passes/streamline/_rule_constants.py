@@ -1,7 +1,5 @@
 """Constants of rules, as arrays and scalars along axes, and conditions of algebraic laws."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import prod
 
@@ -76,8 +74,7 @@ def rank_of(value: ir.Value | None) -> int | None:
 
 def constant(op: Op, array: Array | float) -> Value:
     """Make a constant of float32."""
-    made: Value = op.Constant(value=ir.tensor(np.array(array, np.float32)))
-    return made
+    return op.Constant(value=ir.tensor(np.array(array, np.float32)))
 
 
 def along(array: Array, axis: int, rank: int) -> Array | None:

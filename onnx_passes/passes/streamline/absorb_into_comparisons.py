@@ -13,15 +13,7 @@ from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.common.matches import node_of
 from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.hints import Hint, Hints, Spec, Specs, data, filled
-from onnx_passes.passes.quantised._chains import (
-    COMPARES,
-    CONVERSES,
-    Chain,
-    Steps,
-    Table,
-    chain_to,
-    find_table,
-)
+from onnx_passes.passes.quantised import _chains as chains
 from onnx_passes.passes.streamline._rule_constants import constant, narrow
 
 _BEYOND = np.array([np.nan, -np.inf, np.inf], np.float32)
@@ -42,7 +34,6 @@ def _chains(operand: str) -> dict[str, Specs]:
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("algebraic")
 class AbsorbIntoComparisons(RulePass):
     """Fold what computes a compared value into the number that it is compared with.
@@ -96,17 +87,17 @@ def _replace(op: Op, v: Values, found: _Steps) -> Value:
     return made
 
 
-_Steps = tuple[Chain, bool, list[Array]]
+_Steps = tuple[chains.Chain, bool, list[Array]]
 
 
 def _steps_to(v: Values) -> _Steps | None:
     """Return a chain, whether it starts true, and where it changes, by channel."""
-    chain = chain_to(node_of(v["y"]), v.opset)
+    chain = chains.chain_to(node_of(v["y"]), v.opset)
     if chain is None or len(chain.nodes) == 1:
         return None
     try:
-        steps = Steps(chain)
-        table = find_table(steps, lambda results: results.astype(np.float64), 1)
+        steps = chains.Steps(chain)
+        table = chains.find_table(steps, lambda results: results.astype(np.float64), 1)
         found = None if table is None else _places(table)
         if found is None or not _holds_beyond(steps, *found):
             return None
@@ -115,7 +106,7 @@ def _steps_to(v: Values) -> _Steps | None:
     return chain, *found
 
 
-def _places(table: Table) -> tuple[bool, list[Array]] | None:
+def _places(table: chains.Table) -> tuple[bool, list[Array]] | None:
     """Return whether all channels start true, and their steps if they have the same."""
     first = bool(table.start.flat[0])
     used = (table.weights != 0).any(tuple(range(table.weights.ndim - 1)))
@@ -127,7 +118,7 @@ def _places(table: Table) -> tuple[bool, list[Array]] | None:
     return first, list(np.moveaxis(table.thresholds[..., used], -1, 0))
 
 
-def _holds_beyond(steps: Steps, starts_true: bool, places: list[Array]) -> bool:
+def _holds_beyond(steps: chains.Steps, starts_true: bool, places: list[Array]) -> bool:
     """Whether NaN and infinities are compared in the same way."""
     shape = (len(_BEYOND), *steps.chain.channels)
     x = np.broadcast_to(_BEYOND.reshape(-1, *[1] * (len(shape) - 1)), shape).copy()
@@ -139,5 +130,5 @@ def _holds_beyond(steps: Steps, starts_true: bool, places: list[Array]) -> bool:
 
 _RULES = [
     TermRule(call(kind, "x", "c", result="y"), _steps_to, _replace, since=13)
-    for kind in sorted(COMPARES | CONVERSES)
+    for kind in sorted(chains.COMPARES | chains.CONVERSES)
 ]

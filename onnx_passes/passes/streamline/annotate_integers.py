@@ -1,17 +1,14 @@
 """Annotate values with the integers that they hold."""
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import Annotation
 from onnx_passes.passes.streamline._integer_ranges import KEY, NOTED, integer_ranges
 
 
 @passes.verify.equality
 @passes.register()
-class AnnotateIntegers(Annotation):
+class AnnotateIntegers(passes.Annotation):
     """Annotate values with the integers that they hold.
 
     Adds: for each value of the main graph that holds integers whatever the inputs are, QONNX's

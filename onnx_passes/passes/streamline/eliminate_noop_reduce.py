@@ -1,7 +1,5 @@
 """Remove reductions over axes of size 1."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from onnx_passes import passes
@@ -11,7 +9,6 @@ from onnx_passes.passes.hints import Hint, Hints, data
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("algebraic")
 @passes.register("eliminate")
 class EliminateNoopReduce(RulePass):

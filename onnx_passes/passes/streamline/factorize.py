@@ -1,7 +1,5 @@
 """Move a common factor out of constant weights, if what is left are integers."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
@@ -85,8 +83,7 @@ def _split(op: Op, v: Values, found: tuple[Array, Array]) -> Value:
     node = node_of(v["y"])
     product = op.Mul(constant(op, found[0]), constant(op, found[1]))
     inputs = [product if value is v["w"] else value for value in node.inputs]
-    made: Value = getattr(op, node.op_type)(*inputs, **node.attributes)
-    return made
+    return getattr(op, node.op_type)(*inputs, **node.attributes)
 
 
 _RULES = [

@@ -1,7 +1,5 @@
 """Replace a result by a constant if it is the same for all values of its operands."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 
@@ -15,7 +13,6 @@ from onnx_passes.passes.streamline._rule_constants import NEGATIONS, is_kind, nu
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("algebraic")
 class FoldDecidedResults(RulePass):
     """Replace a result by a constant if it is the same for all values of its operands.
@@ -62,8 +59,7 @@ def _decide(before: TermCall, element: Element, dtype: ir.DataType | None = None
     def make(op: Op, values: Values, kind: ir.DataType) -> Value:
         number = ConcreteSemantics().literal(element.value, kind)
         constant = op.Constant(value=ir.tensor(np.asarray(number)))
-        result: Value = op.Expand(constant, op.Shape(values["x"]))
-        return result
+        return op.Expand(constant, op.Shape(values["x"]))
 
     return TermRule(before, find, make, _EXPAND)
 

@@ -1,7 +1,5 @@
 """Move constants together in operations whose grouping does not matter."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -14,7 +12,6 @@ from onnx_passes.passes.streamline._rule_constants import commuting, is_kind, nu
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("algebraic")
 class GatherConstants(RulePass):
     """Move constants together in operations whose grouping does not matter.

@@ -1,7 +1,5 @@
 """Move factors and terms together, factors first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -17,7 +15,6 @@ from onnx_passes.passes.streamline._rule_constants import constant, floats
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("algebraic")
 class GatherTerms(RulePass):
     """Move factors and terms together, factors first.

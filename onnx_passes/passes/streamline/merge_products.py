@@ -1,7 +1,5 @@
 """Merge products with two constant matrices into one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -15,7 +13,6 @@ from onnx_passes.passes.streamline._rule_constants import constant, floats, rank
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("algebraic")
 class MergeProducts(RulePass):
     """Merge products with two constant matrices into one.
@@ -74,8 +71,7 @@ def _find_turn(v: Values) -> list[int] | None:
 
 
 def _turn_back(op: Op, v: Values, perm: list[int]) -> Value:
-    made: Value = op.Transpose(op.MatMul(v["y"], v["x"]), perm=perm)
-    return made
+    return op.Transpose(op.MatMul(v["y"], v["x"]), perm=perm)
 
 
 def _merge(before: TermCall, find: Callable[[Values], object], *, first: bool) -> TermRule:
@@ -83,8 +79,7 @@ def _merge(before: TermCall, find: Callable[[Values], object], *, first: bool) -
 
     def make(op: Op, v: Values, found: Array) -> Value:
         matrix, x = constant(op, found), v["x"]
-        product: Value = op.MatMul(*((matrix, x) if first else (x, matrix)))
-        return product
+        return op.MatMul(*((matrix, x) if first else (x, matrix)))
 
     return TermRule(before, find, make)
 

@@ -1,7 +1,5 @@
 """Move the sign of thresholds that fall into the weights of the product before them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -168,10 +166,8 @@ def _turn(op: Op, w: Value, signs: Array, axis: int) -> Value:
     assert source is not None, "_find has seen to it"
     if node.op_type == "Transpose":
         perm = _perm(node)
-        turned: Value = op.Transpose(_turn(op, source, signs, perm[axis]), perm=perm)
-        return turned
-    made: Value = op.Mul(_turn(op, source, signs, axis), node.inputs[1])
-    return made
+        return op.Transpose(_turn(op, source, signs, perm[axis]), perm=perm)
+    return op.Mul(_turn(op, source, signs, axis), node.inputs[1])
 
 
 def _bits(array: Array) -> int:
@@ -195,8 +191,7 @@ def _make(op: Op, v: Values, found: _Turned) -> Value:
         operands.append(constant(op, bias * found.signs))
     turned = getattr(op, product.op_type)(*operands, **product.attributes)
     counted = multi_threshold(op, turned, found.rows, found.weights)
-    made: Value = op.Add(counted, constant(op, found.term))
-    return made
+    return op.Add(counted, constant(op, found.term))
 
 
 _RULES = [

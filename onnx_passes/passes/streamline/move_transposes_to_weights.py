@@ -1,7 +1,5 @@
 """Permute the rows of weights in place of a Transpose in front of a Flatten."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
@@ -106,8 +104,7 @@ def _rule(flat: TermCall, between: int) -> TermRule:
             made = op.MultiThreshold(made, v["s"], v["v"], _domain=CUSTOM)
         if between > 1:
             made = op.Add(made, v["a"])
-        result: Value = op.MatMul(made, constant(op, rows))
-        return result
+        return op.MatMul(made, constant(op, rows))
 
     name = "-".join((flat.kind, *("thresholds", "sum")[:between]))
     return TermRule(call("MatMul", inner, "w"), _rows, make, name=name)

@@ -1,13 +1,10 @@
 """Round thresholds up to integers where integers reach them."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.replace import Namer
 from onnx_passes.passes.streamline._integer_ranges import IntegerRange, integer_ranges
@@ -15,7 +12,7 @@ from onnx_passes.passes.streamline._integer_ranges import IntegerRange, integer_
 
 @passes.verify.equality
 @passes.register()
-class RoundThresholds(Transformation):
+class RoundThresholds(passes.Transformation):
     """Round thresholds up to integers where integers reach them.
 
     Before: ``MultiThreshold(x, [0.3, 7.5, 1e9])`` where ``x`` holds integers from -4 to 8
@@ -64,12 +61,7 @@ class RoundThresholds(Transformation):
         if np.array_equal(rounded, array, equal_nan=True):
             return False
         name = names.value(f"{value.name}_rounded")
-        new = ir.Value(
-            name=name,
-            type=ir.TensorType(ir.DataType.FLOAT),
-            shape=ir.Shape(rounded.shape),
-            const_value=ir.tensor(rounded, name=name),
-        )
+        new = ir.val(name, const_value=ir.tensor(rounded, name=name))
         graph.register_initializer(new)
         node.replace_input_with(1, new)
         return True

@@ -1,7 +1,5 @@
 """Merge two negations into one, and move it behind what it negates."""
 
-from __future__ import annotations
-
 from onnx_passes import passes
 from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call, law
 from onnx_passes.passes.common.shapes import widens
@@ -9,7 +7,6 @@ from onnx_passes.passes.streamline._rule_constants import NEGATIONS, numbers
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("algebraic")
 class SimplifyBooleans(RulePass):
     """Merge two negations into one, and move it behind what it negates.

@@ -1,7 +1,5 @@
 """Simplify And and Or, their bitwise kin, Min and Max by the laws that they share."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from onnx_passes import passes
@@ -11,7 +9,6 @@ from onnx_passes.passes.streamline._rule_constants import LATTICES, NEGATIONS, i
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("algebraic")
 class SimplifyLattices(RulePass):
     """Simplify And and Or, their bitwise kin, Min and Max by the laws that they share.

@@ -1,7 +1,5 @@
 """Move factors and terms behind operators that only move elements."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -11,7 +9,6 @@ from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.streamline._integer_ranges import (
     ARITHMETIC,
@@ -40,9 +37,8 @@ _TAKES_SINGLE = frozenset({("", "Flatten"), ("", "Reshape"), (CUSTOM, "Im2Col")}
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("reorder")
-class SinkPastMovement(Transformation):
+class SinkPastMovement(passes.Transformation):
     """Move factors and terms behind operators that only move elements.
 
     Before: ``Reshape(Mul(x, s), shape)``, ``Transpose(Add(x, a))``, ``MaxPool(Mul(x, s))``,

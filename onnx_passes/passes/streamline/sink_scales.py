@@ -1,7 +1,5 @@
 """Move factors and terms behind the linear operator that reads them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -14,13 +12,7 @@ from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.common.shapes import dims_of
 from onnx_passes.passes.hints import Hint, Hints, data, filled
-from onnx_passes.passes.streamline._moves import (
-    Found,
-    are_signs,
-    behind,
-    conv_rules,
-    conv_terms,
-)
+from onnx_passes.passes.streamline import _moves as moves
 from onnx_passes.passes.streamline._rule_constants import (
     along,
     at_axis,
@@ -49,7 +41,6 @@ _TWO_GRIDS = Hint(
 
 
 @passes.verify.tolerance
-@passes.register()
 @passes.register("reorder")
 class SinkScales(RulePass):
     """Move factors and terms behind the linear operator that reads them.
@@ -99,14 +90,14 @@ def _factor(value: Value, beside: Value) -> Array | None:
     return array.reshape(()) if array is not None and fits else None
 
 
-def _of_data(v: Values) -> Found:
+def _of_data(v: Values) -> moves.Found:
     """Find a single factor of what is computed."""
     factor = _factor(v["s"], v["x"])
     known = rank_of(v["x"]) and floats(v["x"]) is None
     return [factor] if factor is not None and known else None
 
 
-def _of_columns(v: Values) -> Found:
+def _of_columns(v: Values) -> moves.Found:
     """Find factors of the columns of a matrix."""
     array, rank = floats(v["s"]), rank_of(v["w"])
     if array is None or rank is None or rank < 2 or not array.all():
@@ -117,19 +108,19 @@ def _of_columns(v: Values) -> Found:
     return [row.reshape(()) if row.size == 1 else row]
 
 
-def _of_rows(v: Values) -> Found:
+def _of_rows(v: Values) -> moves.Found:
     """Find what a term becomes by a product with constant weights."""
     array, matrix, rank = floats(v["a"]), floats(v["w"]), rank_of(v["x"])
     if array is None or matrix is None or matrix.ndim != 2 or not rank:
         return None
     row = along(array, rank - 1, rank)
-    if row is None or floats(v["x"]) is not None or are_signs(v["x"], row):
+    if row is None or floats(v["x"]) is not None or moves.are_signs(v["x"], row):
         return None
     full = np.broadcast_to(row.astype(np.float64), (matrix.shape[0],))
     return [(full @ matrix.astype(np.float64)).astype(np.float32)]
 
 
-def _of_channels(v: Values) -> Found:
+def _of_channels(v: Values) -> moves.Found:
     """Find a factor, or factors of channels, of what is averaged."""
     array, rank = floats(v["s"]), rank_of(v["x"])
     if array is None or rank is None or not array.all() or array.ndim > rank:
@@ -141,7 +132,7 @@ def _of_channels(v: Values) -> Found:
     return [at_axis(row, 1, rank)[0]] if row is not None and known else None
 
 
-def _of_sum(v: Values) -> Found:
+def _of_sum(v: Values) -> moves.Found:
     """Find what a single term becomes by a reduction."""
     array, rank = floats(v["a"]), rank_of(v["x"])
     if array is None or rank is None or array.ndim > rank or array.size != 1:
@@ -165,7 +156,7 @@ def _share(x: Value, y: Value) -> float | None:
     return float(np.prod(sizes[0]) / np.prod(sizes[1]))
 
 
-def _common(v: Values) -> Found:
+def _common(v: Values) -> moves.Found:
     """Find a factor that two operands share."""
     one, other = _factor(v["s"], v["x"]), _factor(v["t"], v["y"])
     if one is None or other is None or scalar(v["s"]) != scalar(v["t"]):
@@ -201,17 +192,16 @@ def _on_one_grid(kind: str) -> TermRule:
         coarse, ratio, low = found
         wide = op.Mul(coarse, constant(op, ratio))
         operands = (wide, v["y"]) if coarse is v["x"] else (v["x"], wide)
-        made: Value = op.Mul(getattr(op, kind)(*operands), constant(op, low))
-        return made
+        return op.Mul(getattr(op, kind)(*operands), constant(op, low))
 
     before = call(kind, _SCALED, call("Mul", "y", "t"))
     return TermRule(before, _steps, make, name=f"powers-of-two-{kind}")
 
 
-def _beside(kind: str) -> Callable[[Values], Found]:
+def _beside(kind: str) -> Callable[[Values], moves.Found]:
     """Return what finds a term or factor of one of two operands that are computed."""
 
-    def find(v: Values) -> Found:
+    def find(v: Values) -> moves.Found:
         array, rank = floats(v["a"]), rank_of(v["x"])
         if array is None or floats(v["x"]) is not None or floats(v["y"]) is not None:
             return None
@@ -226,26 +216,28 @@ def _beside(kind: str) -> Callable[[Values], Found]:
 def _past_partner(kind: str) -> list[TermRule]:
     inner = call(kind, "x", "a")
     orders = ((inner, "y"), ("y", inner))
-    return [behind(call(kind, *order), _beside(kind), kind) for order in orders]
+    return [moves.behind(call(kind, *order), _beside(kind), kind) for order in orders]
 
 
-def _of_reductions(outer: str, inner: str, find: Callable[[Values], Found]) -> list[TermRule]:
+def _of_reductions(
+    outer: str, inner: str, find: Callable[[Values], moves.Found]
+) -> list[TermRule]:
     return [
-        behind(call(kind, call(outer, "x", inner), *axes, result="y"), find, outer)
+        moves.behind(call(kind, call(outer, "x", inner), *axes, result="y"), find, outer)
         for kind in ("ReduceMean", "ReduceSum")
         for axes in ((), ("axes",))
     ]
 
 
 _RULES = [
-    behind(call("MatMul", _SCALED, "w"), _of_data, "Mul"),
-    behind(call("MatMul", "x", call("Mul", "w", "s")), _of_columns, "Mul"),
-    behind(call("MatMul", call("Add", "x", "a"), "w"), _of_rows, "Add"),
-    *conv_rules("Conv"),
-    behind(call("AveragePool", _SCALED, result="y"), _of_channels, "Mul"),
-    behind(call("GlobalAveragePool", _SCALED, result="y"), _of_channels, "Mul"),
+    moves.behind(call("MatMul", _SCALED, "w"), _of_data, "Mul"),
+    moves.behind(call("MatMul", "x", call("Mul", "w", "s")), _of_columns, "Mul"),
+    moves.behind(call("MatMul", call("Add", "x", "a"), "w"), _of_rows, "Add"),
+    *moves.conv_rules("Conv"),
+    moves.behind(call("AveragePool", _SCALED, result="y"), _of_channels, "Mul"),
+    moves.behind(call("GlobalAveragePool", _SCALED, result="y"), _of_channels, "Mul"),
     *(
-        behind(
+        moves.behind(
             call(kind, _SCALED, call("Mul", "y", "t")),
             _common,
             "Mul",
@@ -255,8 +247,8 @@ _RULES = [
     ),
     *(_on_one_grid(kind) for kind in ("Add", "Sub")),
     *_past_partner("Add"),
-    *conv_rules("ConvTranspose"),
-    *conv_terms(),
+    *moves.conv_rules("ConvTranspose"),
+    *moves.conv_terms(),
     *_of_reductions("Mul", "s", _of_data),
     *_of_reductions("Add", "a", _of_sum),
     *_past_partner("Mul"),

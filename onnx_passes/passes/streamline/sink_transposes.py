@@ -1,7 +1,5 @@
 """Move a Transpose behind an elementwise operator, or a Pad."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 
@@ -10,7 +8,6 @@ from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM, is_quantiser
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.common.shapes import ints_of
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.streamline._moves import Mover
@@ -18,9 +15,8 @@ from onnx_passes.passes.streamline._rule_constants import numbers, rank_of
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("reorder")
-class SinkTransposes(Transformation):
+class SinkTransposes(passes.Transformation):
     """Move a Transpose behind an elementwise operator, or a Pad.
 
     Before: ``Relu(Transpose(x))``, ``Add(Transpose(x), c)``,

@@ -1,7 +1,5 @@
 """Replace the mean of integers by their sum."""
 
-from __future__ import annotations
-
 from math import prod
 
 import numpy as np
@@ -9,7 +7,6 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.operator_bodies import QONNX
-from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.streamline._integer_ranges import (
     MEANS,
     IntegerRange,
@@ -27,7 +24,7 @@ from onnx_passes.passes.streamline._moves import Mover
 
 @passes.verify.equality
 @passes.register()
-class SumIntegerMeans(Transformation):
+class SumIntegerMeans(passes.Transformation):
     """Replace the mean of integers by their sum.
 
     Before: ``AveragePool(x)``, ``GlobalAveragePool(x)`` or ``ReduceMean(x, axes)``, where

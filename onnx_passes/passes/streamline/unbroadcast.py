@@ -1,7 +1,5 @@
 """Replace constants by smaller ones that broadcasting repeats."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
@@ -76,8 +74,7 @@ def _equal(array: Array, first: Array) -> bool:
 def _rule(kind: str, names: str) -> TermRule:
     def make(op: Op, v: Values, small: Array) -> Value:
         both = {"x": v["x"], "c": op.Constant(value=ir.tensor(small.copy()))}
-        made: Value = getattr(op, kind)(*(both[name] for name in names))
-        return made
+        return getattr(op, kind)(*(both[name] for name in names))
 
     return TermRule(call(kind, *names), _smaller, make)
 

@@ -1,13 +1,10 @@
 """Replace comparisons by those from the greater side."""
 
-from __future__ import annotations
-
 from onnx_passes import passes
 from onnx_passes.passes.common.rules import RulePass, TermRule, call, law
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("algebraic")
 class UnifyComparisons(RulePass):
     """Replace comparisons by those from the greater side.

@@ -1,7 +1,5 @@
 """Replace every operator that only changes a shape by a Reshape."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +13,6 @@ from onnx_passes.passes.hints import Hint, Hints, data, ints
 
 
 @passes.verify.equality
-@passes.register()
 @passes.register("reorder")
 class UnifyReshapes(RulePass):
     """Replace every operator that only changes a shape by a Reshape.
@@ -64,8 +61,7 @@ def _target(v: Values) -> list[int] | None:
 
 def _reshape(op: Op, v: Values, target: list[int]) -> Value:
     shape = op.Constant(value=ir.tensor(np.array(target, np.int64)))
-    made: Value = op.Reshape(v["x"], shape)
-    return made
+    return op.Reshape(v["x"], shape)
 
 
 _RULES = [

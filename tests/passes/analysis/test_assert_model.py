@@ -6,6 +6,7 @@ from onnx_passes.errors import OptionError, VerificationError
 from onnx_passes.passes.analysis.assert_model import AssertModel
 from onnx_passes.passes.registry import lookup
 from onnx_passes.testing import assert_leaves_alone, parse
+from tests.tables import cases
 
 MODEL = """(float[N,8] x) => (float[N,8] y) <float[8] w = {1, 2, 3, 4, 5, 6, 7, 8}>
 { [first] t = Exp(x) [second] u = Mul(t, w) [third] y = Exp(u) }"""
@@ -54,24 +55,21 @@ def test_a_limit_holds_exactly_and_one_less_does_not(name):
 
 @pytest.mark.parametrize(
     ("options", "told"),
-    [
-        ({"max_nodes": 1}, "nodes: 3, at most 1: 2 too many (2 Exp, 1 Mul)"),
-        ({"ops_absent": ["Exp"]}, "2 nodes: Exp 'first', Exp 'third'"),
-        (
-            {"ops_only": ["Exp"]},
-            "Mul: is not among the operators allowed; 1 node: Mul 'second'",
-        ),
-        ({"ops_present": ["Loop"]}, "Loop: must occur, and does not"),
-        ({"max_op_counts": {"Exp": 1}}, "Exp nodes: 2, at most 1: 1 too many"),
-        ({"min_opset": 21}, "opset: 20, at least 21"),
-        ({"max_opset": 19}, "opset: 20, at most 19"),
-        ({"static_shapes": True}, "4 values have no fixed one: x[N,8]"),
-        ({"max_parameters": 1}, "largest: w 8"),
-        ({"max_flops": "1 G"}, "cannot be told"),
-        ({"max_peak_memory": "1 GB"}, "cannot be told"),
-        ({"max_peak_memory": 100, "dims": {"N": 3}}, "at Exp 'first'"),
-        ({"ranges": {"t": [0, 1]}}, "range of t: in [0, inf], allowed [0, 1]"),
-    ],
+    cases("""
+- ={'max_nodes': 1} | nodes: 3, at most 1: 2 too many (2 Exp, 1 Mul)
+- ={'ops_absent': ['Exp']} | 2 nodes: Exp 'first', Exp 'third'
+- ={'ops_only': ['Exp']} | Mul: is not among the operators allowed; 1 node: Mul 'second'
+- ={'ops_present': ['Loop']} | Loop: must occur, and does not
+- ={'max_op_counts': {'Exp': 1}} | Exp nodes: 2, at most 1: 1 too many
+- ={'min_opset': 21} | opset: 20, at least 21
+- ={'max_opset': 19} | opset: 20, at most 19
+- ={'static_shapes': True} | 4 values have no fixed one: x[N,8]
+- ={'max_parameters': 1} | largest: w 8
+- ={'max_flops': '1 G'} | cannot be told
+- ={'max_peak_memory': '1 GB'} | cannot be told
+- ={'max_peak_memory': 100, 'dims': {'N': 3}} | at Exp 'first'
+- ={'ranges': {'t': [0, 1]}} | range of t: in [0, inf], allowed [0, 1]
+"""),
 )
 def test_says_by_how_much_and_where(options, told):
     assert told in complaint(**options)

@@ -8,6 +8,7 @@ import pytest
 from onnx_passes.errors import OptionError
 from onnx_passes.passes.analysis.cost import Cost, cost_of
 from onnx_passes.testing import parse
+from tests.tables import cases
 
 
 def flops(body, signature="(float[2,8] x) => (float[2,8] y)", **dims):
@@ -16,37 +17,22 @@ def flops(body, signature="(float[2,8] x) => (float[2,8] y)", **dims):
 
 @pytest.mark.parametrize(
     ("signature", "body", "expected"),
-    [
-        ("(float[2,3,4] a, float[4,5] b) => (float[2,3,5] y)", "y = MatMul(a, b)", 2 * 30 * 4),
-        (
-            "(float[4,3] a, float[4,5] b, float[5] c) => (float[3,5] y)",
-            "y = Gemm <transA = 1> (a, b, c)",
-            15 * (2 * 4 + 1),
-        ),
-        (
-            "(float[1,4,8,8] x, float[6,2,3,3] w, float[6] b) => (float[1,6,6,6] y)",
-            "y = Conv <group = 2> (x, w, b)",
-            216 * (2 * 2 * 9 + 1),
-        ),
-        (
-            "(float[1,4,8,8] x, float[4,3,2,2] w) => (float[1,3,9,9] y)",
-            "y = ConvTranspose(x, w)",
-            2 * 256 * 3 * 4,
-        ),
-        (
-            "(float[1,2,8,8] x) => (float[1,2,4,4] y)",
-            "y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x)",
-            32 * 4,
-        ),
-        ("(float[2,8] x) => (float[2,8] y)", "y = Softmax(x)", 16 * 5),
-        ("(float[2,8] x) => (float[2,1] y)", "y = ReduceMax(x)", 16),
-        ("(float[2,8] x) => (float[8,2] y)", "y = Transpose(x)", 0),
-        (
-            "(float[2,3] a, float[3,4] b) => (float[2,4] y)",
-            'y = Einsum <equation = "ij,jk->ik"> (a, b)',
-            2 * 24,
-        ),
-    ],
+    cases("""
+- (float[2,3,4] a, float[4,5] b) => (float[2,3,5] y) | y = MatMul(a, b) | =2 * 30 * 4
+- (float[4,3] a, float[4,5] b, float[5] c) => (float[3,5] y) | y = Gemm <transA = 1> (a, b, c)
+  | =15 * (2 * 4 + 1)
+- (float[1,4,8,8] x, float[6,2,3,3] w, float[6] b) => (float[1,6,6,6] y) | y = Conv <group = 2>
+  (x, w, b) | =216 * (2 * 2 * 9 + 1)
+- (float[1,4,8,8] x, float[4,3,2,2] w) => (float[1,3,9,9] y) | y = ConvTranspose(x, w) | =2 *
+  256 * 3 * 4
+- (float[1,2,8,8] x) => (float[1,2,4,4] y) | y = MaxPool <kernel_shape = [2, 2], strides = [2,
+  2]> (x) | =32 * 4
+- (float[2,8] x) => (float[2,8] y) | y = Softmax(x) | =16 * 5
+- (float[2,8] x) => (float[2,1] y) | y = ReduceMax(x) | =16
+- (float[2,8] x) => (float[8,2] y) | y = Transpose(x) | =0
+- (float[2,3] a, float[3,4] b) => (float[2,4] y) | y = Einsum <equation = "ij,jk->ik"> (a, b) |
+  =2 * 24
+"""),
 )
 def test_counts_by_definition(signature, body, expected):
     assert flops(body, signature) == expected
@@ -71,10 +57,8 @@ def test_dynamic_dimensions_get_sizes_and_are_told_if_not():
 
 
 def test_unknown_operators_are_told_and_not_counted():
-    model = ir.from_onnx_text(
-        """<ir_version: 10, opset_import: ["" : 20, "com.x" : 1]>
-        m (float[8] x) => (float[8] y) { t = Exp(x) y = com.x.Magic(t) }"""
-    )
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20, "com.x" : 1]>
+        m (float[8] x) => (float[8] y) { t = Exp(x) y = com.x.Magic(t) }""")
     pass_ = Cost()
     pass_(model)
     found = pass_.context.analysis("cost")
@@ -84,11 +68,9 @@ def test_unknown_operators_are_told_and_not_counted():
 
 
 def test_functions_are_inlined():
-    model = ir.from_onnx_text(
-        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
         m (float[8] x) => (float[8] y) { t = l.F(x) y = l.F(t) }
-        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c = Exp(a) b = Neg(c) }"""
-    )
+        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c = Exp(a) b = Neg(c) }""")
     assert cost_of(model, {}).flops == 32
     assert len(model.functions) == 1
 

@@ -3,6 +3,7 @@ import pytest
 from onnx_passes.errors import OptionError
 from onnx_passes.passes.analysis.integer_cost import IntegerCost, bits_of
 from onnx_passes.testing import assert_leaves_alone, parse
+from tests.tables import cases
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20, "onnx_passes.ops" : 1]> main
 (float[N,1,4,4] x) => (float[N,8] y) <float[3] t = {0, 1, 2}, float w = {1},
@@ -78,18 +79,14 @@ DATA = "q = qonnx.custom_op.general.Quant<signed = 0, narrow = 0>(x, s, z, four)
 
 @pytest.mark.parametrize(
     ("weights", "found", "bits"),
-    [
-        ("u = qonnx.custom_op.general.Quant(w, s, z, two)", "SCALEDINT<2>", 24),
-        ("u = qonnx.custom_op.general.Quant(w, one, z, four)", "INT4", 48),
-        ("u = qonnx.custom_op.general.BipolarQuant(w, one)", "BIPOLAR", 12),
-        ("u = qonnx.custom_op.general.BipolarQuant(w, s)", "SCALEDINT<1>", 12),
-        (
-            "a = QuantizeLinear(w, t, zero) b = Clip(a, low, high) "
-            "u = DequantizeLinear(b, t, zero)",
-            "SCALEDINT<3>",
-            36,
-        ),
-    ],
+    cases("""
+- u = qonnx.custom_op.general.Quant(w, s, z, two) | SCALEDINT<2> | =24
+- u = qonnx.custom_op.general.Quant(w, one, z, four) | INT4 | =48
+- u = qonnx.custom_op.general.BipolarQuant(w, one) | BIPOLAR | =12
+- u = qonnx.custom_op.general.BipolarQuant(w, s) | SCALEDINT<1> | =12
+- a = QuantizeLinear(w, t, zero) b = Clip(a, low, high) u = DequantizeLinear(b, t, zero) |
+  SCALEDINT<3> | =36
+"""),
 )
 def test_quantisers_tell_datatypes_of_what_is_not_streamlined(weights, found, bits):
     cost = IntegerCost().analyse(parse(QUANTISED.replace("FACTORS", f"{DATA} {weights}")))

@@ -31,11 +31,9 @@ def test_two_ways_from_the_inputs_share_no_node():
 
 
 def test_constants_are_neither_data_nor_a_tie():
-    model = parse(
-        """(float[2] x, float[2] z) => (float[2] y, float[2] w) <float[2] k = {1, 2}>
+    model = parse("""(float[2] x, float[2] z) => (float[2] y, float[2] w) <float[2] k = {1, 2}>
         { c = Constant <value_floats = [1.0, 2.0]> ()
-          [one] y = Add(x, k) [t] u = Mul(k, c) [two] w = Mul(z, u) }"""
-    )
+          [one] y = Add(x, k) [t] u = Mul(k, c) [two] w = Mul(z, u) }""")
     assert form_of(model).parts == (2, 1)
     one = parse(
         "(float[2] x) => (float[2] y) <float[2] k = {1, 2}> { [n] t = Neg(k) y = Add(x, t) }"
@@ -44,11 +42,9 @@ def test_constants_are_neither_data_nor_a_tie():
 
 
 def test_what_a_body_captures_is_data():
-    model = parse(
-        """(bool c, float[8] x) => (float[8] y) { [a] p = Exp(x) [b] d = Neg(p) y = If(c) <
-        then_branch = t () => (float[8] q) { q = Abs(p) },
-        else_branch = e () => (float[8] r) { r = Abs(d) }> }"""
-    )
+    model = parse("""(bool c, float[8] x) => (float[8] y) { [a] p = Exp(x) [b] d = Neg(p) y =
+        If(c) < then_branch = t () => (float[8] q) { q = Abs(p) },
+        else_branch = e () => (float[8] r) { r = Abs(d) }> }""")
     assert form_of(model).depth == 3
 
 

@@ -80,11 +80,9 @@ def test_great_integers_are_no_doubles():
 
 
 def test_both_branches_of_an_if():
-    model = parse(
-        """(bool c, float[2] x) => (float[2] y) { y = If(c) <
+    model = parse("""(bool c, float[2] x) => (float[2] y) { y = If(c) <
         then_branch = t () => (float[2] p) { p = Relu(x) },
-        else_branch = e () => (float[2] q) { q = Neg(x) }> }"""
-    )
+        else_branch = e () => (float[2] q) { q = Neg(x) }> }""")
     assert ranges_of(model, {"x": (1, 3)}, {}).intervals["y"] == (-3, 3)
 
 
@@ -122,12 +120,10 @@ CHAINS = [
 @pytest.mark.parametrize("body", CHAINS)
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e4])
 def test_what_engines_compute_lies_inside(body, scale):
-    model = parse(
-        f"""(float[2,3] x) => (float[2,3] y)
+    model = parse(f"""(float[2,3] x) => (float[2,3] y)
         <float[3] c = {{-1, 2, 4}}, float w = {{0.7}},
         float two = {{2}}, float[3,3] m = {{1, -2, 0.3, 4, 0.1, -6, 7, -8.5, 9}}>
-        {{ {body} }}"""
-    )
+        {{ {body} }}""")
     for value in model.graph.all_nodes():
         for output in value.outputs:
             output.type = ir.TensorType(ir.DataType.FLOAT)

@@ -2,12 +2,11 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
-
-HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '
+from onnx_passes.testing import parse
 
 
 def shape_of_t(text):
-    model = ir.from_onnx_text(HEADER + text)
+    model = parse(text)
     infer_shapes(model)
     assert not infer_shapes(model).changed, "infers more the second time"
     (value,) = (v for node in model.graph for v in node.outputs if v.name == "t")
@@ -112,7 +111,7 @@ def test_what_is_joined_is_as_long_as_the_sum_whatever_an_output_calls_it(order,
 
 
 def test_a_name_of_the_user_is_not_taken_for_a_sum():
-    model = ir.from_onnx_text(HEADER + JOINED.format(order="x, c", total="T"))
+    model = parse(JOINED.format(order="x, c", total="T"))
     x, c = model.graph.inputs
     x.shape = ir.Shape(["P+S", "P", 4])
     c.shape = ir.Shape(["P+S", "S", 4])
@@ -144,7 +143,7 @@ def test_rows_that_are_counted_have_the_same_name_for_each_way_to_count_them():
 
 
 def test_a_product_is_not_called_what_the_user_calls_a_dimension():
-    model = ir.from_onnx_text(HEADER + ROWS.format(more=", float[B] u"))
+    model = parse(ROWS.format(more=", float[B] u"))
     model.graph.inputs[2].shape = ir.Shape(["2*B*S"])
     infer_shapes(model)
     assert (

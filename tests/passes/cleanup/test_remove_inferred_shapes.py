@@ -2,7 +2,6 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from onnx_passes import testing
 from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.cleanup.remove_inferred_shapes import RemoveInferredShapes
@@ -30,11 +29,9 @@ def test_inner_values_lose_their_annotations():
 
 
 def test_in_subgraphs():
-    model = annotated(
-        """(bool k, float[N] x) => (float[N] y) { y = If(k) <
+    model = annotated("""(bool k, float[N] x) => (float[N] y) { y = If(k) <
           then_branch = g () => (float[N] t) { u = Abs(x) t = Neg(u) },
-          else_branch = h () => (float[N] e) { e = Neg(x) }> }"""
-    )
+          else_branch = h () => (float[N] e) { e = Neg(x) }> }""")
     assert RemoveInferredShapes()(model).modified
     branch = model.graph[0].attributes["then_branch"].as_graph()
     assert branch[0].outputs[0].shape is None
@@ -43,16 +40,14 @@ def test_in_subgraphs():
 
 @pytest.mark.parametrize(
     "text",
-    cases(
-        """
+    cases("""
 outputs: (float[N] x) => (float[N] y) { y = Neg(x) }
 operators-that-are-not-of-the-standard: (float[N] x) => (float[N] y) <float[M] t> {
   t = acme.Op(x) y = Neg(t) }
-"""
-    ),
+"""),
 )
-def test_leaves_alone(text):
-    testing.assert_leaves_alone(RemoveInferredShapes(), ir.from_onnx_text(HEADER + text))
+def test_leaves_alone(text, leaves_alone):
+    leaves_alone(ir.from_onnx_text(HEADER + text))
 
 
 def test_a_simplified_model_of_many_small_nodes_is_not_bigger_than_before():

@@ -12,7 +12,6 @@ from tests.tables import pass_cases
 
 def test_default_becomes_a_constant(rewrites):
     model = rewrites(
-        RemoveInitializersFromInputs(),
         "(float[2] w, float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }",
         "(float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }",
     )
@@ -20,27 +19,25 @@ def test_default_becomes_a_constant(rewrites):
     assert "inputs" in RemoveInitializersFromInputs.interface_changes
 
 
-def test_ir_version_3_which_demands_initializers_to_be_inputs_is_raised():
-    model = ir.from_onnx_text(
-        """<ir_version: 3, opset_import: ["" : 8]>
-        m (float[2] w, float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }"""
-    )
-    assert RemoveInitializersFromInputs()(model).modified
+def test_ir_version_3_which_demands_initializers_to_be_inputs_is_raised(rewrites):
+    model = rewrites("""<ir_version: 3, opset_import: ["" : 8]>
+        m (float[2] w, float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }""")
     assert model.ir_version == 4
     onnx.checker.check_model(ir.to_proto(model), full_check=True)
 
 
-CASES = """
+test_cases = pass_cases("""
 leaves alone: (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }
-"""
-test_cases = pass_cases(RemoveInitializersFromInputs, CASES)
+""")
 
 
-CASES_2 = """
+test_cases_2 = pass_cases(
+    """
 where only older models are meant later ones keep their defaults: (float[2] w, float[2] x) =>
   (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }
-"""
-test_cases_2 = pass_cases(lambda: RemoveInitializersFromInputs(before_ir_version=4), CASES_2)
+""",
+    make=lambda: RemoveInitializersFromInputs(before_ir_version=4),
+)
 
 
 def test_weights_of_ir_version_3_are_constants_to_onnx_runtime_which_the_presets_rely_on():

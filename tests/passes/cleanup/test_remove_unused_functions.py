@@ -1,5 +1,3 @@
-from onnx_passes.passes.cleanup.remove_unused_functions import RemoveUnusedFunctions
-
 MODEL = """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
 m (bool c, float[N] x) => (float[N] y) {{ y = If(c) <
     then_branch = g () => (float[N] t) {{ t = {call} }},
@@ -13,15 +11,15 @@ def names(model):
 
 
 def test_removes_what_is_called_only_by_unused_functions(rewrites):
-    model = rewrites(RemoveUnusedFunctions(), MODEL.format(call="Exp(x)"))
+    model = rewrites(MODEL.format(call="Exp(x)"))
     assert names(model) == []
 
 
 def test_keeps_what_is_called_from_a_function_that_is_called(leaves_alone):
-    model = leaves_alone(RemoveUnusedFunctions(), MODEL.format(call="l.Outer(x)"))
+    model = leaves_alone(MODEL.format(call="l.Outer(x)"))
     assert names(model) == ["Inner", "Outer"]
 
 
 def test_removes_the_caller_and_keeps_the_called(rewrites):
-    model = rewrites(RemoveUnusedFunctions(), MODEL.format(call="l.Inner(x)"))
+    model = rewrites(MODEL.format(call="l.Inner(x)"))
     assert names(model) == ["Inner"]

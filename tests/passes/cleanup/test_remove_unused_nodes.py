@@ -1,10 +1,9 @@
 from onnx_passes import testing
 from onnx_passes.configs.pipeline_files import load_config
-from onnx_passes.passes.cleanup.remove_unused_nodes import RemoveUnusedNodes
 from onnx_passes.pipeline.run import run_pipeline
 from tests.tables import pass_cases
 
-CASES = """
+test_cases = pass_cases("""
 chain: (float[N] x) => (float[N] y) { a = Exp(x) b = Neg(a) y = Abs(x) }
   | (float[N] x) => (float[N] y) { y = Abs(x) }
 in-a-branch-then-outside: (bool c, float[N] x) => (float[N] y) { o = Exp(x) y = If(c) <
@@ -21,17 +20,13 @@ captured: (bool c, float[N] x) => (float[N] y) { o = Exp(x) y = If(c) < then_bra
   (float[N] t) { t = Neg(o) }, else_branch = h () => (float[N] e) { e = Neg(x) }> }
 one-of-two-outputs: (float[1,1,4] x) => (float[1,1,2] i) { i, m = MaxPool<kernel_shape =
   [3]>(x) }
-"""
-test_cases = pass_cases(RemoveUnusedNodes, CASES)
+""")
 
 
 def test_looks_into_functions(rewrites):
-    model = rewrites(
-        RemoveUnusedNodes(),
-        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+    model = rewrites("""<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
         m (float[N] x) => (float[N] y) { y = l.F(x) }
-        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c = Neg(a) b = Exp(a) }""",
-    )
+        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c = Neg(a) b = Exp(a) }""")
     (function,) = model.functions.values()
     assert [node.op_type for node in function] == ["Exp"]
 

@@ -1,6 +1,5 @@
 import pytest
 
-from onnx_passes.passes.cleanup.remove_unused_results import RemoveUnusedResults
 from tests.tables import cases
 
 CHOICE = """(bool c, float[2] x) => (float[2] y) {{ {results} = If(c) <
@@ -17,7 +16,7 @@ def loop(results, body, inputs="x, x", rest=""):
     ("results", "left"), [("y, z", ["Exp"]), ("z, y", ["Exp", "Neg"])], ids=["last", "first"]
 )
 def test_of_an_if(results, left, rewrites):
-    model = rewrites(RemoveUnusedResults(), CHOICE.format(results=results, rest=""))
+    model = rewrites(CHOICE.format(results=results, rest=""))
     (node,) = model.graph
     assert [value.name for value in node.outputs] == ["y"]
     assert [len(a.as_graph().outputs) for a in node.attributes.values()] == [1, 1]
@@ -27,7 +26,7 @@ def test_of_an_if(results, left, rewrites):
 def test_of_a_loop_with_what_only_they_need(rewrites):
     body = """b (int64 i, bool k, float[2] p, float[2] q) =>
       (bool k2, float[2] r, float[2] s) { k2 = Identity(k) r = Add(p, x) s = Exp(q) }"""
-    model = rewrites(RemoveUnusedResults(), loop("y, z", body))
+    model = rewrites(loop("y, z", body))
     (node,) = model.graph
     inner = node.attributes["body"].as_graph()
     assert [n.op_type for n in inner] == ["Identity", "Add"]
@@ -38,7 +37,7 @@ def test_of_a_loop_with_what_only_they_need(rewrites):
 def test_a_scanned_one(rewrites):
     body = """b (int64 i, bool k, float[2] p) => (bool k2, float[2] r, float[2] s) {
       k2 = Identity(k) r = Add(p, x) s = Exp(p) }"""
-    model = rewrites(RemoveUnusedResults(), loop("y, z", body, inputs="x"))
+    model = rewrites(loop("y, z", body, inputs="x"))
     assert [n.op_type for n in model.graph[0].attributes["body"].as_graph()] == [
         "Identity",
         "Add",
@@ -47,22 +46,20 @@ def test_a_scanned_one(rewrites):
 
 @pytest.mark.parametrize(
     "body",
-    cases(
-        """
+    cases("""
 another-result: k2 = Identity(k) r = Add(p, q) s = Exp(q)
 the-condition: m = ReduceMax<keepdims = 0>(q) k2 = Less(m, m) r = Add(p, x) s = Exp(q)
 a-branch: k2 = Identity(k) s = Exp(q) r = If(k) < then_branch = t () => (float[2] u) {
   u = Neg(q) }, else_branch = e () => (float[2] w) { w = Neg(p) }>
-"""
-    ),
+"""),
 )
 def test_leaves_alone_what_decides_about(body, leaves_alone):
     head = "b (int64 i, bool k, float[2] p, float[2] q) => (bool k2, float[2] r, float[2] s)"
-    leaves_alone(RemoveUnusedResults(), loop("y, z", f"{head} {{ {body} }}"))
+    leaves_alone(loop("y, z", f"{head} {{ {body} }}"))
 
 
 def test_leaves_results_that_are_read_alone(leaves_alone):
-    leaves_alone(RemoveUnusedResults(), CHOICE.format(results="p, q", rest="y = Add(p, q)"))
+    leaves_alone(CHOICE.format(results="p, q", rest="y = Add(p, q)"))
 
 
 def test_looks_into_bodies(rewrites):
@@ -71,6 +68,6 @@ def test_looks_into_bodies(rewrites):
     text = f"""(bool c, float[2] x) => (float[2] y) {{ y = If(c) <
       then_branch = o () => (float[2] t) {{ {inner} }},
       else_branch = f () => (float[2] v) {{ v = Neg(x) }}> }}"""
-    model = rewrites(RemoveUnusedResults(), text)
+    model = rewrites(text)
     (node,) = model.graph[0].attributes["then_branch"].as_graph()
     assert len(node.outputs) == 1

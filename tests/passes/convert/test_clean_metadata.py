@@ -41,4 +41,4 @@ def test_producer_and_names_of_nodes_only_if_asked():
 
 
 def test_leaves_alone(leaves_alone):
-    leaves_alone(CleanMetadata(), MODEL)
+    leaves_alone(MODEL)

@@ -7,6 +7,7 @@ from onnx_passes.errors import OptionError, PassError
 from onnx_passes.passes.convert.convert_io_types import ConvertIoTypes
 from onnx_passes.testing import assert_verified, parse
 from onnx_passes.verify.snapshot import Snapshot
+from tests.tables import cases
 
 MODEL = """(float[N,3] x, int64[N,3] i) => (float[N,3] y, bool[N,3] b)
 { t = Cast <to = 1> (i) y = Add(x, t) b = Greater(y, x) }"""
@@ -64,22 +65,19 @@ def test_a_subgraph_reads_the_cast():
 
 @pytest.mark.parametrize(
     ("text", "options", "told"),
-    [
-        (MODEL, {"inputs": {"q": "float16"}}, "no input 'q'"),
-        (MODEL, {"outputs": {"y": "uint8"}}, "not defined for NaN"),
-        (MODEL, {"inputs": {"i": "float32"}}, "not defined for NaN"),
-        ("(float[3] x) => (float[3] x) {}", {"inputs": {"x": "float16"}}, "at once"),
-        (
-            "(float[2] x, float[2] w = {1, 2}) => (float[2] y) { y = Add(x, w) }",
-            {"inputs": {"w": "float16"}},
-            "has a default value",
-        ),
-        (
-            "(string[2] x) => (string[2] y) { y = Identity(x) }",
-            {"inputs": {"x": "float16"}},
-            "only numbers",
-        ),
-    ],
+    cases(
+        """
+- =MODEL | ={'inputs': {'q': 'float16'}} | no input 'q'
+- =MODEL | ={'outputs': {'y': 'uint8'}} | not defined for NaN
+- =MODEL | ={'inputs': {'i': 'float32'}} | not defined for NaN
+- (float[3] x) => (float[3] x) {} | ={'inputs': {'x': 'float16'}} | at once
+- (float[2] x, float[2] w = {1, 2}) => (float[2] y) { y = Add(x, w) } | ={'inputs': {'w':
+  'float16'}} | has a default value
+- (string[2] x) => (string[2] y) { y = Identity(x) } | ={'inputs': {'x': 'float16'}} | only
+  numbers
+""",
+        globals(),
+    ),
 )
 def test_refuses(text, options, told):
     with pytest.raises(PassError) as caught:
@@ -128,5 +126,5 @@ def test_the_caller_rounds_and_clips_to_integers():
 
 
 def test_leaves_alone(leaves_alone):
-    leaves_alone(ConvertIoTypes(), MODEL)
+    leaves_alone(MODEL)
     leaves_alone(ConvertIoTypes(all={"float16": "float32"}), MODEL)

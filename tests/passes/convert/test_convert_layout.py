@@ -138,4 +138,4 @@ def test_the_map_says_the_same_without_a_graph():
 
 
 def test_leaves_alone(leaves_alone):
-    leaves_alone(ConvertLayout(), CONV)
+    leaves_alone(CONV)

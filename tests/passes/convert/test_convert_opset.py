@@ -35,135 +35,40 @@ def nodes(model):
     return [node.op_type for node in all_nodes(model) if node.op_type != "Constant"]
 
 
-CHANGES = [
-    pytest.param(
-        7,
-        9,
-        """(float[1,2,2,2] x) => (float[1,2,4,4] y)
-        { y = Upsample<mode = "nearest", scales = [1.0, 1.0, 2.0, 2.0]>(x) }""",
-        ["Upsample"],
-        id="upsample-scales",
-    ),
-    pytest.param(
-        9,
-        11,
-        """(float[1,2,2,2] x) => (float[1,2,4,4] y) <float[4] s = {1, 1, 2, 2}>
-        { y = Upsample<mode = "nearest">(x, s) }""",
-        ["Resize"],
-        id="upsample-to-resize",
-    ),
-    pytest.param(
-        10,
-        13,
-        """(float[1,1,4,4] x) => (float[1,1,2,2] y) <float[4] s = {1, 1, 0.5, 0.5}>
-        { y = Resize<mode = "nearest">(x, s) }""",
-        ["Resize"],
-        id="resize-that-reduces",
-    ),
-    pytest.param(
-        9,
-        13,
-        """(float[4,5] x) => (float[2,5] y)
-        { y = Slice<starts = [1], ends = [3], axes = [0]>(x) }""",
-        ["Slice"],
-        id="slice",
-    ),
-    pytest.param(
-        9,
-        11,
-        "(float[4] x) => (float[2] v, int64[2] i) { v, i = TopK<k = 2>(x) }",
-        ["TopK"],
-        id="topk",
-    ),
-    pytest.param(
-        10,
-        13,
-        "(float[4] x) => (float[4] y) { y = Clip<min = -0.5, max = 0.5>(x) }",
-        ["Clip"],
-        id="clip",
-    ),
-    pytest.param(
-        10,
-        13,
-        """(float[2,3] x) => (float[3,4] y)
-        { y = Pad<mode = "constant", pads = [1, 0, 0, 1], value = 2.5>(x) }""",
-        ["Pad"],
-        id="pad",
-    ),
-    pytest.param(
-        11,
-        13,
-        "(float[2,3] x) => (float[2,3] y) { y = Softmax<axis = 1>(x) }",
-        ["Softmax"],
-        id="softmax-of-the-last-axis",
-    ),
-    pytest.param(
-        11,
-        13,
-        "(float[2,3,4] x) => (float[2,3,4] y) { y = Softmax<axis = 1>(x) }",
-        ["Flatten", "Softmax", "Shape", "Reshape"],
-        id="softmax-over-two-axes-as-one",
-    ),
-    pytest.param(
-        11,
-        13,
-        "(float[2,3,1,1] x) => (float[2,3,1,1] y) { y = Softmax(x) }",
-        ["Softmax"],
-        id="softmax-before-axes-of-size-one",
-    ),
-    pytest.param(
-        11,
-        13,
-        """(float[1,4] x) => (float[2] y, float[2] z)
-        { a = Squeeze<axes = [0]>(x) y, z = Split<split = [2, 2]>(a) }""",
-        ["Squeeze", "Split"],
-        id="axes-and-sizes",
-    ),
-    pytest.param(
-        12,
-        13,
-        "(float[2,3] x) => (float[2] y) { y = ReduceSum<axes = [1], keepdims = 0>(x) }",
-        ["ReduceSum"],
-        id="reduce-sum",
-    ),
-    pytest.param(
-        13,
-        18,
-        "(float[2,3] x) => (float[2] y) { y = ReduceMax<axes = [1], keepdims = 0>(x) }",
-        ["ReduceMax"],
-        id="reduce-max",
-    ),
-    pytest.param(
-        13,
-        18,
-        "(float[4] x) => (float[2] y, float[2] z) { y, z = Split(x) }",
-        ["Split"],
-        id="split",
-    ),
-    pytest.param(
-        13,
-        16,
-        """(float[1,1,6,6] x, float[1,4] r) => (float[1,1,2,2] y) <int64[1] i = {0}>
-        { y = RoiAlign<output_height = 2, output_width = 2>(x, r, i) }""",
-        ["RoiAlign"],
-        id="roi-align-keeps-its-coordinates",
-    ),
-    pytest.param(
-        17,
-        20,
-        "(float[1,4,4,1] x) => (float[1,4,4,2] y) { y = DFT<axis = 2>(x) }",
-        ["DFT"],
-        id="dft",
-    ),
-    pytest.param(
-        16,
-        20,
-        """(float[1,1,4,4] x, float[1,2,2,2] g) => (float[1,1,2,2] y)
-        { y = GridSample<mode = "bicubic">(x, g) }""",
-        ["GridSample"],
-        id="grid-sample",
-    ),
-]
+CHANGES = cases("""
+upsample-scales: =7 | =9 | (float[1,2,2,2] x) => (float[1,2,4,4] y) { y = Upsample<mode =
+  "nearest", scales = [1.0, 1.0, 2.0, 2.0]>(x) } | =['Upsample']
+upsample-to-resize: =9 | =11 | (float[1,2,2,2] x) => (float[1,2,4,4] y) <float[4] s = {1, 1, 2,
+  2}> { y = Upsample<mode = "nearest">(x, s) } | =['Resize']
+resize-that-reduces: =10 | =13 | (float[1,1,4,4] x) => (float[1,1,2,2] y) <float[4] s = {1, 1,
+  0.5, 0.5}> { y = Resize<mode = "nearest">(x, s) } | =['Resize']
+slice: =9 | =13 | (float[4,5] x) => (float[2,5] y) { y = Slice<starts = [1], ends = [3], axes =
+  [0]>(x) } | =['Slice']
+topk: =9 | =11 | (float[4] x) => (float[2] v, int64[2] i) { v, i = TopK<k = 2>(x) } | =['TopK']
+clip: =10 | =13 | (float[4] x) => (float[4] y) { y = Clip<min = -0.5, max = 0.5>(x) } |
+  =['Clip']
+pad: =10 | =13 | (float[2,3] x) => (float[3,4] y) { y = Pad<mode = "constant", pads = [1, 0, 0,
+  1], value = 2.5>(x) } | =['Pad']
+softmax-of-the-last-axis: =11 | =13 | (float[2,3] x) => (float[2,3] y) { y = Softmax<axis =
+  1>(x) } | =['Softmax']
+softmax-over-two-axes-as-one: =11 | =13 | (float[2,3,4] x) => (float[2,3,4] y) { y =
+  Softmax<axis = 1>(x) } | =['Flatten', 'Softmax', 'Shape', 'Reshape']
+softmax-before-axes-of-size-one: =11 | =13 | (float[2,3,1,1] x) => (float[2,3,1,1] y) { y =
+  Softmax(x) } | =['Softmax']
+axes-and-sizes: =11 | =13 | (float[1,4] x) => (float[2] y, float[2] z) { a = Squeeze<axes =
+  [0]>(x) y, z = Split<split = [2, 2]>(a) } | =['Squeeze', 'Split']
+reduce-sum: =12 | =13 | (float[2,3] x) => (float[2] y) { y = ReduceSum<axes = [1], keepdims =
+  0>(x) } | =['ReduceSum']
+reduce-max: =13 | =18 | (float[2,3] x) => (float[2] y) { y = ReduceMax<axes = [1], keepdims =
+  0>(x) } | =['ReduceMax']
+split: =13 | =18 | (float[4] x) => (float[2] y, float[2] z) { y, z = Split(x) } | =['Split']
+roi-align-keeps-its-coordinates: =13 | =16 | (float[1,1,6,6] x, float[1,4] r) =>
+  (float[1,1,2,2] y) <int64[1] i = {0}> { y = RoiAlign<output_height = 2, output_width = 2>(x,
+  r, i) } | =['RoiAlign']
+dft: =17 | =20 | (float[1,4,4,1] x) => (float[1,4,4,2] y) { y = DFT<axis = 2>(x) } | =['DFT']
+grid-sample: =16 | =20 | (float[1,1,4,4] x, float[1,2,2,2] g) => (float[1,1,2,2] y) { y =
+  GridSample<mode = "bicubic">(x, g) } | =['GridSample']
+""")
 
 
 @pytest.mark.parametrize(("source", "target", "graph", "want"), CHANGES)
@@ -191,100 +96,33 @@ def test_scales_of_groups_become_scales_of_channels():
     np.testing.assert_allclose(produced.reshape(2, 6), expected, rtol=1e-5, atol=1e-5)
 
 
-DOWN = [
-    pytest.param(
-        20,
-        11,
-        """(float[2,3] x) => (float[2] y) <int64[1] a = {-1}>
-        { y = ReduceMax<keepdims = 0>(x, a) }""",
-        ["ReduceMax"],
-        id="axes-become-an-attribute",
-    ),
-    pytest.param(
-        20,
-        9,
-        """(float[2,3] x) => (float[2,3] y, float[1,2,3] z) <int64[1] a = {-3}>
-        { y = Softmax(x) z = Unsqueeze(x, a) }""",
-        ["Softmax", "Unsqueeze"],
-        id="axes-are-counted-from-the-front",
-    ),
-    pytest.param(
-        20,
-        12,
-        "(float[2,3,4] x) => (float[2,3,4] y) { y = Softmax<axis = 1>(x) }",
-        ["Transpose", "Softmax", "Transpose"],
-        id="softmax-of-a-middle-axis",
-    ),
-    pytest.param(
-        20,
-        11,
-        "(float[5] x) => (float[3] y, float[2] z) { y, z = Split<num_outputs = 2>(x) }",
-        ["Split"],
-        id="split-into-unequal-parts",
-    ),
-    pytest.param(
-        20,
-        11,
-        "(float[2,3,5] x) => (int64[2] y) { y = Shape<start = 1>(x) }",
-        ["Shape", "Slice"],
-        id="shape-with-a-start",
-    ),
-    pytest.param(
-        20,
-        11,
-        """(float[2,3] x) => (float[2,5] y) <int64[2] p = {1, 1}, int64[1] a = {1}>
-        { y = Pad(x, p, , a) }""",
-        ["Pad"],
-        id="pad-of-one-axis",
-    ),
-    pytest.param(
-        20,
-        9,
-        """(float[4] x) => (float[4] y, float[2] z)
-        <float lo = {-1}, float hi = {1}, int64[1] s = {1}, int64[1] e = {3}>
-        { y = Clip(x, lo, hi) z = Slice(x, s, e) }""",
-        ["Clip", "Slice"],
-        id="bounds-become-attributes",
-    ),
-    pytest.param(
-        13,
-        9,
-        """(float[4] x) => (float[4] y, float[4] z, float[4] v) <float one = {1}>
-        { y = Clip(x, one) z = Clip(x, , one) v = Clip(x) }""",
-        ["Clip", "Clip", "Clip"],
-        id="bounds-left-out-are-the-extremes-of-float32",
-    ),
-    pytest.param(
-        20,
-        16,
-        "(float[2,3] x) => (float[2,3] y) { y = Gelu(x) }",
-        None,
-        id="gelu-is-a-function",
-    ),
-    pytest.param(
-        23,
-        15,
-        """(float[2,4] x) => (float[2,4] y) <float[4] s = {1, 2, 3, 4}>
-        { y = RMSNormalization(x, s) }""",
-        None,
-        id="rms-normalization-is-a-function",
-    ),
-    pytest.param(
-        20,
-        11,
-        """(float[2] x) => (float[2] y)
-        { a = Constant<value_floats = [1.0, 2.0]>() y = Add(x, a) }""",
-        ["Add"],
-        id="constants-hold-tensors",
-    ),
-    pytest.param(
-        20,
-        9,
-        "(float[2,3] a, float[3,2] b) => (float[2,2] y) { y = Gemm(a, b) }",
-        ["Gemm"],
-        id="gemm-gets-a-zero",
-    ),
-]
+DOWN = cases("""
+axes-become-an-attribute: =20 | =11 | (float[2,3] x) => (float[2] y) <int64[1] a = {-1}> { y =
+  ReduceMax<keepdims = 0>(x, a) } | =['ReduceMax']
+axes-are-counted-from-the-front: =20 | =9 | (float[2,3] x) => (float[2,3] y, float[1,2,3] z)
+  <int64[1] a = {-3}> { y = Softmax(x) z = Unsqueeze(x, a) } | =['Softmax', 'Unsqueeze']
+softmax-of-a-middle-axis: =20 | =12 | (float[2,3,4] x) => (float[2,3,4] y) { y = Softmax<axis =
+  1>(x) } | =['Transpose', 'Softmax', 'Transpose']
+split-into-unequal-parts: =20 | =11 | (float[5] x) => (float[3] y, float[2] z) { y, z =
+  Split<num_outputs = 2>(x) } | =['Split']
+shape-with-a-start: =20 | =11 | (float[2,3,5] x) => (int64[2] y) { y = Shape<start = 1>(x) } |
+  =['Shape', 'Slice']
+pad-of-one-axis: =20 | =11 | (float[2,3] x) => (float[2,5] y) <int64[2] p = {1, 1}, int64[1] a
+  = {1}> { y = Pad(x, p, , a) } | =['Pad']
+bounds-become-attributes: =20 | =9 | (float[4] x) => (float[4] y, float[2] z) <float lo = {-1},
+  float hi = {1}, int64[1] s = {1}, int64[1] e = {3}> { y = Clip(x, lo, hi) z = Slice(x, s, e)
+  } | =['Clip', 'Slice']
+bounds-left-out-are-the-extremes-of-float32: =13 | =9 | (float[4] x) => (float[4] y, float[4]
+  z, float[4] v) <float one = {1}> { y = Clip(x, one) z = Clip(x, , one) v = Clip(x) } |
+  =['Clip', 'Clip', 'Clip']
+gelu-is-a-function: =20 | =16 | (float[2,3] x) => (float[2,3] y) { y = Gelu(x) } | =None
+rms-normalization-is-a-function: =23 | =15 | (float[2,4] x) => (float[2,4] y) <float[4] s = {1,
+  2, 3, 4}> { y = RMSNormalization(x, s) } | =None
+constants-hold-tensors: =20 | =11 | (float[2] x) => (float[2] y) { a = Constant<value_floats =
+  [1.0, 2.0]>() y = Add(x, a) } | =['Add']
+gemm-gets-a-zero: =20 | =9 | (float[2,3] a, float[3,2] b) => (float[2,2] y) { y = Gemm(a, b) }
+  | =['Gemm']
+""")
 
 
 @pytest.mark.parametrize(("source", "target", "graph", "want"), DOWN)
@@ -402,10 +240,8 @@ def test_leaves_alone(leaves_alone):
 
 def test_what_onnx_runtime_no_longer_loads_is_noted():
     """It computes Relu of int64 by its function, which ends with opset 18."""
-    model = ir.from_onnx_text(
-        """<ir_version: 8, opset_import: ["" : 18]> m (int64[2] x) => (int64[2] y)
-        { y = Relu(x) }"""
-    )
+    model = ir.from_onnx_text("""<ir_version: 8, opset_import: ["" : 18]> m (int64[2] x) =>
+        (int64[2] y) { y = Relu(x) }""")
     pass_ = ConvertOpset(version=21)
     assert pass_(model).modified
     (note,) = pass_.context.notes

@@ -44,4 +44,4 @@ def test_sizes_are_checked():
 
 
 def test_leaves_alone(leaves_alone):
-    leaves_alone(FreezeDims(), MODEL)
+    leaves_alone(MODEL)

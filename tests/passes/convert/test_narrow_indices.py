@@ -1,7 +1,6 @@
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.passes.convert.narrow_indices import NarrowIndices
 from tests.tables import pass_cases
 
 GATHER = "(float[9] x) => (float[3] y) <int64[3] i = {0, 2, -1}> { y = Gather(x, i) }"
@@ -14,28 +13,22 @@ def dtypes(model, operator):
 
 def test_constant_indices(rewrites):
     after = "(float[9] x) => (float[3] y) <int32[3] i = {0, 2, -1}> { y = Gather(x, i) }"
-    rewrites(NarrowIndices(), GATHER, after)
+    rewrites(GATHER, after)
 
 
 def test_all_operands_of_a_slice(rewrites):
-    model = rewrites(
-        NarrowIndices(),
-        """(float[9,4] x) => (float[4,4] y)
+    model = rewrites("""(float[9,4] x) => (float[4,4] y)
         <int64[1] s = {1}, int64[1] e = {9223372036854775807}, int64[1] a = {0},
          int64[1] p = {2}>
-        { y = Slice(x, s, e, a, p) }""",
-    )
+        { y = Slice(x, s, e, a, p) }""")
     assert dtypes(model, "Slice") == ["INT32"] * 4
 
 
 @pytest.mark.parametrize("operator", ["GatherElements", "ScatterElements"])
 def test_elements(rewrites, operator):
     more = ", x" if operator == "ScatterElements" else ""
-    model = rewrites(
-        NarrowIndices(),
-        f"""(float[3] x) => (float[3] y) <int64[3] i = {{0, 2, -1}}>
-        {{ y = {operator}(x, i{more}) }}""",
-    )
+    model = rewrites(f"""(float[3] x) => (float[3] y) <int64[3] i = {{0, 2, -1}}>
+        {{ y = {operator}(x, i{more}) }}""")
     assert dtypes(model, operator)[0] == "INT32"
 
 
@@ -43,21 +36,18 @@ def test_elements(rewrites, operator):
 def test_a_cast_of_a_narrower_type(rewrites, source, casts):
     text = f"""(float[1000] x, {source}[3] n) => (float[3] y, int64[3] i)
         {{ i = Cast <to = 7> (n) y = Gather(x, i) }}"""
-    model = rewrites(NarrowIndices(), text)
+    model = rewrites(text)
     assert dtypes(model, "Gather") == ["INT32"]
     assert [node.op_type for node in model.graph].count("Cast") == 1 + casts
 
 
 def test_in_a_body(rewrites):
-    rewrites(
-        NarrowIndices(),
-        """(bool c, float[9] x) => (float[2] y) { y = If(c) <
+    rewrites("""(bool c, float[9] x) => (float[2] y) { y = If(c) <
         then_branch = t () => (float[2] p) <int64[2] i = {0, 1}> { p = Gather(x, i) },
-        else_branch = e () => (float[2] q) <int64[2] j = {7, 8}> { q = Gather(x, j) }> }""",
-    )
+        else_branch = e () => (float[2] q) <int64[2] j = {7, 8}> { q = Gather(x, j) }> }""")
 
 
-CASES = """
+test_cases = pass_cases("""
 (float[9] x, int64[3] i) => (float[3] y) { y = Gather(x, i) }
 (float[9] x, int64[3] i = {0, 1, 2}) => (float[3] y) { y = Gather(x, i) }
 (float[N] x) => (float[M] y) <int64[1] s = {1}, int64[1] e = {9223372036854775807}> { y =
@@ -68,16 +58,12 @@ CASES = """
   <value_ints = [3]> () y = Reshape(t, s) }
 (float[9] x) => (float[9] y) { y = Exp(x) }
 (float[9,N] x) => (int64 y) <int64 i = {1}> { s = Shape(x) y = Gather(s, i) }
-"""
-test_cases = pass_cases(NarrowIndices, CASES)
+""")
 
 
 def test_a_constant_that_others_read_stays_for_them(rewrites):
-    model = rewrites(
-        NarrowIndices(),
-        """(float[6] x) => (float[2] y, float[3,2] z) <int64[2] i = {3, 2}>
-        { y = Gather(x, i) z = Reshape(x, i) }""",
-    )
+    model = rewrites("""(float[6] x) => (float[2] y, float[3,2] z) <int64[2] i = {3, 2}>
+        { y = Gather(x, i) z = Reshape(x, i) }""")
     assert {v.dtype for v in model.graph.initializers.values()} == {
         ir.DataType.INT32,
         ir.DataType.INT64,

@@ -40,11 +40,10 @@ def test_what_has_no_equivalent_stays_with_a_note():
 
 
 def test_it_looks_into_subgraphs():
-    old = ir.from_onnx_text(
-        """<ir_version: 7, opset_import: ["" : 12]> m (bool k, float[2] x) => (float[1,2] y)
+    old = ir.from_onnx_text("""<ir_version: 7, opset_import: ["" : 12]> m (bool k, float[2] x)
+        => (float[1,2] y)
         { y = If(k) < then_branch = g () => (float[1,2] t) { t = Unsqueeze<axes = [0]>(x) },
-        else_branch = h () => (float[1,2] e) { e = Unsqueeze<axes = [0]>(x) }> }"""
-    )
+        else_branch = h () => (float[1,2] e) { e = Unsqueeze<axes = [0]>(x) }> }""")
     assert RaiseOpset()(old).modified
     branch = old.graph[0].attributes["then_branch"].as_graph()
     assert "axes" not in branch[-1].attributes
@@ -105,19 +104,15 @@ def test_what_onnx_runtime_has_a_kernel_for_is_raised(dtype):
 
 
 def test_what_onnx_runtime_never_loaded_is_raised():
-    old = ir.from_onnx_text(
-        """<ir_version: 10, opset_import: ["" : 18, "other" : 1]>
-        m (int64[2] x) => (int64[2] y) { t = Relu(x) y = other.Unknown(t) }"""
-    )
+    old = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 18, "other" : 1]>
+        m (int64[2] x) => (int64[2] y) { t = Relu(x) y = other.Unknown(t) }""")
     assert refusal(old) is not None
     assert RaiseOpset()(old).modified
 
 
 def test_weights_that_are_left_out_do_not_matter():
-    old = ir.from_onnx_text(
-        """<ir_version: 8, opset_import: ["" : 12]> m (float[2,32] x) => (float[2,32] y)
-        { t = MatMul(x, w) u = MatMul(t, v) y = Add(u, c) }"""
-    )
+    old = ir.from_onnx_text("""<ir_version: 8, opset_import: ["" : 12]> m (float[2,32] x) =>
+        (float[2,32] y) { t = MatMul(x, w) u = MatMul(t, v) y = Add(u, c) }""")
     weight = ir.tensor(np.zeros([32, 32], np.float32))
     for name in ("w", "v"):
         value = old.graph[0 if name == "w" else 1].inputs[1]

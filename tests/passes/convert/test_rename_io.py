@@ -65,5 +65,5 @@ def test_refuses(options, told):
 
 
 def test_leaves_alone(leaves_alone):
-    leaves_alone(RenameIo(), MODEL)
+    leaves_alone(MODEL)
     leaves_alone(RenameIo(inputs={"a": "a"}), MODEL)

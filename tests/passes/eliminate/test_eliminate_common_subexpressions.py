@@ -5,7 +5,7 @@ from onnx_passes.passes.eliminate.eliminate_common_subexpressions import (
 )
 from tests.tables import pass_cases
 
-CASES = """
+test_cases = pass_cases("""
 pair: (float[N] x) => (float[N] y) { a = Exp(x) b = Exp(x) y = Add(a, b) }
   | (float[N] x) => (float[N] y) { a = Exp(x) y = Add(a, a) }
 chain-in-one-sweep: (float[N] x) => (float[N] y) { a = Exp(x) b = Exp(x) c = Neg(a)
@@ -64,24 +64,19 @@ in-two-branches-of-which-one-runs: (bool c, float[2] x) => (float[2] y) { y = If
   e) { b = Exp(x) e = Abs(b) }> }
 identities-that-name-outputs: (float[2] x) => (float[2] y, float[2] z) { y = Identity(x) z =
   Identity(x) }
-"""
-test_cases = pass_cases(EliminateCommonSubexpressions, CASES)
+""")
 
 
 def test_operators_of_unknown_domains_are_not_trusted():
-    model = ir.from_onnx_text(
-        """<ir_version: 10, opset_import: ["" : 20, "acme" : 1]>
-        m (float[2] x) => (float[2] y) { a = acme.Op(x) b = acme.Op(x) y = Sub(a, b) }"""
-    )
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20, "acme" : 1]>
+        m (float[2] x) => (float[2] y) { a = acme.Op(x) b = acme.Op(x) y = Sub(a, b) }""")
     assert not EliminateCommonSubexpressions()(model).modified
 
 
 def test_dims_that_the_user_declared_on_an_output_stay():
-    model = ir.from_onnx_text(
-        """<ir_version: 10, opset_import: ["" : 20]>
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
         m (float[2] x) => (float[size] y, float[2] z) <float[2] a>
-        { a = Exp(x) y = Exp(x) z = Neg(a) }"""
-    )
+        { a = Exp(x) y = Exp(x) z = Neg(a) }""")
     EliminateCommonSubexpressions()(model)
     assert [str(d) for d in model.graph.outputs[0].shape] == ["size"]
     assert [node.op_type for node in model.graph] == ["Exp", "Neg"]

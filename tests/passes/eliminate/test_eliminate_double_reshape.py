@@ -1,7 +1,6 @@
-from onnx_passes.passes.eliminate.eliminate_double_reshape import EliminateDoubleReshape
 from tests.tables import pass_cases
 
-CASES = """
+test_cases = pass_cases("""
 reshape: (float[2,N] x) => (float[A,B] y) <int64[3] s = {2, -1, 1}, int64[2] t = {-1, 2}> {
   a = Reshape(x, s) y = Reshape(a, t) }
   | (float[2,N] x) => (float[A,B] y) <int64[2] t = {-1, 2}> { y = Reshape(x, t) }
@@ -15,5 +14,4 @@ copies a dimension of the tensor between: (float[2,N] x) => (float[A,B] y)
   <int64[3] s = {2, -1, 1}, int64[2] t = {0, -1}> { a = Reshape(x, s) y = Reshape(a, t) }
 computed target: (float[2,N] x, int64[2] t) => (float[A,B] y) <int64[3] s = {2, -1, 1}> {
   a = Reshape(x, s) y = Reshape(a, t) }
-"""
-test_cases = pass_cases(EliminateDoubleReshape, CASES)
+""")

@@ -1,7 +1,6 @@
-from onnx_passes.passes.eliminate.eliminate_double_transpose import EliminateDoubleTranspose
 from tests.tables import pass_cases
 
-CASES = """
+test_cases = pass_cases("""
 undo: (float[2,3] x) => (float[2,3] y) { a = Transpose(x) b = Transpose(a) y = Exp(b) }
   | (float[2,3] x) => (float[2,3] y) { y = Exp(x) }
 merge: (float[2,3,4] x) => (float[A,B,C] y) { a = Transpose<perm = [1, 2, 0]>(x)
@@ -13,5 +12,4 @@ three: (float[2,3,4] x) => (float[2,3,4] y) { a = Transpose<perm = [1, 2, 0]>(x)
 one: (float[2,3,4] x) => (float[A,B,C] y) { y = Transpose<perm = [1, 2, 0]>(x) }
 something between: (float[2,3] x) => (float[2,3] y) { a = Transpose(x) b = Exp(a)
   y = Transpose(b) }
-"""
-test_cases = pass_cases(EliminateDoubleTranspose, CASES)
+""")

@@ -1,7 +1,6 @@
-from onnx_passes.passes.eliminate.eliminate_dropout import EliminateDropout
 from tests.tables import pass_cases
 
-CASES = """
+test_cases = pass_cases("""
 plain: (float[2,3] x) => (float[2,3] y) { t = Dropout(x) y = Exp(t) } | (float[2,3] x) =>
   (float[2,3] y) { y = Exp(x) }
 with a mask that nobody reads: (float[2,3] x) => (float[2,3] y) { t, m = Dropout(x) y = Exp(t)
@@ -18,5 +17,4 @@ computed mode: (float[2] x, bool f) => (float[2] y) <float r = {0.5}> {
   y = Dropout<seed = 1>(x, r, f) }
 opset 6: <ir_version: 8, opset_import: ["" : 6]> m (float[2] x) => (float[2] y) {
   y = Dropout<is_test = 0>(x) }
-"""
-test_cases = pass_cases(EliminateDropout, CASES)
+""")

@@ -1,8 +1,5 @@
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_expand_before_broadcast import (
-    EliminateExpandBeforeBroadcast,
-)
 from tests.tables import cases, pass_cases
 
 
@@ -12,8 +9,7 @@ def unexpanded(model):
 
 @pytest.mark.parametrize(
     ("text", "left"),
-    cases(
-        """
+    cases("""
 to-the-shape-of-the-other: (float[N,4] x, float[4] m) => (float[N,4] y) <float[N,4] e> {
   s = Shape(x) e = Expand(m, s) y = Add(x, e) } | =['Shape', 'Add']
 first-operand: (float[N,3] x, float k) => (float[N,3] y) <float[1,3] e, int64[2] s = {1, 3}>
@@ -26,18 +22,17 @@ one-of-two-expanded: (float[2,1] a, float[2,1] b) => (float[2,3] y)
   y = Mul(e, f) } | =['Mul']
 least-integers: (int64[N,3] x, int64[1] k) => (int64[N,3] y)
   <int64[1,3] e, int64[2] s = {1, 3}> { e = Expand(k, s) y = Min(x, e) } | =['Min']
-"""
-    ),
+"""),
 )
 def test_what_the_reader_repeats_itself(text, left, rewrites):
-    model = rewrites(EliminateExpandBeforeBroadcast(), text)
+    model = rewrites(text)
     assert unexpanded(model) == left
     (reader,) = (n for n in model.graph if n.op_type not in ("Shape", "Expand"))
     producers = [v.producer() for v in reader.inputs if v.producer() is not None]
     assert len(producers) == text.count("Expand(") - 1
 
 
-CASES = """
+test_cases = pass_cases("""
 widened-by-it-alone: (float[N,1] x, float[4] m) => (float[N,4] y)
   <float[1,4] e, int64[2] s = {1, 4}> { e = Expand(m, s) y = Add(x, e) }
 repeats: (float[1] x, float[1] m) => (float[3] y) <float[3] e, int64[1] s = {3}> {
@@ -52,8 +47,7 @@ min-which-chose-the-other-zero: (float[4] x) => (float[4] y)
   <float[4] e, float k = {0}, int64[1] s = {4}> { e = Expand(k, s) y = Min(x, e) }
 itself: (float[4] x, float k) => (float[4] y) <float[4] e, int64[1] s = {4}> {
   e = Expand(k, s) y = Add(e, e) }
-"""
-test_cases = pass_cases(EliminateExpandBeforeBroadcast, CASES)
+""")
 
 
 def test_looks_into_bodies(rewrites):
@@ -61,6 +55,6 @@ def test_looks_into_bodies(rewrites):
       then_branch = t () => (float[N,4] a) <float[N,4] e>
         { s = Shape(x) e = Expand(m, s) a = Sub(x, e) },
       else_branch = f () => (float[N,4] b) { b = Identity(x) }> }"""
-    model = rewrites(EliminateExpandBeforeBroadcast(), text)
+    model = rewrites(text)
     body = model.graph.node(0).attributes["then_branch"].value
     assert [v.name for v in body.node(-1).inputs] == ["x", "m"]

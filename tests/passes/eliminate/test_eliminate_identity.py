@@ -1,14 +1,11 @@
-import onnx_ir as ir
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from tests.tables import cases, pass_cases
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    cases(
-        """
+    cases("""
 reads-the-input: (float[N] x) => (float[N] y) { t = Identity(x) y = Exp(t) }
   | (float[N] x) => (float[N] y) { y = Exp(x) }
 output-takes-its-name-along: (float[N] x) => (float[N] y) { t = Exp(x) y = Identity(t) }
@@ -21,17 +18,16 @@ in-branches: (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branch = g 
   b = Identity(x) e = Neg(b) }> }
   | (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branch = g () => (float[N] t) {
     t = Exp(x) }, else_branch = h () => (float[N] e) { e = Neg(x) }> }
-"""
-    ),
+"""),
 )
 def test_takes_identities_out(before, after, rewrites, leaves_alone):
     if after is None:
-        leaves_alone(EliminateIdentity(), before)
+        leaves_alone(before)
     else:
-        rewrites(EliminateIdentity(), before, after)
+        rewrites(before, after)
 
 
-CASES = """
+test_cases = pass_cases("""
 looks into functions: <ir_version: 10, opset_import: ["" : 20, "l" : 1]> m (float[N] x) =>
   (float[N] y) { y = l.F(x) } <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c =
   Identity(a) b = Exp(c) } | <ir_version: 10, opset_import: ["" : 20, "l" : 1]> m (float[N] x)
@@ -42,15 +38,11 @@ initializer-to-output: () => (float[1] y) <float[1] w = {1}> { y = Identity(w) }
 outer-value-as-output-of-a-branch: (bool c, float[N] x) => (float[N] y) { y = If(c) <
   then_branch = g () => (float[N] t) { t = Identity(x) }, else_branch = h () => (float[N] e)
   { e = Neg(x) }> }
-"""
-test_cases = pass_cases(EliminateIdentity, CASES)
+""")
 
 
-def test_dims_that_the_user_declared_on_an_output_stay():
-    model = ir.from_onnx_text(
-        """<ir_version: 10, opset_import: ["" : 20]>
+def test_dims_that_the_user_declared_on_an_output_stay(rewrites):
+    model = rewrites("""<ir_version: 10, opset_import: ["" : 20]>
         m (float[2,3] x) => (float[rows,cols] y) <float[2,3] t>
-        { t = Exp(x) y = Identity(t) }"""
-    )
-    EliminateIdentity()(model)
+        { t = Exp(x) y = Identity(t) }""")
     assert [str(d) for d in model.graph.outputs[0].shape] == ["rows", "cols"]

@@ -8,7 +8,7 @@ from onnx_passes.passes.eliminate.eliminate_negated_condition import (
 )
 from tests.tables import pass_cases
 
-CASES = """
+test_cases = pass_cases("""
 fires: (bool[2] c, float[3,2] x, float[1] y) => (float[3,2] z) { n = Not(c) z = Where(n, x, y)
   } | (bool[2] c, float[3,2] x, float[1] y) => (float[3,2] z) { z = Where(c, y, x) }
 two negations leave the order: (bool[2] c, float[2] x, float[2] y) => (float[2] z) { n = Not(c)
@@ -16,8 +16,7 @@ two negations leave the order: (bool[2] c, float[2] x, float[2] y) => (float[2] 
   Where(c, x, y) }
 a negation that is read elsewhere is left: (bool[2] c, float[2] x, float[2] y) => (float[2] z,
   bool[2] n) { n = Not(c) z = Where(n, x, y) }
-"""
-test_cases = pass_cases(EliminateNegatedCondition, CASES)
+""")
 
 
 def test_an_engine_may_lose_the_sign_of_a_zero_which_equality_does_not_ask_for():

@@ -1,7 +1,6 @@
-from onnx_passes.passes.eliminate.eliminate_nested_concat import EliminateNestedConcat
 from tests.tables import pass_cases
 
-CASES = """
+test_cases = pass_cases("""
 first: (float[1,2] a, float[1,2] b, float[1,2] c) => (float[1,6] y) {
   t = Concat<axis = 1>(a, b) y = Concat<axis = 1>(t, c) }
   | (float[1,2] a, float[1,2] b, float[1,2] c) => (float[1,6] y) {
@@ -23,16 +22,12 @@ read-twice: (float[2] a) => (float[8] y) { t = Concat<axis = 0>(a, a)
   y = Concat<axis = 0>(t, t) }
 returned: (float[2] a) => (float[6] y, float[4] t) { t = Concat<axis = 0>(a, a)
   y = Concat<axis = 0>(t, a) }
-"""
-test_cases = pass_cases(EliminateNestedConcat, CASES)
+""")
 
 
 def test_in_a_subgraph(rewrites):
-    model = rewrites(
-        EliminateNestedConcat(),
-        """(bool k, float[2] a) => (float[6] y) { y = If(k) <
+    model = rewrites("""(bool k, float[2] a) => (float[6] y) { y = If(k) <
           then_branch = g () => (float[6] t) { u = Concat<axis = 0>(a, a)
             t = Concat<axis = 0>(u, a) },
-          else_branch = h () => (float[6] e) { e = Concat<axis = 0>(a, a, a) }> }""",
-    )
+          else_branch = h () => (float[6] e) { e = Concat<axis = 0>(a, a, a) }> }""")
     assert len(model.graph[0].attributes["then_branch"].as_graph()) == 1

@@ -1,7 +1,6 @@
-from onnx_passes.passes.eliminate.eliminate_noop_arithmetic import EliminateNoopArithmetic
 from tests.tables import pass_cases
 
-CASES = """
+test_cases = pass_cases("""
 mul: (float[2,3] x) => (float[2,3] y) <float[1] c = {1}> { t = Mul(x, c) y = Exp(t) }
   | (float[2,3] x) => (float[2,3] y) { y = Exp(x) }
 mul flipped: (float[2,3] x) => (float[2,3] y) <float[1] c = {1}> { t = Mul(c, x) y = Exp(t) }
@@ -36,5 +35,4 @@ one other element: (float[2,3] x) => (float[2,3] y) <float[3] c = {1, 1, 2}> {
   y = Mul(x, c) }
 a default that callers may override: (float[2] x, float c) => (float[2] y) <float c = {1}> {
   y = Mul(x, c) }
-"""
-test_cases = pass_cases(EliminateNoopArithmetic, CASES)
+""")

@@ -1,12 +1,10 @@
-from onnx_passes.passes.eliminate.eliminate_noop_cast import EliminateNoopCast
 from tests.tables import pass_cases
 
-CASES = """
+test_cases = pass_cases("""
 same: (float[2,3] x) => (float[2,3] y) { t = Cast<to = 1>(x) y = Exp(t) } | (float[2,3] x) =>
   (float[2,3] y) { y = Exp(x) }
 like: (float[2,3] x) => (float[2,3] y) { t = CastLike(x, x) y = Exp(t) } | (float[2,3] x) =>
   (float[2,3] y) { y = Exp(x) }
 other type: (float[2] x) => (int64[2] y) { y = Cast<to = 7>(x) }
 string: (float[2,3] x) => (float[2,3] y) { t = Cast<to = 8>(x) y = Cast<to = 1>(t) }
-"""
-test_cases = pass_cases(EliminateNoopCast, CASES)
+""")

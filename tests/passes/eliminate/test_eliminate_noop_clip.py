@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_noop_clip import EliminateNoopClip
 from tests.tables import pass_cases
 
 ENDS = np.array([-np.inf, -1.5, -0.0, 0.0, np.nan, np.inf], np.float32).reshape(2, 3)
@@ -24,30 +23,30 @@ def idle(dtype):
 )
 def test_of_floats(body, rewrites):
     feeds = [{"x": ENDS, "z": ENDS}]
-    rewrites(EliminateNoopClip(), model(body), idle("float"), feeds=feeds)
+    rewrites(model(body), idle("float"), feeds=feeds)
 
 
 @pytest.mark.parametrize("body", ["Clip(x)", "Clip(x, low)", "Clip(x, , high)", "Max(x, low)"])
 def test_of_integers(body, rewrites):
-    rewrites(EliminateNoopClip(), model(body, "int8"), idle("int8"))
+    rewrites(model(body, "int8"), idle("int8"))
 
 
-CASES = """
+test_cases = pass_cases(
+    """
 Clip(x)
 Clip(x, low)
 Clip(x, near, high)
 Max(x, high)
 Max(x, z)
 Max(x)
-"""
-test_cases = pass_cases(EliminateNoopClip, CASES, model)
+""",
+    model,
+)
 
 
-def test_leaves_a_bound_that_callers_may_override_alone(leaves_alone):
-    text = "(float[2] x, float low) => (float[2] y) <float low = {-inf}> { y = Max(x, low) }"
-    leaves_alone(EliminateNoopClip(), text)
-
-
-def test_leaves_a_bound_that_widens_alone(leaves_alone):
-    text = """(float[N] x) => (float[1,N] y) <float[1,1] low = {-inf}> { y = Max(x, low) }"""
-    leaves_alone(EliminateNoopClip(), text)
+test_cases_9 = pass_cases("""
+leaves a bound that callers may override alone: (float[2] x, float low) => (float[2] y) <float
+  low = {-inf}> { y = Max(x, low) }
+leaves a bound that widens alone: (float[N] x) => (float[1,N] y) <float[1,1] low = {-inf}> { y
+  = Max(x, low) }
+""")

@@ -1,7 +1,6 @@
-from onnx_passes.passes.eliminate.eliminate_noop_expand import EliminateNoopExpand
 from tests.tables import pass_cases
 
-CASES = """
+test_cases = pass_cases("""
 ones: (float[2,3] x) => (float[2,3] y) <int64[2] s = {1, 1}> { t = Expand(x, s) y = Exp(t) }
   | (float[2,3] x) => (float[2,3] y) { y = Exp(x) }
 own sizes: (float[2,3] x) => (float[2,3] y) <int64[2] s = {1, 3}> { t = Expand(x, s)
@@ -15,5 +14,4 @@ more dimensions: (float[2,3] x) => (float[1,2,3] y) <int64[3] s = {1, 1, 1}> {
 bigger: (float[1,3] x) => (float[2,3] y) <int64[2] s = {2, 3}> { y = Expand(x, s) }
 dynamic: (float[N] x) => (float[M] y) <int64[1] s = {3}> { y = Expand(x, s) }
 tile twice: (float[2] x) => (float[4] y) <int64[1] s = {2}> { y = Tile(x, s) }
-"""
-test_cases = pass_cases(EliminateNoopExpand, CASES)
+""")

@@ -1,7 +1,6 @@
-from onnx_passes.passes.eliminate.eliminate_noop_reshape import EliminateNoopReshape
 from tests.tables import pass_cases
 
-CASES = """
+test_cases = pass_cases("""
 inferred: (float[2,N] x) => (float[2,N] y) <int64[2] s = {2, -1}> { t = Reshape(x, s)
   y = Exp(t) } | (float[2,N] x) => (float[2,N] y) { y = Exp(x) }
 copied: (float[2,N] x) => (float[2,N] y) <int64[2] s = {0, 0}> { t = Reshape(x, s)
@@ -20,5 +19,4 @@ allowzero: (float[0,3] x) => (float[0,2] y) <int64[2] s = {0, 2}> {
 another rank: (float[2] x) => (float[1,2] y) <int64[2] s = {1, 2}> { y = Reshape(x, s) }
 part of the shape: (float[2,N] x) => (float[2] y) <int64[1] a = {1}> {
   s = Shape<start = 0, end = 1>(x) t = ReduceSum<keepdims = 0>(x, a) y = Reshape(t, s) }
-"""
-test_cases = pass_cases(EliminateNoopReshape, CASES)
+""")

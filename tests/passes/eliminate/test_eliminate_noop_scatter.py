@@ -1,7 +1,6 @@
-from onnx_passes.passes.eliminate.eliminate_noop_scatter import EliminateNoopScatter
 from tests.tables import pass_cases
 
-CASES = """
+test_cases = pass_cases("""
 all-rows: (float[2,3] x, float[2,3] u) => (float[2,3] y) <int64[2,1] i = {0, 1}> {
   t = ScatterND(x, i, u) y = Relu(t) }
   | (float[2,3] x, float[2,3] u) => (float[2,3] y) { y = Relu(u) }
@@ -31,5 +30,4 @@ fewer-indices-than-elements: (float[2,2] x, float[2,2] u) => (float[2,2] y)
   <int64[1,2] i = {0, 0}> { y = ScatterElements<axis = 0>(x, i, u) }
 an-index-of-depth-0-writes-everything: (float[2,3] x, float[1,2,3] u) => (float[2,3] y)
   <int64[1,0] i = {}> { t = ScatterND(x, i, u) y = Relu(t) }
-"""
-test_cases = pass_cases(EliminateNoopScatter, CASES)
+""")

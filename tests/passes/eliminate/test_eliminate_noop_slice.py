@@ -1,7 +1,6 @@
-from onnx_passes.passes.eliminate.eliminate_noop_slice import EliminateNoopSlice
 from tests.tables import pass_cases
 
-CASES = """
+test_cases = pass_cases("""
 to the end: (float[2,N] x) => (float[2,N] y) <int64[1] a = {0}, int64[1] b =
   {9223372036854775807}, int64[1] c = {1}, int64[1] d = {1}> { t = Slice(x, a, b, c, d)
   y = Exp(t) } | (float[2,N] x) => (float[2,N] y) { y = Exp(x) }
@@ -28,5 +27,4 @@ unknown size: (float[2,N] x) => (float[M,K] y) <int64[1] a = {0}, int64[1] b = {
   int64[1] c = {1}, int64[1] d = {1}> { y = Slice(x, a, b, c, d) }
 before the last: (float[2,N] x) => (float[M,K] y) <int64[1] a = {0}, int64[1] b = {-1},
   int64[1] c = {1}, int64[1] d = {1}> { y = Slice(x, a, b, c, d) }
-"""
-test_cases = pass_cases(EliminateNoopSlice, CASES)
+""")

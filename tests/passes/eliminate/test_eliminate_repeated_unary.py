@@ -1,7 +1,6 @@
-from onnx_passes.passes.eliminate.eliminate_repeated_unary import EliminateRepeatedUnary
 from tests.tables import pass_cases
 
-CASES = """
+test_cases = pass_cases("""
 not: (bool[2] x) => (bool[2] y) { a = Not(x) b = Not(a) y = And(b, x) } | (bool[2] x) =>
   (bool[2] y) { y = And(x, x) }
 neg: (float[2,3] x) => (float[2,3] y) { a = Neg(x) b = Neg(a) y = Exp(b) } | (float[2,3] x) =>
@@ -14,5 +13,4 @@ abs of neg: (float[2] x) => (float[2] y) { a = Neg(x) y = Abs(a) } | (float[2] x
   y) { y = Abs(x) }
 neg of abs: (float[2] x) => (float[2] y) { a = Abs(x) y = Neg(a) }
 relu of neg: (float[2] x) => (float[2] y) { a = Neg(x) y = Relu(a) }
-"""
-test_cases = pass_cases(EliminateRepeatedUnary, CASES)
+""")

@@ -1,7 +1,6 @@
-from onnx_passes.passes.eliminate.eliminate_single_operand import EliminateSingleOperand
 from tests.tables import pass_cases
 
-CASES = """
+test_cases = pass_cases("""
 Max: (float[2,3] x) => (float[2,3] y) { t = Max(x) y = Exp(t) } | (float[2,3] x) => (float[2,3]
   y) { y = Exp(x) }
 Min: (float[2,3] x) => (float[2,3] y) { t = Min(x) y = Exp(t) } | (float[2,3] x) => (float[2,3]
@@ -16,5 +15,4 @@ Split: (float[2,3] x) => (float[2,3] y) { t = Split<num_outputs = 1>(x) y = Exp(
   (float[2,3] x) => (float[2,3] y) { y = Exp(x) }
 two: (float[2,3] x) => (float[2,3] y) { y = Max(x, x) }
 two parts: (float[2] x) => (float[1] y, float[1] z) { y, z = Split<num_outputs = 2>(x) }
-"""
-test_cases = pass_cases(EliminateSingleOperand, CASES)
+""")

@@ -1,7 +1,6 @@
-from onnx_passes.passes.eliminate.eliminate_squeeze_unsqueeze import EliminateSqueezeUnsqueeze
 from tests.tables import pass_cases
 
-CASES = """
+test_cases = pass_cases("""
 squeeze first: (float[2,1] x) => (float[2,1] y) <int64[1] a = {1}, int64[1] b = {1}> {
   s = Squeeze(x, a) t = Unsqueeze(s, b) y = Exp(t) }
   | (float[2,1] x) => (float[2,1] y) { y = Exp(x) }
@@ -20,5 +19,4 @@ other axes counted from the end: (float[1,1,2] x) => (float[A,B,C] y)
   <int64[1] a = {0}, int64[1] b = {-2}> { s = Squeeze(x, a) y = Unsqueeze(s, b) }
 all axes: (float[1] x) => (float[1] y) <int64[1] a = {0}> { s = Squeeze(x)
   y = Unsqueeze(s, a) }
-"""
-test_cases = pass_cases(EliminateSqueezeUnsqueeze, CASES)
+""")

@@ -41,22 +41,24 @@ FILLED = "h = ConstantOfShape(t)"
     ],
 )
 def test_a_state_of_zeros_for_each_batch(operator, directions, made, rewrites):
-    model = rewrites(EliminateZeroState(), layer(operator, made, directions))
+    model = rewrites(layer(operator, made, directions))
     assert states(model) == ()
 
 
-CASES = """
+test_cases = pass_cases(
+    """
 h = ConstantOfShape<value = float[1] {1}>(t)
 h = ConstantOfShape<value = float[1] {-0.0}>(t)
 z = Constant<value = float {0.5}>() h = Expand(z, t)
 f = ConstantOfShape(t) h = Exp(f)
-"""
-test_cases = pass_cases(EliminateZeroState, CASES, lambda body: layer("GRU", body))
+""",
+    lambda body: layer("GRU", body),
+)
 
 
 def test_leaves_a_state_that_callers_give_alone(leaves_alone):
     model = layer("GRU", "h = Identity(u)", inputs=", float[1,N,2] u")
-    leaves_alone(EliminateZeroState(), model)
+    leaves_alone(model)
 
 
 def test_one_of_two_states_stays():

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from onnx_passes.passes.eliminate.merge_slices import MergeSlices
 from tests.tables import cases, pass_cases
 
 HEAD = "(float[N,M,9] x) => (float[?,?,?] y)"
@@ -46,7 +45,7 @@ def test_fires(first, second, both, rewrites):
         {"x": np.arange(np.prod(shape), dtype=np.float32).reshape(shape)}
         for shape in ((4, 6, 9), (1, 1, 9), (2, 0, 9))
     ]
-    rewrites(MergeSlices(), two(first, second), one(*both), feeds=feeds)
+    rewrites(two(first, second), one(*both), feeds=feeds)
 
 
 @pytest.mark.parametrize(
@@ -58,29 +57,29 @@ def test_fires(first, second, both, rewrites):
     ],
 )
 def test_leaves_alone(first, second, leaves_alone):
-    leaves_alone(MergeSlices(), two(first, second))
+    leaves_alone(two(first, second))
 
 
-CASES = """
+test_cases = pass_cases(
+    """
 read: t = Slice(x, a, b) u = Slice(t, a, b) y = Concat<axis=0>(t, u)
 computed: c = Abs(a) t = Slice(x, a, b) y = Slice(t, c, b)
-"""
-test_cases = pass_cases(MergeSlices, CASES, lambda body: graph(body, a=[0], b=[2]))
+""",
+    lambda body: graph(body, a=[0], b=[2]),
+)
 
 
 def test_one_that_only_slices_read_goes_into_all_of_them(rewrites):
     body = """t = Slice(x, a, b, a) u = Slice(t, a, c, c) v = Slice(t, c, b, c)
       y = Concat<axis = 0>(u, v)"""
-    model = rewrites(MergeSlices(), graph(body, a=[0], b=[2], c=[1]))
+    model = rewrites(graph(body, a=[0], b=[2], c=[1]))
     assert {node.inputs[0].name for node in model.graph if node.op_type == "Slice"} == {"x"}
 
 
 def test_attributes_of_older_opsets_are_left_alone(leaves_alone):
     body = """t = Slice<axes = [0], starts = [1], ends = [3]>(x)
       y = Slice<axes = [1], starts = [1], ends = [3]>(t)"""
-    leaves_alone(
-        MergeSlices(), graph(body, f'<ir_version: 7, opset_import: ["" : 9]> g {HEAD}')
-    )
+    leaves_alone(graph(body, f'<ir_version: 7, opset_import: ["" : 9]> g {HEAD}'))
 
 
 def test_looks_into_functions(rewrites):
@@ -89,5 +88,5 @@ def test_looks_into_functions(rewrites):
       <domain: "f", opset_import: ["" : 20]> cut (x) => (y) {
       a = Constant<value_ints = [0]>() b = Constant<value_ints = [1]>()
       t = Slice(x, a, b, a) y = Slice(t, a, b, b) }"""
-    (function,) = rewrites(MergeSlices(), text).functions.values()
+    (function,) = rewrites(text).functions.values()
     assert [node.op_type for node in function if node.inputs] == ["Slice"]

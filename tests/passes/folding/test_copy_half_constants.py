@@ -34,7 +34,7 @@ outside-of-a-body: =f"{SEVERAL} {{ s = Sub(x, w) {branch('p = Add(s, w)')} }}"
     ),
 )
 def test_fires(before, after, rewrites):
-    rewrites(CopyHalfConstants(), before, after)
+    rewrites(before, after)
 
 
 def test_the_limit_leaves_the_largest(rewrites):
@@ -66,4 +66,4 @@ in-a-body: =f"{SEVERAL} {{ {branch('r = Add(x, w) p = Mul(r, w)')} }}"
     ),
 )
 def test_leaves_alone(text, leaves_alone):
-    leaves_alone(CopyHalfConstants(), text)
+    leaves_alone(text)

@@ -1,7 +1,6 @@
-from onnx_passes.passes.folding.deduplicate_initializers import DeduplicateInitializers
 from tests.tables import pass_cases
 
-CASES = """
+test_cases = pass_cases("""
 pair: (float[2] x) => (float[2] y) <float[2] a = {1, 2}, float[2] b = {1, 2}> { t = Mul(x, a)
   y = Add(t, b) }
   | (float[2] x) => (float[2] y) <float[2] a = {1, 2}> { t = Mul(x, a) y = Add(t, a) }
@@ -28,5 +27,4 @@ two-branches: (bool c, float[1] x) => (float[1] y) { y = If(c) < then_branch = g
   <float[1] b = {5}> { e = Mul(x, b) }> }
 strings-whose-bytes-joined-are-equal: () => (string[2] y, string[2] z)
   <string[2] a = {"a", "bc"}, string[2] b = {"ab", "c"}> { y = Identity(a) z = Identity(b) }
-"""
-test_cases = pass_cases(DeduplicateInitializers, CASES)
+""")

@@ -9,6 +9,7 @@ from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.folding.fold_constants import FoldConstants
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.testing import parse
 from tests.tables import cases, pass_cases
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '
@@ -26,7 +27,7 @@ def operators(model):
     return [node.op_type for node in model.graph]
 
 
-CASES = """
+test_cases = pass_cases("""
 chain: (float[2] x) => (float[2] y) <float[2] a = {1, 2}, float[2] b = {3, 4}> {
   c = Add(a, b) d = Neg(c) y = Mul(x, d) }
   | (float[2] x) => (float[2] y) <float[2] d = {-4, -6}> { y = Mul(x, d) }
@@ -78,25 +79,19 @@ dequantize: (float[3] x) => (float[3] y) <uint8[3] w = {1, 2, 3}, float s = {0.5
 sequence: () => (seq(float[2]) y) <float[2] a = {1, 2}> { y = SequenceConstruct(a) }
 an output that names a constant again is no second copy of it: () => (float[2] y, float[2] z) {
   y = Constant<value = float[2] {1, 2}>() z = Identity(y) }
-"""
-test_cases = pass_cases(FoldConstants, CASES)
+""")
 
 
 def test_calls_of_functions_over_constants_are_computed(rewrites):
-    model = rewrites(
-        FoldConstants(),
-        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+    model = rewrites("""<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
         m (float[1] x) => (float[1] y) <float[1] w = {3}> { v = l.F(w) y = Add(x, v) }
-        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { b = Neg(a) }""",
-    )
+        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { b = Neg(a) }""")
     assert operators(model) == ["Add"]
 
 
 def test_operators_of_unknown_domains_are_not_trusted():
-    model = ir.from_onnx_text(
-        """<ir_version: 10, opset_import: ["" : 20, "acme" : 1]>
-        m (float[1] x) => (float[1] y) <float[1] w = {1}> { v = acme.Op(w) y = Add(x, v) }"""
-    )
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20, "acme" : 1]>
+        m (float[1] x) => (float[1] y) <float[1] w = {1}> { v = acme.Op(w) y = Add(x, v) }""")
     assert not FoldConstants()(model).modified
 
 
@@ -120,7 +115,6 @@ def test_shape_with_start_and_end(start, end, want, rewrites):
     )
     suffix = f"<{attributes}>" if attributes else ""
     model = rewrites(
-        FoldConstants(),
         f"(float[2,3,5] x) => (int64[{len(want)}] y) {{ y = Shape{suffix}(x) }}",
     )
     (node,) = model.graph
@@ -130,8 +124,7 @@ def test_shape_with_start_and_end(start, end, want, rewrites):
 
 @pytest.mark.parametrize(
     ("body", "want"),
-    cases(
-        """
+    cases("""
 one-dynamic-dimension-is-copied: s = Shape(x) n = Gather<axis = 0>(s, i0)
   r = Constant<value_ints = [6]>() t = Concat<axis = 0>(n, r) y = Reshape(x, t) | =[0, 6]
 a-dimension-that-stays-in-place-is-copied: s = Shape<start = 0, end = 1>(x)
@@ -145,8 +138,7 @@ scalar-arithmetic: s = Shape(x) z = Constant<value_int = 0>() n = Gather(s, z)
   d = Cast<to = 7>(c) o = Constant<value_ints = [1]>() e = Mul(d, o)
   r = Constant<value_ints = [2, 3]>() t = Concat<axis = 0>(e, r) y = Reshape(x, t)
   | =[0, 2, 3]
-"""
-    ),
+"""),
 )
 def test_a_reshape_target_becomes_constant_while_dimensions_stay_dynamic(body, want, rewrites):
     rank = len(want)
@@ -163,13 +155,10 @@ def test_a_reshape_target_becomes_constant_while_dimensions_stay_dynamic(body, w
 @pytest.mark.parametrize("end", [-(2**63), -9, -1, 0, 1, 9])
 @pytest.mark.parametrize("step", [-2, -1, 1, 2])
 def test_a_slice_of_a_known_shape_takes_what_onnx_runtime_takes(start, end, step):
-    model = ir.from_onnx_text(
-        HEADER
-        + f"""(float[1] x, int64[1] one) => (int64[?] y) {{ s = Shape(x)
+    model = parse(f"""(float[1] x, int64[1] one) => (int64[?] y) {{ s = Shape(x)
           a = Constant<value_ints = [{start}]>() b = Constant<value_ints = [{end}]>()
           z = Constant<value_ints = [0]>() t = Constant<value_ints = [{step}]>()
-          c = Slice(s, a, b, z, t) y = Concat<axis = 0>(c, one) }}"""
-    )
+          c = Slice(s, a, b, z, t) y = Concat<axis = 0>(c, one) }}""")
     feeds = {"x": np.ones(1, np.float32), "one": np.ones(1, np.int64)}
     want = outputs(model, feeds)
     ShapeInference()(model)
@@ -193,11 +182,13 @@ def test_a_result_of_another_shape_than_onnx_infers_is_not_believed(rewrites):
     assert operators(after)[-1] == "ReduceSumSquare"
 
 
-CASES_2 = """
+test_cases_2 = pass_cases(
+    """
 a product over an empty dimension is not folded: () => (float[2,2] y) <float[0] a = {},
   float[2,0,2] b = {}> { y = MatMul(a, b) }
-"""
-test_cases_2 = pass_cases(FoldAfterInference, CASES_2)
+""",
+    make=FoldAfterInference,
+)
 
 
 def test_two_dynamic_dimensions_that_stay_in_place_are_copied(rewrites):
@@ -217,7 +208,7 @@ MERGED = """(float[B,S,2,6] x) => (float[?,?,?] y) { s = Shape(x)
 
 
 def test_copying_and_inferring_at_once_would_refuse_an_empty_batch(rewrites):
-    model = ir.from_onnx_text(HEADER + MERGED)
+    model = parse(MERGED)
     ShapeInference()(model)
     FoldConstants()(model)
     assert operators(model)[-1] == "Reshape"
@@ -253,8 +244,7 @@ def test_a_copied_dimension_keeps_its_name_behind_a_reshape(allowzero, rewrites)
 
 @pytest.mark.parametrize(
     "text",
-    cases(
-        """
+    cases("""
 two-dynamic-dimensions-that-change-places: (float[B,S,6] x) => (float[?,?,?] y) {
   s = Shape<start = 0, end = 1>(x) u = Shape<start = 1, end = 2>(x)
   r = Constant<value_ints = [6]>() t = Concat<axis = 0>(u, s, r) y = Reshape(x, t) }
@@ -263,11 +253,10 @@ empty-with-allowzero: (float[B,0] x) => (float[?,?,?] y) { s = Shape<end = 1>(x)
   y = Reshape<allowzero = 1>(x, t) }
 target-from-an-input: (float[B,4] x, int64[1] n) => (float[?,?,?] y) { s = Shape<end = 1>(x)
   t = Concat<axis = 0>(n, n, s) y = Reshape(x, t) }
-"""
-    ),
+"""),
 )
 def test_leaves_targets_alone(text):
-    model = ir.from_onnx_text(HEADER + text)
+    model = parse(text)
     ShapeInference()(model)
     FoldConstants()(model)
     assert "Concat" in operators(model)
@@ -298,12 +287,9 @@ def test_the_target_of_expand_as_pytorch_writes_it(rewrites):
 
 
 def test_an_expand_to_another_dimension_is_left():
-    model = ir.from_onnx_text(
-        HEADER
-        + """(float[N,1] x, float[M] z) => (float[?,?] y)
+    model = parse("""(float[N,1] x, float[M] z) => (float[?,?] y)
         { s = Shape(z) r = Constant<value_ints = [4]>() t = Concat<axis = 0>(s, r)
-          y = Expand(x, t) }"""
-    )
+          y = Expand(x, t) }""")
     ShapeInference()(model)
     FoldConstants()(model)
     assert operators(model)[-2:] == ["Concat", "Expand"]
@@ -341,27 +327,21 @@ def test_what_is_folded_makes_more_known(rewrites):
 def test_results_bigger_than_the_limit_are_left():
     text = """(float[1] x) => (float[64] y) <int64[1] s = {64}>
     { z = ConstantOfShape(s) y = Add(x, z) }"""
-    model = ir.from_onnx_text(HEADER + text)
+    model = parse(text)
     assert not FoldAfterInference(size_limit=255)(model).modified
     assert FoldAfterInference(size_limit=256)(model).modified
 
 
 def test_a_huge_result_is_not_even_computed():
-    model = ir.from_onnx_text(
-        HEADER
-        + """(float[1] x) => (float[1] y) <int64[1] s = {1000000000000}>
-        { z = ConstantOfShape(s) r = ReduceSum<keepdims = 0>(z) y = Add(x, r) }"""
-    )
+    model = parse("""(float[1] x) => (float[1] y) <int64[1] s = {1000000000000}>
+        { z = ConstantOfShape(s) r = ReduceSum<keepdims = 0>(z) y = Add(x, r) }""")
     assert not FoldAfterInference()(model).modified
 
 
 def test_a_big_result_may_replace_a_constant_as_big():
     weight = ir.Tensor(np.arange(6, dtype=np.float32).reshape(2, 3), name="w")
-    model = ir.from_onnx_text(
-        HEADER
-        + """(float[1,2] x) => (float[1,3] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}>
-        { t = Transpose(w) y = MatMul(x, t) }"""
-    )
+    model = parse("""(float[1,2] x) => (float[1,3] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}>
+        { t = Transpose(w) y = MatMul(x, t) }""")
     assert weight.nbytes == 24
     assert FoldConstants(size_limit=8)(model).modified
     assert operators(model) == ["MatMul"]
@@ -372,7 +352,7 @@ def test_the_model_grows_within_its_budget():
     text = """(float[16] x) => (float[16] y) <int64[1] s = {16}>
     { a = ConstantOfShape(s) b = ConstantOfShape<value = float[1] {1}>(s)
       c = Add(x, a) y = Add(c, b) }"""
-    model = ir.from_onnx_text(HEADER + text)
+    model = parse(text)
     FoldAfterInference(growth_limit=64)(model)
     assert operators(model).count("ConstantOfShape") == 1
 
@@ -386,7 +366,7 @@ GROWING = """(float[N] x) => (float[?] y)
 
 def test_a_further_run_has_no_budget_of_its_own():
     """Else each round of a fixpoint would let the model grow, and a second run change it."""
-    model = ir.from_onnx_text(HEADER + GROWING)
+    model = parse(GROWING)
     assert FoldAfterInference(growth_limit=5000)(model).modified
     left = operators(model)
     assert len(left) > 1
@@ -403,7 +383,7 @@ def test_what_is_no_bigger_than_its_source_is_folded_when_the_budget_is_spent():
     text = f"""(float[300] x, float[20,20] z) => (float[300] y, float[20,20] v)
     <int64[1] s = {{300}}, float[20,20] w = {{{weight}}}>
     {{ m = ConstantOfShape(s) y = Add(x, m) t = Transpose(w) v = Add(z, t) }}"""
-    model = ir.from_onnx_text(HEADER + text)
+    model = parse(text)
     FoldAfterInference(growth_limit=64)(model)
     assert operators(model) == ["ConstantOfShape", "Add", "Add"]
 
@@ -412,7 +392,7 @@ def noted(length):
     """Return a model with a node that notes where it comes from, in so many bytes."""
     text = """(float[400] x) => (float[400] y) <int64[1] s = {400}>
     { i = Identity(x) m = ConstantOfShape(s) y = Add(i, m) }"""
-    model = ir.from_onnx_text(HEADER + text)
+    model = parse(text)
     model.graph[0].metadata_props["namespace"] = "m" * length
     return model
 
@@ -430,7 +410,7 @@ def test_what_passes_have_saved_of_metadata_may_be_used(length, left):
 
 
 def test_a_second_pipeline_may_not_grow_a_model_again():
-    once = folded_in_a_pipeline(ir.from_onnx_text(HEADER + GROWING), 5000)
+    once = folded_in_a_pipeline(parse(GROWING), 5000)
     left = operators(once)
     assert "ConstantOfShape" in left
     again = folded_in_a_pipeline(ir.from_proto(ir.to_proto(once)), 5000)
@@ -438,7 +418,7 @@ def test_a_second_pipeline_may_not_grow_a_model_again():
 
 
 def test_a_model_may_grow_by_a_share_of_its_weights():
-    model = ir.from_onnx_text(HEADER + GROWING)
+    model = parse(GROWING)
     weight = ir.Tensor(np.ones(100_000, np.float32), name="w")
     value = ir.Value(name="w", const_value=weight, type=ir.TensorType(ir.DataType.FLOAT))
     model.graph.register_initializer(value)
@@ -456,11 +436,8 @@ def test_of_many_nodes_only_those_that_fail_are_left():
         for k in range(16)
     )
     names = ", ".join(f"s{k}" for k in range(16))
-    model = ir.from_onnx_text(
-        HEADER
-        + f"""(float[N] x) => (float[?] y) <float[1] a = {{1}}, int64[1] good = {{0}},
-        int64[1] bad = {{7}}> {{ {chain} y = Concat<axis = 0>(x, {names}) }}"""
-    )
+    model = parse(f"""(float[N] x) => (float[?] y) <float[1] a = {{1}}, int64[1] good = {{0}},
+        int64[1] bad = {{7}}> {{ {chain} y = Concat<axis = 0>(x, {names}) }}""")
     pass_ = FoldConstants()
     assert pass_(model).modified
     assert sorted(operators(model)) == ["Add", "Add", "Concat", "Gather", "Gather"]
@@ -468,11 +445,8 @@ def test_of_many_nodes_only_those_that_fail_are_left():
 
 
 def test_a_node_that_fails_is_left_and_noted_and_others_are_folded():
-    model = ir.from_onnx_text(
-        HEADER
-        + """(float[1] x) => (float[1] y, float[?] z) <float[1] a = {1}, int64[1] i = {7}>
-        { b = Neg(a) y = Add(x, b) [broken] z = Gather(a, i) }"""
-    )
+    model = parse("""(float[1] x) => (float[1] y, float[?] z) <float[1] a = {1}, int64[1] i =
+        {7}> { b = Neg(a) y = Add(x, b) [broken] z = Gather(a, i) }""")
     pass_ = FoldConstants()
     assert pass_(model).modified
     assert operators(model) == ["Add", "Gather"]
@@ -482,12 +456,9 @@ def test_a_node_that_fails_is_left_and_noted_and_others_are_folded():
 
 
 def test_narrow_types_keep_their_bits():
-    model = ir.from_onnx_text(
-        HEADER
-        + """(float[2] x) => (float[2] y) <float[2] w = {1.1, -2.3}>
+    model = parse("""(float[2] x) => (float[2] y) <float[2] w = {1.1, -2.3}>
         { b = Cast<to = 16>(w) c = Cast<to = 1>(x) d = CastLike(c, b) e = Mul(d, b)
-          y = Cast<to = 1>(e) }"""
-    )
+          y = Cast<to = 1>(e) }""")
     assert FoldConstants()(model).modified
     tensor = model.graph.initializers["b"].const_value
     assert tensor.dtype is ir.DataType.BFLOAT16
@@ -495,29 +466,26 @@ def test_narrow_types_keep_their_bits():
 
 
 def test_float8_and_int4(rewrites):
-    model = rewrites(
-        FoldConstants(),
-        """<ir_version: 10, opset_import: ["" : 21]>
+    model = rewrites("""<ir_version: 10, opset_import: ["" : 21]>
         m (float[3] x) => (float[3] y, float[3] z) <float[3] w = {1.1, -2.3, 5}>
         { a = Cast<to = 17>(w) b = Cast<to = 22>(w) y0 = Cast<to = 1>(a) z0 = Cast<to = 1>(b)
-          y = Add(x, y0) z = Add(x, z0) }""",
-    )
+          y = Add(x, y0) z = Add(x, z0) }""")
     assert operators(model) == ["Add", "Add"]
 
 
-CASES_3 = """
+test_cases_3 = pass_cases(
+    """
 dequantize can be asked for: (float[3] x) => (float[3] y) <uint8[3] w = {1, 2, 3}, float s =
   {0.5}> { d = DequantizeLinear(w, s) y = Add(x, d) } | (float[3] x) => (float[3] y) <float[3]
   d = {0.5, 1, 1.5}> { y = Add(x, d) }
-"""
-test_cases_3 = pass_cases(lambda: FoldConstants(fold_dequantize=True), CASES_3)
+""",
+    make=lambda: FoldConstants(fold_dequantize=True),
+)
 
 
 def test_ir_version_3_is_raised():
-    model = ir.from_onnx_text(
-        """<ir_version: 3, opset_import: ["" : 8]> m (float[1] x) => (float[1] y)
-        { w = Constant<value = float[1] {1}>() v = Neg(w) y = Add(x, v) }"""
-    )
+    model = ir.from_onnx_text("""<ir_version: 3, opset_import: ["" : 8]> m (float[1] x) =>
+        (float[1] y) { w = Constant<value = float[1] {1}>() v = Neg(w) y = Add(x, v) }""")
     assert FoldConstants()(model).modified
     onnx.checker.check_model(ir.to_proto(model), full_check=True)
 
@@ -535,15 +503,13 @@ def test_what_a_quantization_annotation_names_stays():
 
 def test_a_range_whose_bound_has_rank_one_still_loads_on_onnxruntime():
     """As in onnx's AffineGrid expansions: constants would show ONNX Runtime the rank."""
-    model = ir.from_onnx_text(
-        """<ir_version: 10, opset_import: ["" : 20]>
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
         m (int64[1] n) => (int64[K] y) {
         zero = Constant<value_int = 0>()  one = Constant<value_int = 1>()
         two = Add(one, one)  c = Greater(two, zero)
         limit = If (c) <then_branch = t () => (a) { a = Identity(n) },
                         else_branch = e () => (b) { b = Neg(n) }>
-        y = Range(zero, limit, one) }"""
-    )
+        y = Range(zero, limit, one) }""")
     FoldConstants()(model)
     assert [n.op_type for n in model.graph if n.op_type == "Greater"]
 
@@ -579,6 +545,6 @@ def test_a_reduction_of_nothing_that_engines_compute_otherwise_stays():
         "(float[2] x) => (float[2] y, int64[1] z) <int64[0] e = {}, int64[1] a = {-1}> "
         "{ r = ReduceProd(e, a) z = Abs(r) y = Neg(x) }"
     )
-    model = ir.from_onnx_text(HEADER + text)
+    model = parse(text)
     FoldAfterInference()(model)
     assert operators(model) == ["ReduceProd", "Abs", "Neg"]

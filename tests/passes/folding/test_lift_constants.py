@@ -22,13 +22,12 @@ from tests.tables import pass_cases
 )
 def test_every_form_of_the_value(type_, attribute, initializer, rewrites):
     rewrites(
-        LiftConstants(),
         f"() => ({type_} y) {{ w = Constant<{attribute}>() y = Identity(w) }}",
         f"() => ({type_} y) <{initializer}> {{ y = Identity(w) }}",
     )
 
 
-CASES = """
+test_cases = pass_cases("""
 constants of a branch stay in the branch: (bool c, float[1] x) => (float[1] y) { y = If(c) <
   then_branch = g () => (float[1] t) { w = Constant<value_floats = [1.0]>() t = Add(x, w) },
   else_branch = h () => (float[1] e) { e = Neg(x) }> } | (bool c, float[1] x) => (float[1] y) {
@@ -38,8 +37,7 @@ output: () => (float[1] y) { y = Constant<value_floats = [1.0]>() }
 function: <ir_version: 10, opset_import: ["" : 20, "l" : 1]> m (float[N] x) => (float[N] y) {
   y = l.F(x) } <domain: "l", opset_import: ["" : 20]> F (a) => (b) {
   w = Constant<value_float = 1.0>() b = Add(a, w) }
-"""
-test_cases = pass_cases(LiftConstants, CASES)
+""")
 
 
 def test_leaves_sparse_values_alone():
@@ -51,20 +49,15 @@ def test_leaves_sparse_values_alone():
 
 
 def test_bits_of_narrow_types_are_kept(rewrites):
-    model = rewrites(
-        LiftConstants(),
-        """() => (float[2] y)
-        { w = Constant<value = bfloat16[2] {1, 2}>() y = Cast<to = 1>(w) }""",
-    )
+    model = rewrites("""() => (float[2] y)
+        { w = Constant<value = bfloat16[2] {1, 2}>() y = Cast<to = 1>(w) }""")
     (tensor,) = model.graph.initializers.tensors()
     assert tensor.dtype is ir.DataType.BFLOAT16
     assert tensor.numpy().view(np.uint16).tolist() == [1, 2]  # the parser reads bits
 
 
 def test_ir_version_3_is_raised():
-    model = ir.from_onnx_text(
-        """<ir_version: 3, opset_import: ["" : 8]> m (float[1] x) => (float[1] y)
-        { w = Constant<value = float[1] {1}>() y = Add(x, w) }"""
-    )
+    model = ir.from_onnx_text("""<ir_version: 3, opset_import: ["" : 8]> m (float[1] x) =>
+        (float[1] y) { w = Constant<value = float[1] {1}>() y = Add(x, w) }""")
     assert LiftConstants()(model).modified
     onnx.checker.check_model(ir.to_proto(model), full_check=True)

@@ -41,8 +41,7 @@ def test_one_dimension_of_two_tensors(rewrites):
 
 @pytest.mark.parametrize(
     "ways",
-    cases(
-        """
+    cases("""
 4n: c = Add(n, n) a = Mul(c, two) f = Add(two, two) b = Mul(n, f)
 nm: a = Mul(n, m) b = Mul(m, n)
 (n + 1) m: c = Add(n, one) a = Mul(c, m) d = Mul(n, m) b = Add(m, d)
@@ -53,8 +52,7 @@ product: p = Concat<axis = 0>(n, m) a = ReduceProd(p) b = Mul(n, m)
 size: c = Size(x) a = Reshape(c, one) b = Mul(n, m)
 minus minus: c = Neg(n) a = Sub(m, c) b = Add(n, m)
 casts of a dimension: c = Cast<to = 6>(n) d = Cast<to = 7>(c) a = Add(d, m) b = Add(n, m)
-"""
-    ),
+"""),
 )
 def test_two_ways_to_compute_one_size(ways, rewrites):
     merged(rewrites, f"n = Shape<end = 1>(x) m = Shape<start = 1>(x) {ways}")
@@ -82,22 +80,19 @@ def test_outputs_keep_their_names(rewrites):
 
 @pytest.mark.parametrize(
     "body",
-    cases(
-        """
+    cases("""
 two-dimensions: a = Shape<end = 1>(x) b = Shape<start = 1>(x)
 int32-may-wrap: n = Shape<end = 1>(x) c = Cast<to = 6>(n) a = Shape<end = 1>(c) d = Mul(c, c)
   b = Cast<to = 7>(d) e = Mul(n, n)
 a-quotient-that-rounds: n = Shape<end = 1>(x) c = Div(n, two) a = Mul(c, two) b = Mul(n, one)
 a-dimension-that-depends-on-data: a = Shape<end = 1>(x) c = NonZero(x)
   b = Shape<start = 1>(c)
-"""
-    ),
+"""),
 )
 def test_leaves_alone(body):
-    model = ir.from_onnx_text(
-        f"""<ir_version: 10, opset_import: ["" : 20]> m (float[N,M] x, float[1] z)
-        => (float[?] y) <int64[1] one = {{1}}, int64[1] two = {{2}}> {{ {body} {USED} }}"""
-    )
+    model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 20]> m (float[N,M] x,
+        float[1] z)
+        => (float[?] y) <int64[1] one = {{1}}, int64[1] two = {{2}}> {{ {body} {USED} }}""")
     MergeAfterInference()(model)
     first, second = (node for node in model.graph if node.op_type == "Expand")
     assert first.inputs[1] is not second.inputs[1]

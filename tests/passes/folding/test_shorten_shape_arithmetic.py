@@ -21,8 +21,7 @@ CONSTANTS = """<int64[1] zero = {0}, int64[1] one = {1}, int64[1] three = {3},
 
 @pytest.mark.parametrize(
     ("body", "start", "end"),
-    cases(
-        """
+    cases("""
 gather: s = Shape(x) g = Gather(s, i) n = Unsqueeze(g, zero) | =1 | =2
 slice: s = Shape(x) n = Slice(s, one, three) | =1 | =None
 concat: s = Shape(x) g = Gather(s, i) h = Gather(s, j) a = Unsqueeze(g, zero)
@@ -30,8 +29,7 @@ concat: s = Shape(x) g = Gather(s, i) h = Gather(s, j) a = Unsqueeze(g, zero)
 cast-and-reshape: s = Shape(x) g = Gather(s, i) c = Cast<to = 6>(g) d = Cast<to = 7>(c)
   n = Reshape(d, one) | =1 | =2
 of-a-part: s = Shape<start = 1>(x) a = Slice(s, zero, one) n = Identity(a) | =1 | =2
-"""
-    ),
+"""),
 )
 def test_one_shape_is_enough(body, start, end, rewrites):
     model = rewrites(
@@ -67,8 +65,7 @@ def test_in_a_subgraph(rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    cases(
-        """
+    cases("""
 opset-14: <ir_version: 8, opset_import: ["" : 14]> m (float[A,B] x) => (int64[1] y)
   <int64 i = {1}, int64[1] zero = {0}> { s = Shape(x) g = Gather(s, i)
   y = Unsqueeze(g, zero) }
@@ -80,8 +77,7 @@ another-order: (float[A,B] x) => (int64[2] y) <int64[2] i = {1, 0}> { s = Shape(
 a-product: (float[A,B] x) => (int64[2] y) { s = Shape(x) y = Mul(s, s) }
 an-index-that-is-computed: (float[A,B] x, int64 i) => (int64[1] y) <int64[1] zero = {0}> {
   s = Shape(x) g = Gather(s, i) y = Unsqueeze(g, zero) }
-"""
-    ),
+"""),
 )
 def test_leaves_alone(text):
     model = testing.parse(text)
@@ -90,11 +86,9 @@ def test_leaves_alone(text):
 
 
 def test_functions_are_left_alone():
-    model = ir.from_onnx_text(
-        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
         m (float[N] x) => (int64[1] y) { y = l.F(x) }
         <domain: "l", opset_import: ["" : 20]>
         F (a) => (b) { i = Constant<value_int = 0>() z = Constant<value_ints = [0]>()
-        s = Shape(a) g = Gather(s, i) b = Unsqueeze(g, z) }"""
-    )
+        s = Shape(a) g = Gather(s, i) b = Unsqueeze(g, z) }""")
     assert not ShortenAfterInference()(model).modified

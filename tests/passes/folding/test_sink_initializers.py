@@ -19,7 +19,7 @@ def branches(inner, *, outer="", held="", body=""):
 
 def test_fires(rewrites):
     inner = "t = Add(x, w) p = Mul(t, w)"
-    rewrites(SinkInitializers(), branches(inner, held=HELD), branches(inner, body=HELD))
+    rewrites(branches(inner, held=HELD), branches(inner, body=HELD))
 
 
 def test_fires_in_loops(rewrites):
@@ -28,7 +28,7 @@ def test_fires_in_loops(rewrites):
           y = Loop (n, c, x) <body = b (int64 i, bool k, float[2] s) => (bool l, float[2] o)
             {body} {{ l = Identity(k) o = Add(s, w) }}> }}"""
 
-    rewrites(SinkInitializers(), of(f", {HELD}", ""), of("", f"<{HELD}>"))
+    rewrites(of(f", {HELD}", ""), of("", f"<{HELD}>"))
 
 
 def test_goes_down_several_graphs(rewrites):
@@ -38,7 +38,7 @@ def test_goes_down_several_graphs(rewrites):
           else_branch = el2 () => (float[2] s) {{ s = Identity(x) }}>"""
         return branches(inner, held=held)
 
-    rewrites(SinkInitializers(), of(HELD, ""), of("", f"<{HELD}>"))
+    rewrites(of(HELD, ""), of("", f"<{HELD}>"))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ there-already: =branches('p = Add(x, w)', body=HELD)
     ),
 )
 def test_leaves_alone(text, leaves_alone):
-    leaves_alone(SinkInitializers(), text)
+    leaves_alone(text)
 
 
 def test_large_constants_stay():

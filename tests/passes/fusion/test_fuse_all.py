@@ -61,10 +61,9 @@ def test_every_fusion_takes_part_and_none_is_stricter_than_the_whole():
     assert [type(c) for c in FuseAll.contracts()] == [Tolerance]
 
 
-CASES = """
+test_cases = pass_cases("""
 leaves alone: (float[2] x) => (float[2] y) { y = Relu(x) }
-"""
-test_cases = pass_cases(FuseAll, CASES)
+""")
 
 
 def test_the_preset_fuses():

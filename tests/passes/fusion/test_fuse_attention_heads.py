@@ -33,7 +33,7 @@ def test_fires(mask, given, scale, rewrites):
     inputs = INPUTS if mask else INPUTS.rpartition(", ")[0]
     flat = FLAT.format(queries="", keys="", scale=scale, operands=f"qf, kf, vf{mask}")
     before = model(turned(f"a = Attention{given}(qt, kt, vt{mask})"), inputs=inputs)
-    rewrites(FuseAttentionHeads(), before, model(flat, inputs=inputs))
+    rewrites(before, model(flat, inputs=inputs))
 
 
 def test_tells_rotary_embeddings_their_heads(rewrites):
@@ -47,9 +47,7 @@ def test_tells_rotary_embeddings_their_heads(rewrites):
         operands="qr, kr, vf, m",
     )
     inputs = INPUTS + tables
-    rewrites(
-        FuseAttentionHeads(), model(turned(rotated), inputs=inputs), model(flat, inputs=inputs)
-    )
+    rewrites(model(turned(rotated), inputs=inputs), model(flat, inputs=inputs))
 
 
 @pytest.mark.parametrize("rotary", [False, True])
@@ -74,7 +72,7 @@ def test_leaves_a_cache_as_it_is(rotary, rewrites):
     before = turned(f"{turn} a, p, r = Attention<scale = 0.5>({operands})")
     after = FLAT.format(queries=queries, keys=keys, scale=0.5, operands=flat)
     after = after.replace("a = Attention", "a, p, r = Attention")
-    rewrites(FuseAttentionHeads(), cached(before), cached(after))
+    rewrites(cached(before), cached(after))
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_fires_behind_a_layer(layer, bias, then, rewrites):
         bias=draw(4, seed=2) if bias else None,
         c=channels(4, len(layer["x"])),
     )
-    after = rewrites(FuseConvAffine(), text)
+    after = rewrites(text)
     assert kinds(after) == [layer["layer"].partition("<")[0], "Relu"]
 
 
@@ -66,7 +66,7 @@ def test_fires_behind_a_layer(layer, bias, then, rewrites):
 def test_fires_before_a_layer(layer, scalar, first, rewrites):
     c = draw() if scalar else channels(layer["x"][1], len(layer["x"]))
     text = model(f"{first} r = LAYER(t, w)", **layer, c=c)
-    after = rewrites(FuseConvAffine(), text)
+    after = rewrites(text)
     assert kinds(after) == [layer["layer"].partition("<")[0], "Relu"]
 
 
@@ -76,14 +76,14 @@ def test_fires_before_a_layer(layer, scalar, first, rewrites):
 )
 def test_sums_before_a_layer_that_does_not_pad(layer, first, rewrites):
     c = channels(layer["x"][1], len(layer["x"]))
-    after = rewrites(FuseConvAffine(), model(f"{first} r = LAYER(t, w)", **layer, c=c))
+    after = rewrites(model(f"{first} r = LAYER(t, w)", **layer, c=c))
     assert kinds(after) == [layer["layer"].partition("<")[0], "Relu"]
 
 
 def test_a_chain_becomes_one_layer(rewrites):
     c, s = channels(4, 4), draw()
     text = model("t = LAYER(x, w) u = Mul(t, c) v = Add(u, s) r = Div(v, c)", **CONV, c=c, s=s)
-    assert kinds(rewrites(FuseConvAffine(), text)) == ["Conv", "Relu"]
+    assert kinds(rewrites(text)) == ["Conv", "Relu"]
 
 
 def test_a_sum_keeps_weights_that_are_shared(rewrites):
@@ -91,7 +91,7 @@ def test_a_sum_keeps_weights_that_are_shared(rewrites):
     text = model(
         "t = LAYER(x, w) u = LAYER(x, w) v = Add(u, c) r = Max(t, v)", **big, c=draw()
     )
-    after = rewrites(FuseConvAffine(), text)
+    after = rewrites(text)
     assert (
         sum(node.inputs[1].name == "w" for node in after.graph if node.op_type == "Conv") == 2
     )
@@ -118,20 +118,20 @@ in-rows: t = Mul(x, c) r = LAYER(t, w) | ={'c': draw(1, 3, 5, 1)}
     ),
 )
 def test_leaves_alone(body, constants, leaves_alone):
-    leaves_alone(FuseConvAffine(), model(body, **CONV, **constants))
+    leaves_alone(model(body, **CONV, **constants))
 
 
 def test_leaves_products_with_shared_weights_alone(leaves_alone):
     big = {**CONV, "w": (64, 3, 3, 3)}
     body = "t = LAYER(x, w) u = LAYER(x, w) v = Mul(u, c) r = Max(t, v)"
-    leaves_alone(FuseConvAffine(), model(body, **big, c=draw()))
+    leaves_alone(model(body, **big, c=draw()))
 
 
 def test_leaves_a_constant_that_widens_the_input_alone(leaves_alone):
     text = """(float[1,1,4,4] x) => (float[?,?,?,?] y)
       <float[1,2,1,1] w = {1, 2}, float[1,2,1,1] c = {3, 4}>
       { t = Mul(x, c) y = Conv(t, w) }"""
-    leaves_alone(FuseConvAffine(), text)
+    leaves_alone(text)
 
 
 @pytest.mark.parametrize("name", ["w", "c", "b"])
@@ -147,7 +147,7 @@ def test_leaves_a_gemm_alone_that_it_would_change(attributes, leaves_alone):
     body = "t = Mul(x, c) u = LAYER(t, w BIAS) r = Relu(u)"
     if "beta" in attributes:
         body = "t = LAYER(x, w BIAS) r = Add(t, c)"
-    leaves_alone(FuseConvAffine(), model(body, **gemm, bias=draw(4), c=draw()))
+    leaves_alone(model(body, **gemm, bias=draw(4), c=draw()))
 
 
 def test_looks_into_branches(rewrites):
@@ -155,9 +155,7 @@ def test_looks_into_branches(rewrites):
       <float[1,1,1,1] w = {2}, float c = {3}> {
       y = If(p) <then_branch = g () => (float[1,1,2,2] a) { t = Conv(x, w) a = Mul(t, c) },
                  else_branch = h () => (float[1,1,2,2] b) { b = Relu(x) }> }"""
-    branch = (
-        rewrites(FuseConvAffine(), text).graph.node(0).attributes["then_branch"].as_graph()
-    )
+    branch = rewrites(text).graph.node(0).attributes["then_branch"].as_graph()
     assert kinds(type("M", (), {"graph": branch})) == ["Conv"]
 
 
@@ -165,7 +163,7 @@ def test_the_numbers_are_those_of_the_formula(rewrites):
     text = """(float[1,1,1,1] x) => (float[1,1,1,1] y)
       <float[1,1,1,1] w = {2}, float[1] b = {5}, float c = {4}> {
       t = Conv(x, w, b) y = Sub(c, t) }"""
-    after = rewrites(FuseConvAffine(), text)
+    after = rewrites(text)
     conv = next(node for node in after.graph if node.op_type == "Conv")
     assert [constant_of(v).numpy().item() for v in conv.inputs[1:]] == [-2, -1]
 

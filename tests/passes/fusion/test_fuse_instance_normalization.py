@@ -1,7 +1,6 @@
 import pytest
 
 from onnx_passes.passes.fusion.fuse_all import FuseAll
-from onnx_passes.passes.fusion.fuse_instance_normalization import FuseInstanceNormalization
 from tests.tables import cases
 
 HEAD = "(float[N,3,H,W] x) => (float[N,3,H,W] y)"
@@ -32,7 +31,7 @@ power: =MEAN + SQUARE.replace('Mul(d, d)', 'Pow(d, two)') + 'i = Div(one, r) n =
     ),
 )  # fmt: skip
 def test_fires(body, rewrites):
-    rewrites(FuseInstanceNormalization(), graph(body), AFTER)
+    rewrites(graph(body), AFTER)
 
 
 @pytest.mark.parametrize(
@@ -49,13 +48,13 @@ read: =MEAN + SQUARE + 'n = Div(d, r) z = Mul(n, w) u = Add(z, b) y = Mul(u, r)'
     ),
 )
 def test_leaves_alone(body, leaves_alone):
-    leaves_alone(FuseInstanceNormalization(), graph(body))
+    leaves_alone(graph(body))
 
 
 def test_a_scale_along_the_last_axis_is_no_channel(leaves_alone):
     head = HEAD.replace("3,H,W", "3,H,3")
     body = MEAN + SQUARE + "n = Div(d, r) z = Mul(n, row) y = Add(z, b)"
-    leaves_alone(FuseInstanceNormalization(), graph(body, head))
+    leaves_alone(graph(body, head))
 
 
 def test_comes_before_layer_normalization_which_knows_fixed_sizes_too(rewrites):

@@ -1,6 +1,5 @@
 import pytest
 
-from onnx_passes.passes.fusion.fuse_layer_normalization import FuseLayerNormalization
 from tests.tables import cases
 
 SCALE = "float[4] w = {1, 2, 3, 4}, float[4] b = {4, 3, 2, 1}"
@@ -45,7 +44,7 @@ one-over-power: =CENTRED + VARIANCE + 'a = Add(v, e) r = Pow(a, half) i = Div(on
     ),
 )
 def test_fires_with_scale_and_bias(body, rewrites):
-    rewrites(FuseLayerNormalization(), model(body), model(f"y = {LN}(x, w, b)"))
+    rewrites(model(body), model(f"y = {LN}(x, w, b)"))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +58,7 @@ def test_fires_with_scale_and_bias(body, rewrites):
 )
 def test_fires_without_scale_or_bias(body, after, rewrites):
     after = fused(after) if "i" in after.split("(x, ")[1][:1] else model(after)
-    rewrites(FuseLayerNormalization(), model(PLAIN + body), after)
+    rewrites(model(PLAIN + body), after)
 
 
 def test_fires_with_axes_as_input(rewrites):
@@ -67,7 +66,7 @@ def test_fires_with_axes_as_input(rewrites):
       a = Add(v, e) r = Sqrt(a) n = Div(d, r) s = Mul(n, w) y = Add(s, b)"""
     before = model(body, opset=18, shape="2,N,4", constants="int64[1] k = {-1}")
     after = model(f"y = {LN}(x, w, b)", opset=18, shape="2,N,4")
-    rewrites(FuseLayerNormalization(), before, after)
+    rewrites(before, after)
 
 
 def test_fires_on_two_axes_and_spreads_a_scale(rewrites):
@@ -75,7 +74,7 @@ def test_fires_on_two_axes_and_spreads_a_scale(rewrites):
     after = """i = Constant<value = float[2,2] {5, 6, 5, 6}>()
       y = LayerNormalization<axis = -2, epsilon = 0.001>(x, i)"""
     before = model(body, shape="N,2,2", constants="float[1,1,2] c = {5, 6}")
-    rewrites(FuseLayerNormalization(), before, model(after, shape="N,2,2"))
+    rewrites(before, model(after, shape="N,2,2"))
 
 
 def test_fires_in_double_precision(rewrites):
@@ -89,7 +88,7 @@ def test_fires_in_double_precision(rewrites):
       i = Constant<value = double[2] {1, 1}>()
       n = LayerNormalization<axis = -1, epsilon = 0.001, stash_type = 11>(x, i)
       y = Relu(n) }"""
-    rewrites(FuseLayerNormalization(), before, after)
+    rewrites(before, after)
 
 
 def test_fires_around_casts_of_half_precision(rewrites):
@@ -97,7 +96,7 @@ def test_fires_around_casts_of_half_precision(rewrites):
     # The parser wants the bits of float16.
     after = f"i = Constant<value = float16[4] {{15360, 15360, 15360, 15360}}>() y = {LN}(x, i)"
     before = model(body, dtype="float16", constants="float[N,4] h")
-    rewrites(FuseLayerNormalization(), before, model(after, dtype="float16"))
+    rewrites(before, model(after, dtype="float16"))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +122,7 @@ epsilon-outside: =model(CENTRED + VARIANCE + 'r = Sqrt(v) a = Add(r, e) n = Div(
     ),
 )
 def test_leaves_alone(text, leaves_alone):
-    leaves_alone(FuseLayerNormalization(), text)
+    leaves_alone(text)
 
 
 NORMAL = f"i = Constant<value = float[4] {{1, 1, 1, 1}}>() n = {LN}(x, i) "
@@ -144,9 +143,9 @@ second-reader: =model(NORMAL + 's = Mul(n, w) y = Add(s, n)')
     ),
 )
 def test_leaves_followers_alone(text, leaves_alone):
-    leaves_alone(FuseLayerNormalization(), text)
+    leaves_alone(text)
 
 
 def test_takes_over_a_computed_scale(rewrites):
     before = model(NORMAL + "y = Mul(n, c)", ends=", float[4] c")
-    rewrites(FuseLayerNormalization(), before, model(f"y = {LN}(x, c)", ends=", float[4] c"))
+    rewrites(before, model(f"y = {LN}(x, c)", ends=", float[4] c"))

@@ -1,8 +1,6 @@
 import numpy as np
 import pytest
 
-from onnx_passes.passes.fusion.fuse_leaky_relu import FuseLeakyRelu
-
 HEAD = "(float[N] x) => (float[?] y)"
 
 
@@ -11,7 +9,6 @@ HEAD = "(float[N] x) => (float[?] y)"
 def test_fires(maximum, factor, rewrites):
     special = [np.nan, np.inf, -np.inf, -0.0, 0, 1e-40, -1e-40, -1, 1, 3e38, -3e38]
     rewrites(
-        FuseLeakyRelu(),
         f"{HEAD} <float c = {{{factor}}}> {{ t = Mul(x, c) y = {maximum} }}",
         f"{HEAD} {{ y = LeakyRelu<alpha = {factor}>(x) }}",
         feeds=[{"x": np.tile(np.float32(special), 4)}],
@@ -30,12 +27,12 @@ def test_fires(maximum, factor, rewrites):
     ],
 )
 def test_leaves_alone(body, factor, leaves_alone):
-    leaves_alone(FuseLeakyRelu(), f"{HEAD} <float c = {{{factor}}}> {{ {body} }}")
+    leaves_alone(f"{HEAD} <float c = {{{factor}}}> {{ {body} }}")
 
 
 def test_leaves_types_without_a_kernel_alone(leaves_alone):
     text = f"{HEAD} <float c = {{0.5}}> {{ t = Mul(x, c) y = Max(x, t) }}"
-    leaves_alone(FuseLeakyRelu(), text.replace("float", "double"))
+    leaves_alone(text.replace("float", "double"))
 
 
 def test_looks_into_functions(rewrites):
@@ -43,5 +40,5 @@ def test_looks_into_functions(rewrites):
       g (float[N] x) => (float[N] y) { y = f.act(x) }
       <domain: "f", opset_import: ["" : 20]> act (x) => (y) {
       c = Constant<value_float = 0.5>() t = Mul(x, c) y = Max(x, t) }"""
-    (function,) = rewrites(FuseLeakyRelu(), text).functions.values()
+    (function,) = rewrites(text).functions.values()
     assert [node.op_type for node in function if node.inputs] == ["LeakyRelu"]

@@ -1,7 +1,5 @@
 import pytest
 
-from onnx_passes.passes.fusion.fuse_matmul_add import FuseMatmulAdd
-
 
 @pytest.mark.parametrize(
     ("inputs", "summand"),
@@ -20,7 +18,6 @@ def test_fires(inputs, summand, rewrites):
     dtype = inputs.partition("[")[0]
     head = f"({inputs}) => ({dtype}[?,?] y)"
     rewrites(
-        FuseMatmulAdd(),
         f"{head} {{ t = MatMul(a, b) y = Add({summand}) }}",
         f"{head} {{ y = Gemm(a, b, c) }}",
     )
@@ -40,19 +37,19 @@ def test_fires(inputs, summand, rewrites):
 def test_leaves_alone(inputs, dims, leaves_alone):
     dtype = inputs.partition("[")[0]
     text = f"({inputs}) => ({dtype}[{dims}] y) {{ t = MatMul(a, b) y = Add(t, c) }}"
-    leaves_alone(FuseMatmulAdd(), text)
+    leaves_alone(text)
 
 
 def test_leaves_a_product_alone_that_is_read_elsewhere(leaves_alone):
     text = """(float[2,3] a, float[3,4] b, float[4] c) => (float[2,4] y, float[2,4] z)
       { t = MatMul(a, b) z = Relu(t) y = Add(t, c) }"""
-    leaves_alone(FuseMatmulAdd(), text)
+    leaves_alone(text)
 
 
 def test_looks_into_branches(rewrites):
     text = """(float[2,3] a, float[3,4] b, float[4] c, bool p) => (float[2,4] y) {
       y = If(p) <then_branch = g () => (float[2,4] u) { t = MatMul(a, b) u = Add(t, c) },
                  else_branch = h () => (float[2,4] v) { v = MatMul(a, b) }> }"""
-    (choice,) = rewrites(FuseMatmulAdd(), text).graph
+    (choice,) = rewrites(text).graph
     branch = choice.attributes["then_branch"].as_graph()
     assert [node.op_type for node in branch] == ["Gemm"]

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.passes.constants import constant_of
-from onnx_passes.passes.fusion.fuse_matmul_scale import FuseMatmulScale
-from onnx_passes.testing import assert_leaves_alone, parse
+from onnx_passes.testing import parse
 from tests.tables import cases, pass_cases
 
 FIXED = """<float[3,2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {1, -1}, float s = {4},
@@ -27,35 +26,37 @@ def graph(body, dims="?,?,?"):
 """),
 )
 def test_fires(body, kinds, weights, rewrites):
-    after = rewrites(FuseMatmulScale(), graph(body))
+    after = rewrites(graph(body))
     nodes = [node for node in after.graph if node.op_type != "Constant"]
     assert [node.op_type for node in nodes] == kinds
     assert constant_of(nodes[0].inputs[1]).numpy().tolist() == weights
 
 
-CASES = """
+test_cases = pass_cases(
+    """
 rows: t = MatMul(x, w) y = Mul(t, c)
 by-zero: t = MatMul(x, w) y = Div(t, zero)
 reciprocal: t = MatMul(x, w) y = Div(s, t)
 read: t = MatMul(x, w) u = Mul(t, s) y = Add(t, u)
 one-summand: t = MatMul(x, w) u = Add(t, one) y = Mul(u, r)
 computed: v = Abs(w) t = MatMul(x, v) y = Mul(t, s)
-"""
-test_cases = pass_cases(FuseMatmulScale, CASES, graph)
+""",
+    graph,
+)
 
 
 @pytest.mark.parametrize("name", ["w", "s", "b"])
-def test_leaves_what_callers_may_override_alone(name):
+def test_leaves_what_callers_may_override_alone(name, leaves_alone):
     made = parse(graph("t = MatMul(x, w) u = Add(t, b) y = Mul(u, s)"))
     made.graph.inputs.append(made.graph.initializers[name])
-    assert_leaves_alone(FuseMatmulScale(), made)
+    leaves_alone(made)
 
 
 def test_leaves_big_weights_that_are_shared_alone(leaves_alone):
     numbers = ", ".join(map(str, np.ones(2048)))
     text = f"""(float[2,32] x) => (float[?,?] y) <float[32,64] w = {{{numbers}}},
       float s = {{2}}> {{ t = MatMul(x, w) u = MatMul(x, w) v = Mul(u, s) y = Add(t, v) }}"""
-    leaves_alone(FuseMatmulScale(), text)
+    leaves_alone(text)
 
 
 def test_looks_into_functions(rewrites):
@@ -64,5 +65,5 @@ def test_looks_into_functions(rewrites):
       <domain: "f", opset_import: ["" : 20]> more (x) => (y) {
       w = Constant<value = float[1,2] {1, 2}>() s = Constant<value_float = 2.0>()
       t = MatMul(x, w) y = Mul(t, s) }"""
-    (function,) = rewrites(FuseMatmulScale(), text).functions.values()
+    (function,) = rewrites(text).functions.values()
     assert [node.op_type for node in function if node.inputs] == ["MatMul"]

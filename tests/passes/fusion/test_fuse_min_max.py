@@ -1,8 +1,6 @@
 import numpy as np
 import pytest
 
-from onnx_passes.passes.fusion.fuse_min_max import FuseMinMax
-
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0, 1, 5.5, 6, 7, -7, 3])
 
 
@@ -26,12 +24,12 @@ def test_fires(body, dtype, rewrites):
     kind = {"float": "float32", "double": "float64"}.get(dtype, dtype)
     feeds = [{"x": special.astype(kind).reshape(2, -1)}]
     after = graph("y = Clip(x, l, h)", dtype, l=1, h=6)
-    rewrites(FuseMinMax(), graph(body, dtype, l=1, h=6), after, feeds=feeds)
+    rewrites(graph(body, dtype, l=1, h=6), after, feeds=feeds)
 
 
 def test_the_usual_bounds(rewrites):
     after = graph("y = Clip(x, l, h)", l=0, h=6)
-    rewrites(FuseMinMax(), graph("t = Max(x, l) y = Min(t, h)", l=0, h=6), after)
+    rewrites(graph("t = Max(x, l) y = Min(t, h)", l=0, h=6), after)
 
 
 CHAINS = [
@@ -56,7 +54,7 @@ def test_a_chain_that_was_left_because_it_has_a_relu_or_two_of_a_kind(
     special = SPECIAL.astype("float32") if dtype == "float" else np.arange(-5, 15, dtype="i4")
     feeds = [{"x": special.reshape(2, -1)}]
     result = graph(after, dtype, l=new_low, h=new_high)
-    rewrites(FuseMinMax(), graph(body, dtype, l=low, h=high), result, feeds=feeds)
+    rewrites(graph(body, dtype, l=low, h=high), result, feeds=feeds)
 
 
 @pytest.mark.parametrize(
@@ -71,13 +69,13 @@ def test_a_chain_that_was_left_because_it_has_a_relu_or_two_of_a_kind(
     ],
 )
 def test_leaves_alone(body, low, high, leaves_alone):
-    leaves_alone(FuseMinMax(), graph(body, l=low, h=high))
+    leaves_alone(graph(body, l=low, h=high))
 
 
 def test_leaves_bounds_that_widen_alone(leaves_alone):
     text = """(float[2] x) => (float[?,?] y) <float[1,1] l = {1}, float h = {6}>
       { t = Max(x, l) y = Min(t, h) }"""
-    leaves_alone(FuseMinMax(), text)
+    leaves_alone(text)
 
 
 def test_looks_into_functions(rewrites):
@@ -86,10 +84,10 @@ def test_looks_into_functions(rewrites):
       <domain: "f", opset_import: ["" : 20]> six (x) => (y) {
       l = Constant<value_float = 1.0>() h = Constant<value_float = 6.0>()
       t = Max(x, l) y = Min(t, h) }"""
-    (function,) = rewrites(FuseMinMax(), text).functions.values()
+    (function,) = rewrites(text).functions.values()
     assert [node.op_type for node in function if node.inputs] == ["Clip"]
 
 
 def test_a_bound_that_was_left_out_is_not_written_as_a_number(rewrites):
     after = graph("y = Clip(x, l)", l=1)
-    rewrites(FuseMinMax(), graph("t = Clip(x, l) y = Max(t, h)", l=1, h=0), after)
+    rewrites(graph("t = Clip(x, l) y = Max(t, h)", l=1, h=0), after)

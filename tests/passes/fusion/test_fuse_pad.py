@@ -16,55 +16,31 @@ def graph(body, *constants, head=HEAD):
 
 @pytest.mark.parametrize(
     ("before", "constants", "after"),
-    [
-        pytest.param(
-            "t = Pad(x, p) y = Conv(t, w)",
-            [PADS],
-            "y = Conv<pads = [1, 2, 0, 1]>(x, w)",
-            id="conv",
-        ),
-        pytest.param(
-            "t = Pad(x, p, z) y = Conv<pads = [1, 0, 0, 0], strides = [2, 1]>(t, w)",
-            [PADS, "float z = {0}"],
-            "y = Conv<pads = [2, 2, 0, 1], strides = [2, 1]>(x, w)",
-            id="conv-that-pads",
-        ),
-        pytest.param(
-            't = Pad(x, p) y = Conv<auto_pad = "VALID">(t, w)',
-            [PADS],
-            "y = Conv<pads = [1, 2, 0, 1]>(x, w)",
-            id="conv-valid",
-        ),
-        pytest.param(
-            "t = Pad(x, p, z, a) y = Conv(t, w)",
-            ["int64[2] p = {1, 2}", "float z = {0}", "int64[1] a = {-1}"],
-            "y = Conv<pads = [0, 1, 0, 2]>(x, w)",
-            id="axes",
-        ),
-        pytest.param(
-            "t = Pad(x, p) y = AveragePool<kernel_shape = [3, 3]>(t)",
-            [PADS],
-            """y = AveragePool<kernel_shape = [3, 3], pads = [1, 2, 0, 1],
-            count_include_pad = 1>(x)""",
-            id="average",
-        ),
-        pytest.param(
-            """n = Constant<value = float {-inf}>() r = Relu(x)
-            t = Pad(r, p, n) y = MaxPool<kernel_shape = [3, 3]>(t)""",
-            [PADS, "float[1,2,5,6] r"],
-            "r = Relu(x) y = MaxPool<kernel_shape = [3, 3], pads = [1, 2, 0, 1]>(r)",
-            id="max",
-        ),
-    ],
+    cases(
+        """
+conv: t = Pad(x, p) y = Conv(t, w) | =[PADS] | y = Conv<pads = [1, 2, 0, 1]>(x, w)
+conv-that-pads: t = Pad(x, p, z) y = Conv<pads = [1, 0, 0, 0], strides = [2, 1]>(t, w) |
+  =[PADS, 'float z = {0}'] | y = Conv<pads = [2, 2, 0, 1], strides = [2, 1]>(x, w)
+conv-valid: t = Pad(x, p) y = Conv<auto_pad = "VALID">(t, w) | =[PADS] | y = Conv<pads = [1, 2,
+  0, 1]>(x, w)
+axes: t = Pad(x, p, z, a) y = Conv(t, w) | =['int64[2] p = {1, 2}', 'float z = {0}', 'int64[1]
+  a = {-1}'] | y = Conv<pads = [0, 1, 0, 2]>(x, w)
+average: t = Pad(x, p) y = AveragePool<kernel_shape = [3, 3]>(t) | =[PADS] | y =
+  AveragePool<kernel_shape = [3, 3], pads = [1, 2, 0, 1], count_include_pad = 1>(x)
+max: n = Constant<value = float {-inf}>() r = Relu(x) t = Pad(r, p, n) y = MaxPool<kernel_shape
+  = [3, 3]>(t) | =[PADS, 'float[1,2,5,6] r'] | r = Relu(x) y = MaxPool<kernel_shape = [3, 3],
+  pads = [1, 2, 0, 1]>(r)
+""",
+        globals(),
+    ),
 )
 def test_fires(before, constants, after, rewrites):
-    rewrites(FusePad(), graph(before, *constants), graph(after))
+    rewrites(graph(before, *constants), graph(after))
 
 
 def test_amounts_are_attributes_before_opset_11(rewrites):
     head = '<ir_version: 7, opset_import: ["" : 9]> g ' + HEAD
     rewrites(
-        FusePad(),
         graph("t = Pad<pads = [0, 0, 1, 1, 0, 0, 1, 1]>(x) y = Conv(t, w)", head=head),
         graph("y = Conv<pads = [1, 1, 1, 1]>(x, w)", head=head),
     )
@@ -89,7 +65,7 @@ read: t = Pad(x, p) u = Conv(t, w) v = Conv(t, w) y = Add(u, v) | =[PADS]
     ),
 )
 def test_leaves_alone(body, constants, leaves_alone):
-    leaves_alone(FusePad(), graph(body, *constants))
+    leaves_alone(graph(body, *constants))
 
 
 LOWEST = "float n = {-inf}"
@@ -136,7 +112,7 @@ def test_integers_have_no_infinity(rewrites):
     head = "(uint8[1,2,5,6] x) => (uint8[?,?,?,?] y)"
     body = "t = Pad(x, p) y = MaxPool<kernel_shape = [3, 3]>(t)"
     after = "y = MaxPool<kernel_shape = [3, 3], pads = [1, 2, 0, 1]>(x)"
-    rewrites(FusePad(), graph(body, PADS, head=head), graph(after, head=head))
+    rewrites(graph(body, PADS, head=head), graph(after, head=head))
 
 
 def fused(body, *constants):
@@ -151,7 +127,7 @@ def test_leaves_batch_and_channels_alone(pads, leaves_alone):
     if pads.startswith("{1"):
         head = head.replace("1,1,5", "1,2,5")
     text = graph("t = Pad(x, p) y = Conv(t, w)", f"int64[8] p = {pads}", head=head)
-    leaves_alone(FusePad(), text)
+    leaves_alone(text)
 
 
 def test_looks_into_branches(rewrites):
@@ -159,7 +135,7 @@ def test_looks_into_branches(rewrites):
       <int64[8] a = {0, 0, 1, 1, 0, 0, 1, 1}> {
       y = If(p) <then_branch = g () => (float[1,1,2,2] u) { t = Pad(x, a) u = Conv(t, w) },
                  else_branch = h () => (float[1,1,2,2] v) { v = Relu(x) }> }"""
-    (choice,) = rewrites(FusePad(), text).graph
+    (choice,) = rewrites(text).graph
     assert [n.op_type for n in choice.attributes["then_branch"].as_graph()] == ["Conv"]
 
 
@@ -172,4 +148,4 @@ def test_a_conv_may_pad_dynamic_and_empty_tensors(rewrites):
     pads = "int64[8] p = {0, 0, 2, 2, 0, 0, 2, 2}"
     before = graph("t = Pad(x, p) y = Conv(t, w)", pads, head=head)
     after = graph("y = Conv<pads = [2, 2, 2, 2]>(x, w)", head=head)
-    rewrites(FusePad(), before, after, feeds=feeds)
+    rewrites(before, after, feeds=feeds)

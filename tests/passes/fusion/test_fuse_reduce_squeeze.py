@@ -1,6 +1,6 @@
 import pytest
 
-from onnx_passes.passes.fusion.fuse_reduce_squeeze import REDUCTIONS, FuseReduceSqueeze
+from onnx_passes.passes.fusion.fuse_reduce_squeeze import REDUCTIONS
 from tests.tables import cases
 
 HEAD = "(float[2,N,4] x) => (float[?,?] y)"
@@ -16,11 +16,11 @@ def graph(body, head=HEAD, **axes):
 @pytest.mark.parametrize("name", [n for n in REDUCTIONS if n.startswith("Reduce")])
 def test_fires(name, rewrites):
     before = graph(f"t = {name}<keepdims = 1>(x, a) y = Squeeze(t, b)", a=[1], b=[-2])
-    rewrites(FuseReduceSqueeze(), before, graph(f"y = {name}<keepdims = 0>(x, a)", a=[1]))
+    rewrites(before, graph(f"y = {name}<keepdims = 0>(x, a)", a=[1]))
     head = HEAD.replace("?,?", "?,?,?")
     before = graph(f"t = {name}<keepdims = 0>(x, a) y = Unsqueeze(t, a)", head, a=[0, 1])
     after = graph(f"y = {name}<keepdims = 1>(x, a)", head, a=[0, 1])
-    rewrites(FuseReduceSqueeze(), before, after)
+    rewrites(before, after)
 
 
 @pytest.mark.parametrize("name", ["ArgMax", "ArgMin"])
@@ -28,34 +28,32 @@ def test_arguments_have_one_axis(name, rewrites):
     head = HEAD.replace("(float[?,?]", "(int64[?,?]")
     before = graph(f"t = {name}<axis = 2>(x) y = Squeeze(t, b)", head, b=[2])
     after = graph(f"y = {name}<axis = 2, keepdims = 0>(x)", head)
-    rewrites(FuseReduceSqueeze(), before, after)
+    rewrites(before, after)
     before = graph(f"t = {name}(x) y = Squeeze(t, b)", head, b=[0])
-    rewrites(FuseReduceSqueeze(), before, graph(f"y = {name}<keepdims = 0>(x)", head))
+    rewrites(before, graph(f"y = {name}<keepdims = 0>(x)", head))
 
 
 def test_axes_are_attributes_in_older_opsets(rewrites):
     head = f'<ir_version: 7, opset_import: ["" : 12]> g {HEAD}'
     before = graph("t = ReduceSum<axes = [1]>(x) y = Squeeze<axes = [1]>(t)", head)
     after = graph("y = ReduceSum<axes = [1], keepdims = 0>(x)", head)
-    rewrites(FuseReduceSqueeze(), before, after)
+    rewrites(before, after)
 
 
 @pytest.mark.parametrize(
     "body",
-    cases(
-        """
+    cases("""
 read: t = ReduceSum(x, a) u = Squeeze(t, a) y = Mul(u, u) z = Abs(t)
 fewer: t = ReduceSum(x, c) u = Squeeze(t, a) y = Unsqueeze(u, a)
 left-out: t = ReduceSum(x, a) y = Squeeze(t)
 other: t = ReduceSum<keepdims = 0>(x, a) u = Unsqueeze(t, b) y = Squeeze(u, b)
-"""
-    ),
+"""),
 )
 def test_leaves_alone(body, leaves_alone):
     head = "(float[2,1,4] x) => (float[?,?] y)"
     if "z =" in body:
         head = head.replace("y)", "y, float[?,?,?] z)")
-    leaves_alone(FuseReduceSqueeze(), graph(body, head, a=[1], b=[0], c=[0, 1]))
+    leaves_alone(graph(body, head, a=[1], b=[0], c=[0, 1]))
 
 
 def test_looks_into_functions(rewrites):
@@ -63,7 +61,7 @@ def test_looks_into_functions(rewrites):
       g (float[N,2] x) => (float[?] y) { y = f.total(x) }
       <domain: "f", opset_import: ["" : 20]> total (x) => (y) {
       a = Constant<value_ints = [-1]>() t = ReduceSum(x, a) y = Squeeze(t, a) }"""
-    (function,) = rewrites(FuseReduceSqueeze(), text).functions.values()
+    (function,) = rewrites(text).functions.values()
     assert [node.op_type for node in function if node.inputs] == ["ReduceSum"]
 
 
@@ -71,6 +69,5 @@ def test_looks_into_functions(rewrites):
 def test_an_argument_of_a_scalar_has_no_axis_to_keep(name, leaves_alone):
     head = "(float x) => (int64[?] y)"
     leaves_alone(
-        FuseReduceSqueeze(),
         graph(f"t = {name}<keepdims = 0>(x) y = Unsqueeze(t, a)", head, a=[0]),
     )

@@ -2,7 +2,6 @@ import pytest
 
 from onnx_passes import testing
 from onnx_passes.configs.pipeline_files import load_config
-from onnx_passes.passes.fusion.fuse_reshaped_gemm import FuseReshapedGemm
 from onnx_passes.pipeline.run import run_pipeline
 from tests.tables import pass_cases
 
@@ -27,14 +26,14 @@ def between(gemm, target="two", more=""):
     ],
 )
 def test_fires(gemm, left, rewrites):
-    model = rewrites(FuseReshapedGemm(), between(gemm))
+    model = rewrites(between(gemm))
     assert [node.op_type for node in model.graph][-len(left) :] == left
     assert "Gemm" not in {node.op_type for node in model.graph}
 
 
 def test_a_weight_is_transposed_if_nothing_else_reads_it(rewrites):
     body = between("Gemm<transB = 1>(g, k, b)", more=", float[2,4] k = {1,2,3,4,5,6,7,8}")
-    model = rewrites(FuseReshapedGemm(), body)
+    model = rewrites(body)
     assert [
         n.op_type for n in model.graph if n.op_type in ("Gemm", "Transpose", "MatMul")
     ] == [
@@ -43,19 +42,21 @@ def test_a_weight_is_transposed_if_nothing_else_reads_it(rewrites):
     ]
 
 
-CASES = """
+test_cases = pass_cases(
+    """
 Gemm<alpha = 2.0>(g, w, b)
 Gemm<beta = 2.0>(g, w, b)
 Gemm<transB = 1>(g, v, b)
-"""
-test_cases = pass_cases(FuseReshapedGemm, CASES, between)
+""",
+    between,
+)
 
 
 def test_leaves_other_leading_dimensions_alone(leaves_alone):
     text = f"""{HEAD} <{FLAT}, int64[3] a = {{1, -1, 2}},
       float[R,4] g, float[R,2] h, float[1,R,2] t> {{
       g = Reshape(x, f) h = Gemm(g, w, b) t = Reshape(h, a) y = Relu(t) }}"""
-    leaves_alone(FuseReshapedGemm(), text)
+    leaves_alone(text)
 
 
 def test_leaves_a_summand_by_row_alone(leaves_alone):
@@ -63,7 +64,7 @@ def test_leaves_a_summand_by_row_alone(leaves_alone):
       <int64[2] f = {-1, 4}, int64[3] a = {3, 2, 2},
       float[6,4] g, float[6,2] h, float[3,2,2] t> {
       g = Reshape(x, f) h = Gemm(g, w, b) t = Reshape(h, a) y = Relu(t) }"""
-    leaves_alone(FuseReshapedGemm(), text)
+    leaves_alone(text)
 
 
 def test_in_optimize_the_shape_arithmetic_goes_too():

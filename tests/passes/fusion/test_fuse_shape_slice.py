@@ -22,31 +22,27 @@ def graph(body, **ints):
 
 @pytest.mark.parametrize(
     ("body", "ints", "after"),
-    [
-        ("t = Gather(s, i) y = Unsqueeze(t, a)", {"i": 2, "a": [0]}, "<start = 2, end = 3>"),
-        ("t = Gather(s, i) y = Unsqueeze(t, a)", {"i": 0, "a": [-1]}, "<end = 1>"),
-        ("t = Gather(s, i) y = Unsqueeze(t, a)", {"i": -1, "a": [0]}, "<start = 3>"),
-        (
-            "t = Gather(s, i) y = Unsqueeze(t, a)",
-            {"i": -2, "a": [0]},
-            "<start = 2, end = 3>",
-        ),
-        ("y = Gather(s, i)", {"i": [1, 2]}, "<start = 1, end = 3>"),
-        ("y = Gather(s, i)", {"i": [-2, -1]}, "<start = 2>"),
-        ("y = Slice(s, i, j)", {"i": [1], "j": [3]}, "<start = 1, end = 3>"),
-        ("y = Slice(s, i, j, a)", {"i": [-3], "j": [-1], "a": [0]}, "<start = 1, end = 3>"),
-        ("y = Slice(s, i, j)", {"i": [2], "j": [2**63 - 1]}, "<start = 2>"),
-        ("y = Slice(s, i, j)", {"i": [-(2**62)], "j": [2]}, "<end = 2>"),
-        ("y = Slice(s, i, j)", {"i": [3], "j": [1]}, "<start = 3, end = 1>"),
-        ("y = Slice(s, i, j)", {"i": [-5], "j": [2]}, "<end = 2>"),
-        ("y = Slice(s, i, j)", {"i": [1], "j": [-6]}, "<start = 1, end = 0>"),
-        ("y = Slice(s, i, j)", {"i": [-9], "j": [9]}, ""),
-    ],
+    cases("""
+- t = Gather(s, i) y = Unsqueeze(t, a) | ={'i': 2, 'a': [0]} | <start = 2, end = 3>
+- t = Gather(s, i) y = Unsqueeze(t, a) | ={'i': 0, 'a': [-1]} | <end = 1>
+- t = Gather(s, i) y = Unsqueeze(t, a) | ={'i': -1, 'a': [0]} | <start = 3>
+- t = Gather(s, i) y = Unsqueeze(t, a) | ={'i': -2, 'a': [0]} | <start = 2, end = 3>
+- y = Gather(s, i) | ={'i': [1, 2]} | <start = 1, end = 3>
+- y = Gather(s, i) | ={'i': [-2, -1]} | <start = 2>
+- y = Slice(s, i, j) | ={'i': [1], 'j': [3]} | <start = 1, end = 3>
+- y = Slice(s, i, j, a) | ={'i': [-3], 'j': [-1], 'a': [0]} | <start = 1, end = 3>
+- y = Slice(s, i, j) | ={'i': [2], 'j': [2 ** 63 - 1]} | <start = 2>
+- y = Slice(s, i, j) | ={'i': [-2 ** 62], 'j': [2]} | <end = 2>
+- y = Slice(s, i, j) | ={'i': [3], 'j': [1]} | <start = 3, end = 1>
+- y = Slice(s, i, j) | ={'i': [-5], 'j': [2]} | <end = 2>
+- y = Slice(s, i, j) | ={'i': [1], 'j': [-6]} | <start = 1, end = 0>
+- y = Slice(s, i, j) | ={'i': [-9], 'j': [9]} | =''
+"""),
 )
 def test_fires(body, ints, after, rewrites):
     feeds = [{"x": np.zeros(shape, np.float32)} for shape in ((2, 3, 4, 5), (0, 3, 1, 5))]
     before = graph(f"s = Shape(x) {body}", **ints)
-    rewrites(FuseShapeSlice(), before, graph(f"y = Shape{after}(x)"), feeds=feeds)
+    rewrites(before, graph(f"y = Shape{after}(x)"), feeds=feeds)
 
 
 def test_a_shape_may_be_read_in_several_places(rewrites):
@@ -54,7 +50,7 @@ def test_a_shape_may_be_read_in_several_places(rewrites):
       v = Gather(s, j) y = Concat<axis = 0>(u, v)"""
     after = "u = Shape<end = 1>(x) v = Shape<start = 2>(x) y = Concat<axis = 0>(u, v)"
     before = graph(body, i=0, a=[0], j=[2, 3])
-    rewrites(FuseShapeSlice(), before, graph(after))
+    rewrites(before, graph(after))
 
 
 def test_a_part_is_spelled_as_by_the_pass_that_shortens_arithmetic():
@@ -74,7 +70,7 @@ def test_from_the_end_where_the_rank_is_not_known(rewrites):
     before = "(float[N] w, int64[R] r) => (int64[?] y) <int64[2] i = {-2, -1}> { %s }"
     body = "x = Reshape(w, r) s = Shape(x) y = Gather(s, i)"
     after = "x = Reshape(w, r) y = Shape<start = -2>(x)"
-    rewrites(FuseShapeSlice(), before % body, before % after)
+    rewrites(before % body, before % after)
 
 
 @pytest.mark.parametrize(
@@ -86,16 +82,15 @@ def test_from_the_end_where_the_rank_is_not_known(rewrites):
 )
 def test_joins_parts_that_meet(body, after, rewrites):
     whole = f"y = Shape{after}(x)"
-    rewrites(FuseShapeSlice(), graph(f"{body} y = Concat<axis = 0>(a, b)"), graph(whole))
+    rewrites(graph(f"{body} y = Concat<axis = 0>(a, b)"), graph(whole))
     more = f"c = Shape{after}(x) y = Concat<axis = 0>(n, c, n)"
     before = graph(f"{body} y = Concat<axis = 0>(n, a, b, n)", n=[7])
-    rewrites(FuseShapeSlice(), before, graph(more, n=[7]))
+    rewrites(before, graph(more, n=[7]))
 
 
 @pytest.mark.parametrize(
     ("body", "ints"),
-    cases(
-        """
+    cases("""
 a-part: s = Shape<start = 1>(x) y = Gather(s, i) | ={'i': [0]}
 gap: s = Shape(x) y = Gather(s, i) | ={'i': [0, 2]}
 around: s = Shape(x) y = Gather(s, i) | ={'i': [-1, 0]}
@@ -105,19 +100,16 @@ step: s = Shape(x) y = Slice(s, i, j, a, k) | ={'i': [0], 'j': [4], 'a': [0], 'k
 parts-apart: a = Shape<end = 1>(x) b = Shape<start = 2>(x) y = Concat<axis = 0>(a, b) | ={}
 part-is-read: a = Shape<end = 1>(x) b = Shape<start = 1>(x) c = Abs(a)
   y = Concat<axis = 0>(a, b, c) | ={}
-"""
-    ),
+"""),
 )
 def test_leaves_alone(body, ints, leaves_alone):
     head = graph(body, **ints)
-    leaves_alone(
-        FuseShapeSlice(), head.replace("int64[?]", "int64") if "scalar" in body else head
-    )
+    leaves_alone(head.replace("int64[?]", "int64") if "scalar" in body else head)
 
 
 def test_leaves_older_opsets_alone(leaves_alone):
     text = graph("s = Shape(x) y = Gather(s, i)", i=[1])
-    leaves_alone(FuseShapeSlice(), f'<ir_version: 7, opset_import: ["" : 14]> g {text}')
+    leaves_alone(f'<ir_version: 7, opset_import: ["" : 14]> g {text}')
 
 
 def test_looks_into_functions(rewrites):
@@ -125,5 +117,5 @@ def test_looks_into_functions(rewrites):
       g (float[N,2] x) => (int64[?] y) { y = f.size(x) }
       <domain: "f", opset_import: ["" : 20]> size (x) => (y) {
       i = Constant<value_ints = [1]>() s = Shape(x) y = Gather(s, i) }"""
-    (function,) = rewrites(FuseShapeSlice(), text).functions.values()
+    (function,) = rewrites(text).functions.values()
     assert [node.op_type for node in function if node.inputs] == ["Shape"]

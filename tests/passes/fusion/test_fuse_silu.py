@@ -15,7 +15,7 @@ HEAD = '<ir_version: 11, opset_import: ["" : 24]> g (float[2,N] x) => (float[?,?
 )
 def test_fires(body, after, rewrites):
     before = f"{HEAD} <float c = {{1.702}}> {{ {body} }}"
-    rewrites(FuseSilu(), before, f"{HEAD} {{ y = {after} }}")
+    rewrites(before, f"{HEAD} {{ y = {after} }}")
 
 
 @pytest.mark.parametrize(
@@ -30,11 +30,11 @@ def test_fires(body, after, rewrites):
 def test_leaves_alone(body, leaves_alone):
     head = HEAD.replace("[?,?]", "[?,?,?]") if "w)" in body else HEAD
     text = f"{head} <float[1,1,1] w = {{2}}, float k = {{2}}> {{ {body} }}"
-    leaves_alone(FuseSilu(), text)
+    leaves_alone(text)
 
 
 def test_leaves_older_opsets_alone(leaves_alone):
-    leaves_alone(FuseSilu(), f"{HEAD} {{ s = Sigmoid(x) y = Mul(x, s) }}".replace("24", "23"))
+    leaves_alone(f"{HEAD} {{ s = Sigmoid(x) y = Mul(x, s) }}".replace("24", "23"))
 
 
 def test_a_function_has_its_own_opset(leaves_alone):
@@ -42,7 +42,7 @@ def test_a_function_has_its_own_opset(leaves_alone):
       g (float[N] x) => (float[N] y) { y = f.silu(x) }
       <domain: "f", opset_import: ["" : 23]> silu (x) => (y)
       { s = Sigmoid(x) y = Mul(x, s) }"""
-    leaves_alone(FuseSilu(), text)
+    leaves_alone(text)
 
 
 @pytest.mark.parametrize(

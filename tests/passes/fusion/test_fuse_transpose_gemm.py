@@ -1,13 +1,11 @@
 import pytest
 
-from onnx_passes.passes.fusion.fuse_transpose_gemm import FuseTransposeGemm
 from tests.tables import cases
 
 
 @pytest.mark.parametrize(
     ("inputs", "before", "after"),
-    cases(
-        """
+    cases("""
 first: float[3,2] a, float[3,4] b | t = Transpose(a) y = Gemm(t, b)
   | y = Gemm<transA = 1>(a, b)
 second: float[2,3] a, float[4,3] b, float[4] c
@@ -19,18 +17,17 @@ both: float[3,2] a, float[4,3] b | t = Transpose(a) u = Transpose(b) y = Gemm(t,
   | y = Gemm<transA = 1, transB = 1>(a, b)
 twice-the-same: float[3,3] a | t = Transpose(a) y = Gemm(t, t)
   | y = Gemm<transA = 1, transB = 1>(a, a)
-"""
-    ),
+"""),
 )
 def test_fires(inputs, before, after, rewrites):
     head = f"({inputs}) => (float[?,?] y)"
-    rewrites(FuseTransposeGemm(), f"{head} {{ {before} }}", f"{head} {{ {after} }}")
+    rewrites(f"{head} {{ {before} }}", f"{head} {{ {after} }}")
 
 
 def test_leaves_a_transpose_by_nothing_alone(leaves_alone):
     text = """(float[2,3] a, float[3,4] b) => (float[2,4] y)
       { t = Transpose<perm = [0, 1]>(a) y = Gemm(t, b) }"""
-    leaves_alone(FuseTransposeGemm(), text)
+    leaves_alone(text)
 
 
 def test_looks_into_functions(rewrites):
@@ -38,5 +35,5 @@ def test_looks_into_functions(rewrites):
       g (float[3,2] a, float[3,4] b) => (float[2,4] y) { y = f.product(a, b) }
       <domain: "f", opset_import: ["" : 20]> product (a, b) => (y) {
       t = Transpose(a) y = Gemm(t, b) }"""
-    (function,) = rewrites(FuseTransposeGemm(), text).functions.values()
+    (function,) = rewrites(text).functions.values()
     assert [node.op_type for node in function] == ["Gemm"]

@@ -1,6 +1,7 @@
 import pytest
 
-from onnx_passes.passes.fusion.fuse_transpose_reduce import REDUCTIONS, FuseTransposeReduce
+from onnx_passes.passes.fusion.fuse_transpose_reduce import REDUCTIONS
+from tests.tables import cases
 
 HEAD = "(float[2,3,N,4] x) => (float[?,?] y)"
 
@@ -16,7 +17,7 @@ def graph(body, head=HEAD, **axes):
 def test_fires(name, rewrites):
     body = f"t = Transpose<perm = [0, 2, 3, 1]>(x) y = {name}<keepdims = 0>(t, a)"
     after = graph(f"y = {name}<keepdims = 0>(x, a)", a=[2, 3])
-    rewrites(FuseTransposeReduce(), graph(body, a=[-2, 1]), after)
+    rewrites(graph(body, a=[-2, 1]), after)
 
 
 def test_axes_are_attributes_in_older_opsets(rewrites):
@@ -24,26 +25,22 @@ def test_axes_are_attributes_in_older_opsets(rewrites):
     body = """t = Transpose<perm = [0, 2, 3, 1]>(x)
       y = ReduceSum<keepdims = 0, axes = [1, 2]>(t)"""
     after = graph("y = ReduceSum<keepdims = 0, axes = [2, 3]>(x)", head)
-    rewrites(FuseTransposeReduce(), graph(body, head), after)
+    rewrites(graph(body, head), after)
 
 
 @pytest.mark.parametrize(
     ("body", "dims"),
-    [
-        pytest.param("y = ReduceSum(t, a)", "?,?,?,?", id="keepdims"),
-        pytest.param("y = ReduceSum<keepdims = 0>(t, b)", "?,?", id="order"),
-        pytest.param("y = ReduceSum<keepdims = 0>(t)", "", id="left-out"),
-        pytest.param(
-            "u = ReduceSum<keepdims = 0>(t, a) v = Relu(t) y = MatMul(u, v)",
-            "?,?,?,?",
-            id="read",
-        ),
-    ],
+    cases("""
+keepdims: y = ReduceSum(t, a) | ?,?,?,?
+order: y = ReduceSum<keepdims = 0>(t, b) | ?,?
+left-out: y = ReduceSum<keepdims = 0>(t) | =''
+read: u = ReduceSum<keepdims = 0>(t, a) v = Relu(t) y = MatMul(u, v) | ?,?,?,?
+"""),
 )
 def test_leaves_alone(body, dims, leaves_alone):
     head = HEAD.replace("[?,?]", f"[{dims}]" if dims else "").replace("2,3,N,4", "2,3,4,2")
     text = graph(f"t = Transpose<perm = [0, 2, 3, 1]>(x) {body}", head, a=[1, 2], b=[0, 1])
-    leaves_alone(FuseTransposeReduce(), text)
+    leaves_alone(text)
 
 
 def test_looks_into_functions(rewrites):
@@ -52,5 +49,5 @@ def test_looks_into_functions(rewrites):
       <domain: "f", opset_import: ["" : 20]> total (x) => (y) {
       a = Constant<value_ints = [0]>() t = Transpose<perm = [1, 0]>(x)
       y = ReduceSum<keepdims = 0>(t, a) }"""
-    (function,) = rewrites(FuseTransposeReduce(), text).functions.values()
+    (function,) = rewrites(text).functions.values()
     assert [node.op_type for node in function if node.inputs] == ["ReduceSum"]

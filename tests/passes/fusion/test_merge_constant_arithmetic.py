@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from onnx_passes.passes.constants import constant_of
-from onnx_passes.passes.fusion.merge_constant_arithmetic import MergeConstantArithmetic
 from tests.tables import cases
 
 
@@ -29,7 +28,7 @@ def graph(body, dtype="float", **constants):
     ],
 )
 def test_fires(body, a, b, merged, rewrites):
-    after = rewrites(MergeConstantArithmetic(), graph(body, a=a, b=b))
+    after = rewrites(graph(body, a=a, b=b))
     (node,) = [n for n in after.graph if n.op_type != "Constant"]
     assert constant_of(node.inputs[1]).numpy().tolist() == merged
 
@@ -41,13 +40,12 @@ def test_fires(body, a, b, merged, rewrites):
 def test_integers_wrap_around(dtype, body, rewrites):
     big = 2**30 + 12345
     x = np.array([[1, -1, 2**31 - 1], [0, 7, -(2**31)]], dtype)
-    rewrites(MergeConstantArithmetic(), graph(body, dtype, a=big, b=-big), feeds=[{"x": x}])
+    rewrites(graph(body, dtype, a=big, b=-big), feeds=[{"x": x}])
 
 
 @pytest.mark.parametrize(
     ("body", "constants"),
-    cases(
-        """
+    cases("""
 cancel: t = Add(x, a) y = Sub(t, b) | ={'a': 1000000.0, 'b': 1000000.0}
 range: t = Mul(x, a) y = Mul(t, b) | ={'a': 1e+30, 'b': 1e-30}
 zero: t = Mul(x, a) y = Mul(t, b) | ={'a': 0, 'b': 1}
@@ -57,16 +55,15 @@ both-kinds: t = Mul(x, a) y = Add(t, b) | ={'a': 2, 'b': 3}
 read: t = Mul(x, a) u = Mul(t, b) y = Add(t, u) | ={'a': 2, 'b': 3}
 bigger: t = Mul(x, a) y = Mul(t, b) | ={'a': [1, 2, 3], 'b': [[1], [2]]}
 computed: c = Abs(a) t = Mul(x, c) y = Mul(t, b) | ={'a': 2, 'b': 3}
-"""
-    ),
+"""),
 )
 def test_leaves_alone(body, constants, leaves_alone):
-    leaves_alone(MergeConstantArithmetic(), graph(body, **constants))
+    leaves_alone(graph(body, **constants))
 
 
 def test_leaves_quotients_of_integers_alone(leaves_alone):
     text = graph("t = Div(x, a) y = Div(t, b)", "int64", a=2, b=3)
-    leaves_alone(MergeConstantArithmetic(), text)
+    leaves_alone(text)
 
 
 def test_looks_into_functions(rewrites):
@@ -74,5 +71,5 @@ def test_looks_into_functions(rewrites):
       g (float[N] x) => (float[N] y) { y = f.more(x) }
       <domain: "f", opset_import: ["" : 20]> more (x) => (y) {
       a = Constant<value_float = 2.0>() t = Mul(x, a) y = Mul(t, a) }"""
-    (function,) = rewrites(MergeConstantArithmetic(), text).functions.values()
+    (function,) = rewrites(text).functions.values()
     assert [node.op_type for node in function if node.inputs] == ["Mul"]

@@ -1,4 +1,3 @@
-from onnx_passes.passes.fusion.merge_projections import MergeProjections
 from tests.tables import pass_cases
 
 HEAD = "(float[N,2] x) => (float[N,?] y)"
@@ -11,23 +10,25 @@ JOINED = f"""{HEAD} <float[2,3] k = {{1, 2, 5, 3, 4, 6}}, float[3] l = {{1, 2, 3
 def test_joins_products_with_their_sums(rewrites):
     before = "s = MatMul(x, v) t = Add(s, b) p = MatMul(x, w) q = Add(c, p) y = Mul(t, q)"
     after = "m = MatMul(x, k) n = Add(m, l) t, q = Split<axis = -1>(n, z) y = Mul(t, q)"
-    rewrites(MergeProjections(), f"{TWO} {{ {before} }}", f"{JOINED} {{ {after} }}")
+    rewrites(f"{TWO} {{ {before} }}", f"{JOINED} {{ {after} }}")
 
 
-CASES = """
+test_cases = pass_cases(
+    """
 as-many-nodes: s = MatMul(x, v) t = MatMul(x, w) y = Mul(s, t)
 shared-weight: s = MatMul(x, v) t = Add(s, b) p = MatMul(x, v) q = Add(p, b) y = Mul(t, q)
 other-operand: s = MatMul(x, v) t = Add(s, b) r = Neg(x) p = MatMul(r, w) q = Add(p, c)
   y = Mul(t, q)
-"""
-test_cases = pass_cases(MergeProjections, CASES, lambda body: f"{TWO} {{ {body} }}")
+""",
+    lambda body: f"{TWO} {{ {body} }}",
+)
 
 
 def test_three_without_sums_keep_their_names_as_outputs(rewrites):
     text = """(float[N,2] x) => (float[N,2] a, float[N,2] b, float[N,2] c)
       <float[2,2] u = {1, 2, 3, 4}, float[2,2] v = {5, 6, 7, 8}, float[2,2] w = {9, 1, 2, 3}>
       { a = MatMul(x, u) b = MatMul(x, v) c = MatMul(x, w) }"""
-    graph = rewrites(MergeProjections(), text).graph
+    graph = rewrites(text).graph
     assert [node.op_type for node in graph if node.op_type != "Constant"] == [
         "MatMul",
         "Split",

@@ -1,6 +1,6 @@
 import pytest
 
-from onnx_passes.passes.fusion.merge_reductions import MERGED, MergeReductions
+from onnx_passes.passes.fusion.merge_reductions import MERGED
 from tests.tables import pass_cases
 
 AXES = "int64[1] a = {1}, int64[1] b = {2}, int64[1] l = {-1}, int64[2] ab = {1, 2}"
@@ -13,7 +13,7 @@ def graph(body, out="float[?,?,?,?] y", x="float[2,N,4,3] x", more=""):
 @pytest.mark.parametrize("name", MERGED)
 def test_fires(name, rewrites):
     before = graph(f"t = {name}(x, a) y = {name}<keepdims = 1>(t, b)")
-    rewrites(MergeReductions(), before, graph(f"y = {name}<keepdims = 1>(x, ab)"))
+    rewrites(before, graph(f"y = {name}<keepdims = 1>(x, ab)"))
 
 
 def test_axes_of_the_smaller_tensor_are_those_of_the_bigger(rewrites):
@@ -24,7 +24,7 @@ def test_axes_of_the_smaller_tensor_are_those_of_the_bigger(rewrites):
     after = graph(
         "y = ReduceMean<keepdims = 0>(x, c)", "float[?,?] y", more=", int64[2] c = {2, 3}"
     )
-    rewrites(MergeReductions(), before, after)
+    rewrites(before, after)
 
 
 def test_axes_are_attributes_in_older_opsets(rewrites):
@@ -32,10 +32,11 @@ def test_axes_are_attributes_in_older_opsets(rewrites):
     before = "t = ReduceSum<axes = [1], keepdims = 0>(x) "
     before += "y = ReduceSum<axes = [-1], keepdims = 0>(t)"
     after = "y = ReduceSum<axes = [1, 2], keepdims = 0>(x)"
-    rewrites(MergeReductions(), f"{head} {{ {before} }}", f"{head} {{ {after} }}")
+    rewrites(f"{head} {{ {before} }}", f"{head} {{ {after} }}")
 
 
-CASES = """
+test_cases = pass_cases(
+    """
 read: t = ReduceSum(x, a) u = ReduceSum(t, b) y = Mul(u, t)
 others: t = ReduceSum(x, a) y = ReduceMax(t, b)
 same-axis: t = ReduceSum(x, a) y = ReduceSum(t, a)
@@ -43,5 +44,6 @@ all-axes: t = ReduceSum(x) y = ReduceSum(t, a)
 keepdims: t = ReduceSum<keepdims = 0>(x, a) u = ReduceSum<keepdims = 1>(t, a)
   y = Unsqueeze(u, b)
 integers: k = Cast<to = 7>(x) t = ReduceSum(k, a) u = ReduceSum(t, b) y = Cast<to = 1>(u)
-"""
-test_cases = pass_cases(MergeReductions, CASES, graph)
+""",
+    graph,
+)

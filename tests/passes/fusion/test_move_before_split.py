@@ -1,7 +1,6 @@
 import pytest
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.passes.fusion.move_before_split import MoveBeforeSplit
 from onnx_passes.testing import parse
 
 HEAD = """(float[N,S,96] x) => (float[N,4,S,8] q, float[N,4,8,S] k, float[N,4,S,8] v)
@@ -22,14 +21,14 @@ def inferred(text):
 
 
 def test_parts_heads_once(rewrites):
-    rewrites(MoveBeforeSplit(), inferred(f"{HEAD}{{{PARTED}}}"), f"{HEAD}{{{MOVED}}}")
+    rewrites(inferred(f"{HEAD}{{{PARTED}}}"), f"{HEAD}{{{MOVED}}}")
 
 
 def test_an_inferred_dimension_stays_inferred(rewrites):
     after = MOVED.replace("(x, w)", "(x, u)")
     head = HEAD.replace("}> ", "}, int64[4] u = {0, -1, 12, 8}> ")
     before = inferred(f"{HEAD}{{{PARTED.replace(', s)', ', i)')}}}")
-    rewrites(MoveBeforeSplit(), before, f"{head}{{{after}}}")
+    rewrites(before, f"{head}{{{after}}}")
 
 
 def test_gathers_of_one_index_each(rewrites):
@@ -42,7 +41,7 @@ def test_gathers_of_one_index_each(rewrites):
     after = """t = Transpose<perm = [3, 0, 2, 1, 4]>(x) q = Gather<axis = 0>(t, zero)
       b = Gather<axis = 0>(t, one) k = Transpose<perm = [0, 1, 3, 2]>(b)
       v = Gather<axis = 0>(t, two)"""
-    rewrites(MoveBeforeSplit(), inferred(f"{head}{{{before}{turned}}}"), f"{head}{{{after}}}")
+    rewrites(inferred(f"{head}{{{before}{turned}}}"), f"{head}{{{after}}}")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,7 @@ def test_leaves_alone(old, new, leaves_alone):
     head = HEAD.replace("x)", "x, float[96,S,32] y)").replace("float[N,", "float[?,")
     text = PARTED.replace(old, new).replace("(d)", "(d)")
     text = text.partition("q = ")[0] + "q = Neg(d) k = Neg(e) v = Neg(f)"
-    leaves_alone(MoveBeforeSplit(), f"{head.replace(',8,S]', ',S,8]')}{{{text}}}")
+    leaves_alone(f"{head.replace(',8,S]', ',S,8]')}{{{text}}}")
 
 
 def test_an_index_that_is_made_between_is_not_read_before(rewrites):
@@ -73,4 +72,4 @@ def test_an_index_that_is_made_between_is_not_read_before(rewrites):
         first="t = Transpose<perm = [3, 0, 2, 1, 4]>(x) p = Gather<axis = 0>(t, i)",
         second="q = Gather<axis = 0>(t, k)",
     )
-    rewrites(MoveBeforeSplit(), inferred(before), after)
+    rewrites(inferred(before), after)

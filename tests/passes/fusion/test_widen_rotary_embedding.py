@@ -1,8 +1,7 @@
 import pytest
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.passes.fusion.widen_rotary_embedding import WidenRotaryEmbedding
-from onnx_passes.testing import assert_leaves_alone, parse
+from onnx_passes.testing import parse
 from tests.tables import cases
 
 INPUTS = "float[B,4,S,8] x, float[B,S,2] c, float[B,S,2] n"
@@ -24,7 +23,7 @@ def model(body, *, inputs=INPUTS):
 
 @pytest.mark.parametrize("parts", [PARTS, SPLIT])
 def test_fires(parts, rewrites):
-    rewrites(WidenRotaryEmbedding(), model(f"{parts} {TURNED}"), model(WIDE))
+    rewrites(model(f"{parts} {TURNED}"), model(WIDE))
 
 
 def test_takes_a_slice_of_some_of_the_channels(rewrites):
@@ -34,7 +33,6 @@ def test_takes_a_slice_of_some_of_the_channels(rewrites):
     after = """z = Constant<value_ints = [8]>() e = Constant<value_ints = [16]>()
       a = Constant<value_ints = [-1]>() part = Slice(x, z, e, a)"""
     rewrites(
-        WidenRotaryEmbedding(),
         model(f"{bounds} {TURNED}", inputs=inputs),
         model(f"{after} {WIDE.replace('(x', '(part')}", inputs=inputs),
     )
@@ -52,8 +50,8 @@ has-the-attribute: =f'{PARTS} {TURNED}'.replace('Embedding(', 'Embedding<rotary_
         globals(),
     ),
 )
-def test_leaves_alone(body):
+def test_leaves_alone(body, leaves_alone):
     made = parse(f"""<ir_version: 10, opset_import: ["" : 23]>
       g ({INPUTS}) => (float[B,4,S,8] y) {{ {body} }}""")
     ShapeInference()(made)
-    assert_leaves_alone(WidenRotaryEmbedding(), made)
+    leaves_alone(made)

@@ -37,30 +37,24 @@ nested: (float[N] x) => (float[N] y) <bool c = {1}> { y = If(c) < then_branch = 
     ),
 )
 def test_the_branch_that_is_taken_takes_its_place(before, after, rewrites):
-    rewrites(InlineConstantIf(), before, after)
+    rewrites(before, after)
 
 
 def test_names_that_another_branch_uses_for_its_own_are_changed(rewrites):
-    rewrites(
-        InlineConstantIf(),
-        """(bool k, float[N] x) => (float[N] y) <bool c = {1}>
+    rewrites("""(bool k, float[N] x) => (float[N] y) <bool c = {1}>
         { r = If(c) <then_branch = g () => (float[N] t) { b = Exp(x) t = Neg(b) },
                      else_branch = h () => (float[N] e) { e = Neg(x) }>
           y = If(k) <then_branch = g2 () => (float[N] t) { b = Abs(r) t = Neg(b) },
-                     else_branch = h2 () => (float[N] e) { e = Neg(r) }> }""",
-    )
+                     else_branch = h2 () => (float[N] e) { e = Neg(r) }> }""")
 
 
 def test_functions_get_constant_nodes(rewrites):
-    model = rewrites(
-        InlineConstantIf(),
-        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+    model = rewrites("""<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
         m (float[N] x) => (float[N] y) { y = l.F(x) }
         <domain: "l", opset_import: ["" : 20]>
         F (a) => (b) { c = Constant<value = bool {1}>() b = If(c) <
           then_branch = g () => (float[N] t) <float[1] w = {2}> { t = Mul(a, w) },
-          else_branch = h () => (float[N] e) { e = Neg(a) }> }""",
-    )
+          else_branch = h () => (float[N] e) { e = Neg(a) }> }""")
     (function,) = model.functions.values()
     assert [node.op_type for node in function] == ["Constant", "Constant", "Mul"]
 
@@ -75,7 +69,7 @@ def test_functions_get_constant_nodes(rewrites):
     ],
 )
 def test_leaves_alone(text, leaves_alone):
-    leaves_alone(InlineConstantIf(), text)
+    leaves_alone(text)
 
 
 def test_a_branch_that_contradicts_its_reader_stays_in_its_if():
@@ -98,22 +92,18 @@ def test_a_branch_that_contradicts_its_reader_stays_in_its_if():
 
 def test_nodes_get_names_of_their_own():
     """ONNX Runtime refuses a graph with two nodes of one name."""
-    model = ir.from_onnx_text(
-        """<ir_version: 10, opset_import: ["" : 20]>
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
         m (float[N] x) => (float[N] y) <bool c = {1}> { [n] a = Exp(x) y = If(c) <
           then_branch = g () => (float[N] t) { [n] t = Neg(a) },
-          else_branch = h () => (float[N] e) { e = Neg(x) }> }"""
-    )
+          else_branch = h () => (float[N] e) { e = Neg(x) }> }""")
     InlineConstantIf()(model)
     assert [node.name for node in model.graph] == ["n", "n_1"]
 
 
 def test_ir_version_3_is_raised():
-    model = ir.from_onnx_text(
-        """<ir_version: 3, opset_import: ["" : 8]> m (float[1] x) => (float[1] y)
-        { c = Constant<value = bool {1}>() y = If(c) <
+    model = ir.from_onnx_text("""<ir_version: 3, opset_import: ["" : 8]> m (float[1] x) =>
+        (float[1] y) { c = Constant<value = bool {1}>() y = If(c) <
           then_branch = g () => (float[1] t) { t = Exp(x) },
-          else_branch = h () => (float[1] e) { e = Neg(x) }> }"""
-    )
+          else_branch = h () => (float[1] e) { e = Neg(x) }> }""")
     assert InlineConstantIf()(model).modified
     assert model.ir_version == 4

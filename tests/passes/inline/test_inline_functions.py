@@ -58,7 +58,7 @@ calls-in-branches: (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branc
     ),
 )
 def test_bodies_take_the_place_of_calls(graph, functions, after, rewrites):
-    model = rewrites(InlineFunctions(), HEADER + graph + functions, HEADER + after)
+    model = rewrites(HEADER + graph + functions, HEADER + after)
     assert not model.functions
 
 
@@ -80,7 +80,6 @@ def test_overloads_are_told_apart(rewrites):
         for name, op in (("one", "Exp"), ("two", "Neg"))
     )
     model = rewrites(
-        InlineFunctions(),
         HEADER + "(float[N] x) => (float[N] y) { y = l.F:two(x) }" + overloads,
     )
     assert operators(model.graph) == ["Neg"]
@@ -89,7 +88,6 @@ def test_overloads_are_told_apart(rewrites):
 
 def test_another_opset_version_is_no_obstacle_if_it_means_the_same_operators(rewrites):
     rewrites(
-        InlineFunctions(),
         HEADER
         + "(float[N] x) => (float[N] y) { y = l.F(x) }"
         + function("F (a) => (b) { b = Exp(a) }", '"" : 18'),
@@ -110,7 +108,6 @@ def test_a_call_that_means_another_version_of_an_operator_stays():
 
 def test_a_domain_that_only_the_function_imports_is_imported(rewrites):
     model = rewrites(
-        InlineFunctions(),
         HEADER
         + "(float[N] x) => (float[N] y) { y = l.F(x) }"
         + function("F (a) => (b) { b = ai.onnx.ml.Binarizer(a) }", '"ai.onnx.ml" : 3'),
@@ -189,7 +186,6 @@ def test_nodes_get_names_of_their_own():
 
 def test_leaves_alone(leaves_alone):
     leaves_alone(
-        InlineFunctions(),
         HEADER
         + "(float[N] x) => (float[N] y) { y = Exp(x) }"
         + function("F (a) => (b) { b = Exp(a) }"),
@@ -209,10 +205,8 @@ def test_a_function_with_the_name_of_an_operator_stays():
 
 
 def test_a_function_with_the_name_of_an_operator_of_later_opsets_is_inlined():
-    model = ir.from_onnx_text(
-        """<ir_version: 10, opset_import: ["" : 18]>
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 18]>
         g (float[2] x) => (float[2] y) { y = Gelu(x) }
-        <domain: "", opset_import: ["" : 18]> Gelu (p) => (q) { q = Neg(p) }"""
-    )
+        <domain: "", opset_import: ["" : 18]> Gelu (p) => (q) { q = Neg(p) }""")
     assert InlineFunctions()(model).modified
     assert [node.op_type for node in model.graph] == ["Neg"]

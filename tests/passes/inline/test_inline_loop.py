@@ -1,7 +1,5 @@
 import pytest
 
-from onnx_passes.passes.inline.inline_loop import InlineLoop
-
 HEAD = "(float[2] x) => (float[2] y)"
 STEP = "b (int64 i, bool c, float[2] s) => (bool d, float[2] o) { d = Identity(c) o = Exp(s) }"
 
@@ -13,7 +11,7 @@ def loop(count, body=STEP):
 
 @pytest.mark.parametrize(("count", "after"), [(1, "y = Exp(x)"), (2, "s = Exp(x) y = Exp(s)")])
 def test_fires(count, after, rewrites):
-    graph = rewrites(InlineLoop(), f"{HEAD} {loop(count)}").graph
+    graph = rewrites(f"{HEAD} {loop(count)}").graph
     left = [node.op_type for node in graph if node.op_type not in ("Constant", "Identity")]
     assert left == ["Exp"] * count
 
@@ -24,7 +22,7 @@ def test_collects_what_each_iteration_gives(rewrites):
       y, z = Loop(n, t, x) <body = b (int64 i, bool c, float[2] s)
         => (bool c, float[2] o, float[2] e) <float[2] k = {1, 2}> {
         f = Cast<to = 1>(i) p = Mul(f, k) q = Add(p, w) o = Add(s, q) e = Neg(s) }> }"""
-    graph = rewrites(InlineLoop(), text).graph
+    graph = rewrites(text).graph
     assert "Loop" not in [node.op_type for node in graph]
     assert [value.name for value in graph.outputs] == ["y", "z"]
 
@@ -41,4 +39,4 @@ def test_collects_what_each_iteration_gives(rewrites):
     ],
 )
 def test_leaves_alone(text, leaves_alone):
-    leaves_alone(InlineLoop(), text)
+    leaves_alone(text)

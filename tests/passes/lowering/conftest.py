@@ -26,9 +26,10 @@ TYPES = {"float": np.float32, "double": np.float64, "float16": np.float16}
 
 
 @pytest.fixture
-def lowers(rewrites):
+def lowers(on_subject, rewrites):
     """Lower a model; returns the operators of the result, Constant left out."""
 
+    @on_subject
     def check(pass_, text, *, after=None, feeds=None):
         before = {node.op_type for node in all_nodes(testing.parse(text))}
         model = rewrites(pass_, text, after, feeds=feeds)
@@ -40,9 +41,10 @@ def lowers(rewrites):
 
 
 @pytest.fixture
-def lowers_elementwise(lowers):
+def lowers_elementwise(on_subject, lowers):
     """Lower an operator on one input: extreme numbers, types, empty, in a branch."""
 
+    @on_subject
     def check(pass_, call, opset, *, types=("float", "float16"), after=None):
         header = f'<ir_version: 8, opset_import: ["" : {opset}]> g '
         if opset > 20:
@@ -66,9 +68,10 @@ def lowers_elementwise(lowers):
 
 
 @pytest.fixture
-def leaves_functions_alone(leaves_alone):
+def leaves_functions_alone(on_subject, leaves_alone):
     """Check that nothing is lowered in a function, whose types depend on the call."""
 
+    @on_subject
     def check(pass_, call, opset=20):
         names = call[call.index("(") + 1 : -1]
         inputs = ", ".join(f"float[2,2] {name}" for name in names.split(", "))

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from onnx_passes.passes.lowering.lower_attention import LowerAttention
 from tests.tables import cases
 
 CALL = "Attention<q_num_heads = 1, kv_num_heads = 1>(q, k, v)"
@@ -36,7 +35,7 @@ products: ={'outputs': ', float[2,3,4,5] p', 'returned': 'y, , , p'}
     ),
 )
 def test_fires(text, opset, rewrites):
-    after = rewrites(LowerAttention(), model(**text, opset=opset))
+    after = rewrites(model(**text, opset=opset))
     assert "Attention" not in {node.op_type for node in after.graph}
 
 
@@ -47,7 +46,7 @@ def test_fires_on_joined_heads_and_dynamic_lengths(rewrites):
     rng = np.random.default_rng(0)
     shapes = {"q": (2, 4, 12), "k": (2, 5, 12), "v": (2, 5, 12)}
     feeds = [{n: rng.standard_normal(s, np.float32) for n, s in shapes.items()}]
-    rewrites(LowerAttention(), text, feeds=feeds)
+    rewrites(text, feeds=feeds)
 
 
 def test_leaves_masked_products_alone(leaves_alone):
@@ -56,8 +55,8 @@ def test_leaves_masked_products_alone(leaves_alone):
         outputs=", float[2,3,4,5] p",
         returned="y, , , p",
     )
-    leaves_alone(LowerAttention(), text)
+    leaves_alone(text)
 
 
 def test_leaves_functions_alone(leaves_functions_alone):
-    leaves_functions_alone(LowerAttention(), CALL, 23)
+    leaves_functions_alone(CALL, 23)

@@ -1,6 +1,5 @@
 import pytest
 
-from onnx_passes.passes.lowering.lower_average_pool import LowerAveragePool
 from tests.tables import cases
 
 PADDED = "<kernel_shape = [3, 2], pads = [1, 0, 1, 1]>"
@@ -14,7 +13,7 @@ def model(attributes, shape="2,3,7,8", opset=20, dtype="float"):
 
 @pytest.mark.parametrize("opset", [9, 10, 11, 19])
 def test_fires(opset, lowers):
-    kinds = lowers(LowerAveragePool(), model(PADDED, opset=opset))
+    kinds = lowers(model(PADDED, opset=opset))
     assert kinds.count("Gather") == 2
 
 
@@ -37,7 +36,7 @@ def test_fires(opset, lowers):
     ],
 )
 def test_fires_on_forms(attributes, lowers):
-    lowers(LowerAveragePool(), model(attributes, "N,3,7,8"))
+    lowers(model(attributes, "N,3,7,8"))
 
 
 @pytest.mark.parametrize(
@@ -48,12 +47,12 @@ def test_fires_on_forms(attributes, lowers):
     ],
 )
 def test_fires_on_ranks(attributes, shape, lowers):
-    lowers(LowerAveragePool(), model(attributes, shape))
+    lowers(model(attributes, shape))
 
 
 @pytest.mark.parametrize("dtype", ["float16"])
 def test_fires_on_types(dtype, lowers):
-    lowers(LowerAveragePool(), model(PADDED, dtype=dtype))
+    lowers(model(PADDED, dtype=dtype))
 
 
 @pytest.mark.parametrize(
@@ -71,8 +70,8 @@ same-with-gaps: =model('<kernel_shape = [1, 2], strides = [2, 2], auto_pad = "SA
     ),
 )
 def test_leaves_alone(text, leaves_alone):
-    leaves_alone(LowerAveragePool(), text)
+    leaves_alone(text)
 
 
 def test_leaves_functions_alone(leaves_functions_alone):
-    leaves_functions_alone(LowerAveragePool(), "AveragePool<kernel_shape = [2, 2]>(x)")
+    leaves_functions_alone("AveragePool<kernel_shape = [2, 2]>(x)")

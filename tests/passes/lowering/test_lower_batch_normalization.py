@@ -1,7 +1,5 @@
 import pytest
 
-from onnx_passes.passes.lowering.lower_batch_normalization import LowerBatchNormalization
-
 # Variances are not negative.
 CONSTANTS = "float[3] s = {1, 2, -3}, float[3] b = {1, 0, 2}, "
 CONSTANTS += "float[3] m = {5, -1, 0}, float[3] v = {0, 0.5, 4}"
@@ -16,18 +14,15 @@ def model(shape, opset=20, attributes=""):
 @pytest.mark.parametrize("opset", [9, 13, 14, 15, 20])
 @pytest.mark.parametrize("shape", ["2,3", "N,3,4", "N,3,H,W"])
 def test_fires(shape, opset, lowers):
-    kinds = lowers(LowerBatchNormalization(), model(shape, opset, "<epsilon = 0.01>"))
+    kinds = lowers(model(shape, opset, "<epsilon = 0.01>"))
     assert kinds[-2:] == ["Mul", "Add"]
 
 
 def test_types_of_parameters_may_differ(lowers):
-    lowers(
-        LowerBatchNormalization(),
-        """(float16[2,3,4] x) => (float16[2,3,4] y)
+    lowers("""(float16[2,3,4] x) => (float16[2,3,4] y)
         <float16[3] s = {15360, 15360, 16384}, float16[3] b = {15360, 0, 0},
          float[3] m = {5, -1, 0}, float[3] v = {0, 0.5, 4}> {
-        y = BatchNormalization(x, s, b, m, v) }""",
-    )
+        y = BatchNormalization(x, s, b, m, v) }""")
 
 
 @pytest.mark.parametrize(
@@ -42,9 +37,9 @@ def test_types_of_parameters_may_differ(lowers):
     ],
 )
 def test_leaves_alone(text, leaves_alone):
-    leaves_alone(LowerBatchNormalization(), text)
+    leaves_alone(text)
 
 
 def test_leaves_functions_alone(leaves_functions_alone):
     call = "BatchNormalization(x, s, b, m, v)"
-    leaves_functions_alone(LowerBatchNormalization(), call)
+    leaves_functions_alone(call)

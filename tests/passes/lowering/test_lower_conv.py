@@ -18,7 +18,7 @@ def model(attributes="", x="2,4,7,8", w="6,4,3,2", opset=13, dtype="float", bias
 @pytest.mark.parametrize("opset", [9, 11, 13, 20])
 @pytest.mark.parametrize("bias", [True, False])
 def test_fires(opset, bias, lowers):
-    lowers(LowerConv(), model("<pads = [1, 0, 1, 2]>", opset=opset, bias=bias))
+    lowers(model("<pads = [1, 0, 1, 2]>", opset=opset, bias=bias))
 
 
 @pytest.mark.parametrize(
@@ -43,16 +43,16 @@ def test_fires(opset, bias, lowers):
     ],
 )
 def test_fires_on_forms(attributes, shapes, lowers):
-    lowers(LowerConv(), model(attributes, **shapes))
+    lowers(model(attributes, **shapes))
 
 
 @pytest.mark.parametrize("dtype", ["double", "float16"])
 def test_fires_on_types(dtype, lowers):
-    lowers(LowerConv(), model(dtype=dtype))
+    lowers(model(dtype=dtype))
 
 
 def test_a_pointwise_convolution_gathers_nothing(lowers):
-    assert lowers(LowerConv(), model(w="6,4,1,1", bias=False)) == POINTWISE
+    assert lowers(model(w="6,4,1,1", bias=False)) == POINTWISE
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,11 @@ def test_a_pointwise_convolution_gathers_nothing(lowers):
     ],
 )
 def test_leaves_alone(text, leaves_alone):
-    leaves_alone(LowerConv(), text)
+    leaves_alone(text)
 
 
 def test_leaves_functions_alone(leaves_functions_alone):
-    leaves_functions_alone(LowerConv(), "Conv(x, w)")
+    leaves_functions_alone("Conv(x, w)")
 
 
 def test_what_it_makes_of_a_convolution():

@@ -28,7 +28,7 @@ def test_fires(call, opset, rewrites):
 @pytest.mark.parametrize("operator", ["ReduceL1", "ReduceL2", "ReduceLogSumExp"])
 def test_fires_on_reductions(operator, rewrites):
     text = f"(float[N,3] x) => (float[N,1] y) <int64[1] a = {{1}}> {{ y = {operator}(x, a) }}"
-    rewrites(LowerFunctions(), text)
+    rewrites(text)
 
 
 def test_what_a_definition_brings_in_is_lowered_too():
@@ -38,16 +38,13 @@ def test_what_a_definition_brings_in_is_lowered_too():
 
 
 def test_fires_in_a_branch(rewrites):
-    model = rewrites(
-        LowerFunctions(),
-        """(float[2] x, bool c) => (float[2] y) {
+    model = rewrites("""(float[2] x, bool c) => (float[2] y) {
         y = If(c) <then_branch = then () => (float[2] p) { p = Selu(x) },
-          else_branch = other () => (float[2] q) { q = Identity(x) }> }""",
-    )
+          else_branch = other () => (float[2] q) { q = Identity(x) }> }""")
     assert "Selu" not in {node.op_type for node in all_nodes(model)}
 
 
-CASES = """
+test_cases = pass_cases("""
 by default all are lowered but what gets no simpler: (int64 x, int64 d) => (int64[N] y) <int64
   z = {0}> { y = Range(z, x, d) }
 (int64[2] x) => (int64 y) { y = ReduceLogSum<keepdims = 0>(x) }
@@ -56,22 +53,19 @@ a celu that changes positive numbers is left alone: (float[2] x) => (float[2] y)
   Celu<alpha = -0.5>(x) }
 (double[N,3] x) => (double[N,1] y) <int64[1] a = {1}> { y = ReduceL2(x, a) }
 (double[N] x) => (double[N] y) { y = Shrink<lambd = 1.0>(x) }
-"""
-test_cases = pass_cases(LowerFunctions, CASES)
+""")
 
 
 @pytest.mark.parametrize(
     "text",
-    cases(
-        """
+    cases("""
 not-asked-for: (float[2] x) => (float[2] y) { y = Relu(x) }
 defined-for-later-opsets-only: <ir_version: 8, opset_import: ["" : 13]> g (float[2] x)
   => (float[2] y) { y = Selu(x) }
 in-a-function: <ir_version: 10, opset_import: ["" : 20, "l" : 1]> main (float[2] x)
   => (float[2] y) { y = l.f(x) } <domain: "l", opset_import: ["" : 20]> f (x) => (y) {
   y = Selu(x) }
-"""
-    ),
+"""),
 )
 def test_leaves_alone(text, leaves_alone):
     model = leaves_alone(LowerFunctions(operators=("Selu",)), text)
@@ -87,24 +81,22 @@ def test_a_name_that_onnx_defines_by_no_function_is_refused():
 def test_names_of_values_around_stay(rewrites):
     text = """(float[2] x, float[2] alpha) => (float[2] y) {
     t = Celu(x) u = Celu(alpha) y = Add(t, u) }"""
-    model = rewrites(LowerFunctions(), text)
+    model = rewrites(text)
     assert [value.name for value in model.graph.inputs] == ["x", "alpha"]
 
 
 @pytest.mark.parametrize("operator", ["L1", "L2", "LogSumExp", "SumSquare"])
 def test_sums_of_integers_that_saturate_are_left_alone(operator, leaves_alone):
     text = "(int32[2] x) => (int32 y) { y = Reduce" + operator + "<keepdims = 0>(x) }"
-    leaves_alone(LowerFunctions(), text)
+    leaves_alone(text)
 
 
 @pytest.mark.parametrize(("dtype", "opset", "put_in"), [("float16", 18, 0), ("float", 18, 1)])
 def test_a_definition_of_inconsistent_types_is_not_put_in(dtype, opset, put_in):
     """That of MeanVarianceNormalization adds a float32 to whatever it is given."""
-    model = testing.parse(
-        f"""<ir_version: 9, opset_import: ["" : {opset}]>
+    model = testing.parse(f"""<ir_version: 9, opset_import: ["" : {opset}]>
         g ({dtype}[2,3,4,4] x) => ({dtype}[2,3,4,4] y)
-        {{ y = MeanVarianceNormalization(x) }}"""
-    )
+        {{ y = MeanVarianceNormalization(x) }}""")
     assert LowerFunctions()(model).modified == bool(put_in)
 
 
@@ -115,12 +107,10 @@ def test_an_affine_grid_of_known_rank_runs_with_all_optimisations(sizes, align, 
     rank, count = len(sizes) - 2, len(sizes)
     dims = ",".join(map(str, [sizes[0], *sizes[2:], rank]))
     s = f"int64[{count}] s"
-    model = testing.parse(
-        f"""<ir_version: 10, opset_import: ["" : 20]>
+    model = testing.parse(f"""<ir_version: 10, opset_import: ["" : 20]>
         g (float[2,{rank},{rank + 1}] x{f", {s}" if given else ""}) => (float[{dims}] y)
         {"" if given else f"<{s} = {{{', '.join(map(str, sizes))}}}>"}
-        {{ y = AffineGrid<align_corners = {align}>(x, s) }}"""
-    )
+        {{ y = AffineGrid<align_corners = {align}>(x, s) }}""")
     x = np.arange(2 * rank * (rank + 1), dtype=np.float32).reshape(2, rank, rank + 1)
     feeds = {"x": x, **({"s": np.array(sizes, np.int64)} if given else {})}
     engine = OnnxRuntimeEngine(optimization="all")
@@ -148,6 +138,6 @@ NORMALIZED = "(float[2,4] x, float[4] s) => (float[2,4] y) { y = LayerNormalizat
 
 
 def test_a_definition_that_loses_digits_is_only_put_in_if_it_is_named(leaves_alone, rewrites):
-    leaves_alone(LowerFunctions(), NORMALIZED)
+    leaves_alone(NORMALIZED)
     model = rewrites(LowerFunctions(operators=("LayerNormalization",)), NORMALIZED)
     assert "LayerNormalization" not in {node.op_type for node in all_nodes(model)}

@@ -1,7 +1,5 @@
 import pytest
 
-from onnx_passes.passes.lowering.lower_group_normalization import LowerGroupNormalization
-
 
 def model(shape, dtype="float"):
     return f"""<ir_version: 10, opset_import: ["" : 21]> g
@@ -12,20 +10,20 @@ def model(shape, dtype="float"):
 @pytest.mark.parametrize("dtype", ["float", "float16"])
 @pytest.mark.parametrize("shape", ["2,6", "2,6,4", "N,6,4,5", "N,6,H,W"])
 def test_fires(shape, dtype, lowers):
-    lowers(LowerGroupNormalization(), model(shape, dtype=dtype))
+    lowers(model(shape, dtype=dtype))
 
 
 def test_leaves_alone_what_is_empty(leaves_alone):
-    leaves_alone(LowerGroupNormalization(), model("2,6,0"))
+    leaves_alone(model("2,6,0"))
 
 
 def test_leaves_functions_alone(leaves_functions_alone):
     call = "GroupNormalization<num_groups = 1>(x, s, b)"
-    leaves_functions_alone(LowerGroupNormalization(), call, 21)
+    leaves_functions_alone(call, 21)
 
 
 def test_doubles_are_normalised_in_double_precision_alone(lowers, leaves_alone):
     # Of [-1, -1.19] in a row, ONNX Runtime finds another variance in single precision.
-    leaves_alone(LowerGroupNormalization(), model("2,6,4", dtype="double"))
+    leaves_alone(model("2,6,4", dtype="double"))
     wide = model("2,6,4", dtype="double").replace("0.01", "0.01, stash_type = 11")
-    assert "Cast" not in lowers(LowerGroupNormalization(), wide)
+    assert "Cast" not in lowers(wide)

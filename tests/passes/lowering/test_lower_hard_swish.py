@@ -1,19 +1,3 @@
-import pytest
+from tests.passes.lowering.elementwise import elementwise
 
-from onnx_passes.passes.lowering.lower_hard_swish import LowerHardSwish
-
-
-@pytest.mark.parametrize("call", ["HardSwish(x)"])
-def test_fires(call, lowers_elementwise):
-    kinds = lowers_elementwise(LowerHardSwish(), call, 14)
-    assert "HardSwish" not in kinds
-
-
-def test_becomes_primitives(lowers):
-    text = '<ir_version: 8, opset_import: ["" : 14]> g (float[2,N] x) => (float[2,N] y)'
-    kinds = lowers(LowerHardSwish(), text + " { y = HardSwish(x) }")
-    assert kinds == ["Add", "Min", "Max", "Div", "Mul"]
-
-
-def test_leaves_functions_alone(leaves_functions_alone):
-    leaves_functions_alone(LowerHardSwish(), "HardSwish(x)", 20)
+test_lowers = elementwise("HardSwish(x)", 14, "Add Min Max Div Mul")

@@ -1,27 +1,20 @@
 import pytest
 
-from onnx_passes.passes.lowering.lower_instance_normalization import (
-    LowerInstanceNormalization,
-)
-
 
 @pytest.mark.parametrize("opset", [7, 13, 18, 20])
 @pytest.mark.parametrize("shape", ["2,3,4", "N,3,4,5", "N,3,H,W"])
 def test_fires(shape, opset, lowers):
-    lowers(
-        LowerInstanceNormalization(),
-        f"""<ir_version: 8, opset_import: ["" : {opset}]> g
+    lowers(f"""<ir_version: 8, opset_import: ["" : {opset}]> g
         (float[{shape}] x, float[3] s, float[3] b) => (float[{shape}] y) {{
-        y = InstanceNormalization<epsilon = 0.01>(x, s, b) }}""",
-    )
+        y = InstanceNormalization<epsilon = 0.01>(x, s, b) }}""")
 
 
 def test_leaves_alone_what_has_no_spatial_axes(leaves_alone):
     text = """(float[2,3] x, float[3] s, float[3] b) => (float[2,3] y) {
     y = InstanceNormalization(x, s, b) }"""
-    leaves_alone(LowerInstanceNormalization(), text)
+    leaves_alone(text)
 
 
 def test_leaves_functions_alone(leaves_functions_alone):
     call = "InstanceNormalization(x, s, b)"
-    leaves_functions_alone(LowerInstanceNormalization(), call)
+    leaves_functions_alone(call)

@@ -1,6 +1,5 @@
 import pytest
 
-from onnx_passes.passes.lowering.lower_layer_normalization import LowerLayerNormalization
 from tests.tables import pass_cases
 
 
@@ -17,7 +16,7 @@ def model(call, shape="2,3,4", dtype="float", opset=20, weights="float[4] s, flo
     ["LayerNormalization(x, s, b)", "LayerNormalization<axis = 2, epsilon = 0.1>(x, s)"],
 )
 def test_fires(call, dtype, opset, lowers):
-    kinds = lowers(LowerLayerNormalization(), model(call, dtype=dtype, opset=opset))
+    kinds = lowers(model(call, dtype=dtype, opset=opset))
     assert kinds.count("ReduceMean") == 2
     assert ("Cast" in kinds) == (dtype == "float16")
 
@@ -28,21 +27,20 @@ def test_fires_over_several_axes_and_dynamic_ones(axis, lowers):
     weights = f"float[{rows}] s, float[{rows}] b"
     shape = "2,3,4" if axis == 0 else "N,3,4"
     call = f"LayerNormalization<axis = {axis}>(x, s, b)"
-    lowers(LowerLayerNormalization(), model(call, shape, weights=weights))
+    lowers(model(call, shape, weights=weights))
 
 
-CASES = """
+test_cases = pass_cases("""
 leaves alone what shows its mean: (float[2,4] x, float[4] s) => (float[2,4] y, float[2,1] m) {
   y, m = LayerNormalization(x, s) }
-"""
-test_cases = pass_cases(LowerLayerNormalization, CASES)
+""")
 
 
 def test_fires_where_nobody_reads_the_mean(lowers):
     text = """(float[2,4] x, float[4] s) => (float[2,4] y) {
     y, m, d = LayerNormalization(x, s) }"""
-    lowers(LowerLayerNormalization(), text)
+    lowers(text)
 
 
 def test_leaves_functions_alone(leaves_functions_alone):
-    leaves_functions_alone(LowerLayerNormalization(), "LayerNormalization(x, s)")
+    leaves_functions_alone("LayerNormalization(x, s)")

@@ -2,6 +2,7 @@ import pytest
 
 from onnx_passes.passes.lowering.lower_average_pool import LowerAveragePool
 from onnx_passes.passes.lowering.lower_max_pool import LowerMaxPool
+from tests.tables import cases
 
 AVERAGE = LowerAveragePool(to="im2col")
 PASS = LowerMaxPool(assume_no_nan=True)
@@ -57,21 +58,16 @@ def test_fires_on_types(dtype, lowers):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param(model("<kernel_shape = [2, 2]>", "2,3,H,8"), id="dynamic"),
-        pytest.param(
-            model("<kernel_shape = [2, 2], dilations = [8, 1], pads = [2, 0, 2, 0]>"),
-            id="windows-of-padding",
-        ),
-        pytest.param(
-            model('<kernel_shape = [2, 2], dilations = [2, 1], auto_pad = "SAME_UPPER">'),
-            id="same-with-dilations",
-        ),
-        pytest.param(
-            model('<kernel_shape = [1, 2], strides = [2, 2], auto_pad = "SAME_LOWER">'),
-            id="same-with-gaps",
-        ),
-    ],
+    cases(
+        """
+dynamic: =model('<kernel_shape = [2, 2]>', '2,3,H,8')
+windows-of-padding: =model('<kernel_shape = [2, 2], dilations = [8, 1], pads = [2, 0, 2, 0]>')
+same-with-dilations: =model('<kernel_shape = [2, 2], dilations = [2, 1], auto_pad =
+  "SAME_UPPER">')
+same-with-gaps: =model('<kernel_shape = [1, 2], strides = [2, 2], auto_pad = "SAME_LOWER">')
+""",
+        globals(),
+    ),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(PASS, text)
@@ -88,7 +84,7 @@ def test_leaves_alone_what_shows_its_indices(leaves_alone):
 
 
 def test_leaves_floats_alone_unless_none_is_nan(leaves_alone):
-    leaves_alone(LowerMaxPool(), model(PADDED))
+    leaves_alone(model(PADDED))
 
 
 @pytest.mark.parametrize("pass_", [LowerMaxPool(to="im2col", assume_no_nan=True), AVERAGE])
@@ -108,4 +104,4 @@ def test_pipelines_for_the_seed_system_want_im2col_and_have_no_nan(lowers):
 
 
 def test_integers_are_never_nan(lowers):
-    lowers(LowerMaxPool(), model(PADDED, dtype="uint8"))
+    lowers(model(PADDED, dtype="uint8"))

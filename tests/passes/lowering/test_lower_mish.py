@@ -1,22 +1,5 @@
-import pytest
+from tests.passes.lowering.elementwise import elementwise
 
-from onnx_passes.passes.lowering.lower_mish import LowerMish
-
-
-@pytest.mark.parametrize("call", ["Mish(x)"])
-def test_fires(call, lowers_elementwise):
-    kinds = lowers_elementwise(LowerMish(), call, 18)
-    assert "Mish" not in kinds
-
-
-def test_becomes_primitives(lowers):
-    text = '<ir_version: 8, opset_import: ["" : 18]> g (float[2,N] x) => (float[2,N] y)'
-    kinds = lowers(LowerMish(), text + " { y = Mish(x) }")
-    assert kinds == [
-        *("Abs", "Neg", "Exp", "Add", "Sub", "Log", "Div", "Mul", "Equal", "Where", "Max"),
-        *("Add", "Tanh", "Mul"),
-    ]
-
-
-def test_leaves_functions_alone(leaves_functions_alone):
-    leaves_functions_alone(LowerMish(), "Mish(x)", 20)
+test_lowers = elementwise(
+    "Mish(x)", 18, "Abs Neg Exp Add Sub Log Div Mul Equal Where Max Add Tanh Mul"
+)

@@ -1,8 +1,6 @@
 import numpy as np
 import pytest
 
-from onnx_passes.passes.lowering.lower_rotary_embedding import LowerRotaryEmbedding
-
 RNG = np.random.default_rng(0)
 POSITIONS = np.array([[0, 1, 2, 3], [3, 5, 9, 0]], np.int64)
 
@@ -22,7 +20,7 @@ def check(rewrites, attributes, shape, *, positions=True, half=4):
         "s": RNG.standard_normal(cache, np.float32),
         **({"p": POSITIONS} if positions else {}),
     }
-    model = rewrites(LowerRotaryEmbedding(), text, feeds=[feeds])
+    model = rewrites(text, feeds=[feeds])
     assert "RotaryEmbedding" not in {node.op_type for node in model.graph}
 
 
@@ -40,6 +38,4 @@ def test_fires_on_a_partial_rotation(rewrites):
 
 
 def test_leaves_functions_alone(leaves_functions_alone):
-    leaves_functions_alone(
-        LowerRotaryEmbedding(), "RotaryEmbedding<num_heads = 1>(x, c, s)", 23
-    )
+    leaves_functions_alone("RotaryEmbedding<num_heads = 1>(x, c, s)", 23)

@@ -1,19 +1,3 @@
-import pytest
+from tests.passes.lowering.elementwise import elementwise
 
-from onnx_passes.passes.lowering.lower_swish import LowerSwish
-
-
-@pytest.mark.parametrize("call", ["Swish(x)", "Swish<alpha = 1.7>(x)"])
-def test_fires(call, lowers_elementwise):
-    kinds = lowers_elementwise(LowerSwish(), call, 24)
-    assert "Swish" not in kinds
-
-
-def test_becomes_primitives(lowers):
-    text = '<ir_version: 10, opset_import: ["" : 24]> g (float[2,N] x) => (float[2,N] y)'
-    kinds = lowers(LowerSwish(), text + " { y = Swish(x) }")
-    assert kinds == ["Sigmoid", "Mul"]
-
-
-def test_leaves_functions_alone(leaves_functions_alone):
-    leaves_functions_alone(LowerSwish(), "Swish(x)", 24)
+test_lowers = elementwise("Swish(x)", 24, "Sigmoid Mul", "Swish<alpha = 1.7>(x)")

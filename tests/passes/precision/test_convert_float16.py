@@ -4,6 +4,7 @@ import pytest
 
 from onnx_passes.errors import PassError
 from onnx_passes.passes.precision.convert_float16 import ConvertFloat16
+from tests.tables import cases
 
 CHAIN = """(float[2,3] x) => (float[2,3] y, float[3,2] z)
 { a = Exp(x) t = Transpose(a) z = Neg(t) b = Abs(a) y = Tanh(b) }"""
@@ -153,11 +154,9 @@ def test_inputs_and_outputs_are_converted_if_asked(digits, images, run):
 
 
 def test_bodies_stay_as_they_are_and_read_float32(typed, run):
-    model = typed(
-        """(bool c, float[3] x) => (float[3] y) { a = Exp(x) y = If(c) <
+    model = typed("""(bool c, float[3] x) => (float[3] y) { a = Exp(x) y = If(c) <
         then_branch = t () => (float[3] p) { p = Exp(a) },
-        else_branch = e () => (float[3] q) { q = Neg(a) }> }"""
-    )
+        else_branch = e () => (float[3] q) { q = Neg(a) }> }""")
     assert ConvertFloat16().call(model).modified
     (y,) = run(model, {"c": np.array(True), "x": np.zeros(3, np.float32)})
     np.testing.assert_allclose(y, np.full(3, np.e), rtol=1e-3)
@@ -181,10 +180,8 @@ def test_an_output_that_nodes_in_float32_read_comes_before_them(typed, run):
 
 
 def test_scales_of_a_resize_stay_in_float32(typed, run):
-    model = typed(
-        """(float[1,1,2,2] x) => (float[1,1,4,4] y) <float[4] s = {1, 1, 2, 2}>
-        { y = Resize <mode = "nearest"> (x, , s) }"""
-    )
+    model = typed("""(float[1,1,2,2] x) => (float[1,1,4,4] y) <float[4] s = {1, 1, 2, 2}>
+        { y = Resize <mode = "nearest"> (x, , s) }""")
     ConvertFloat16(missing="convert").call(model)
     onnx_types = {v.name: v.dtype.name for v in model.graph.initializers.values()}
     assert onnx_types == {"s": "FLOAT"}
@@ -193,12 +190,10 @@ def test_scales_of_a_resize_stay_in_float32(typed, run):
 @pytest.mark.parametrize(("variance", "kind"), [("1", "FLOAT16"), ("1e6", "FLOAT")])
 def test_scales_follow_the_data_where_they_fit(typed, run, variance, kind):
     """CUDA has no kernel of BatchNormalization for data in float16 and scales in float32."""
-    model = typed(
-        f"""(float[1,1,2,2] x) => (float[1,1,2,2] y)
+    model = typed(f"""(float[1,1,2,2] x) => (float[1,1,2,2] y)
         <float[1] s = {{2}}, float[1] b = {{1}},
         float[1] m = {{1}}, float[1] v = {{{variance}}}>
-        {{ y = BatchNormalization(x, s, b, m, v) }}"""
-    )
+        {{ y = BatchNormalization(x, s, b, m, v) }}""")
     ConvertFloat16().call(model)
     (node,) = (n for n in model.graph if n.op_type == "BatchNormalization")
     assert [v.dtype.name for v in node.inputs] == ["FLOAT16"] * 3 + [kind] * 2
@@ -260,20 +255,16 @@ def test_made_up_inputs_may_be_as_large_as_floats_are(typed):
 
 @pytest.mark.parametrize(
     ("nodes", "kept"),
-    [
-        ("e = Add(v, eps) s = Sqrt(e) y = Div(d, s)", {"Add", "Sqrt"}),
-        (
-            "e = Add(v, eps) s = Sqrt(e) r = Reciprocal(s) y = Mul(d, r)",
-            {"Add", "Sqrt", "Reciprocal", "Mul"},
-        ),
-        ("e = Add(v, eps) r = Pow(e, h) y = Mul(d, r)", {"Add", "Pow", "Mul"}),
-        (
-            "e = Max(v, eps) t = Unsqueeze(e, one) l = Squeeze(t, one) y = Div(d, l)",
-            {"Max", "Unsqueeze", "Squeeze", "Div"},
-        ),
-        ("e = Clip(v, eps) l = Log(e) y = Mul(d, l)", {"Clip", "Log"}),
-        ("e = Add(v, eps) s = Neg(e) y = Div(d, s)", {"Add", "Neg", "Div"}),
-    ],
+    cases("""
+- e = Add(v, eps) s = Sqrt(e) y = Div(d, s) | ={'Add', 'Sqrt'}
+- e = Add(v, eps) s = Sqrt(e) r = Reciprocal(s) y = Mul(d, r) | ={'Add', 'Sqrt', 'Reciprocal',
+  'Mul'}
+- e = Add(v, eps) r = Pow(e, h) y = Mul(d, r) | ={'Add', 'Pow', 'Mul'}
+- e = Max(v, eps) t = Unsqueeze(e, one) l = Squeeze(t, one) y = Div(d, l) | ={'Max',
+  'Unsqueeze', 'Squeeze', 'Div'}
+- e = Clip(v, eps) l = Log(e) y = Mul(d, l) | ={'Clip', 'Log'}
+- e = Add(v, eps) s = Neg(e) y = Div(d, s) | ={'Add', 'Neg', 'Div'}
+"""),
 )
 def test_what_reads_a_vanishing_epsilon_stays_in_float32(typed, run, nodes, kept):
     model = typed(

@@ -45,10 +45,8 @@ def test_scales_serve_small_weights(typed, run):
     x = np.ones((2, 4), np.float32)
     error = []
     for scaled in (False, True):
-        model = typed(
-            """(float[2,4] x) => (float[2,1] y) <float[4,1] w = {0.001, 0.0011, 0.0009, 0.003}>
-            { y = MatMul(x, w) }"""
-        )
+        model = typed("""(float[2,4] x) => (float[2,1] y) <float[4,1] w = {0.001, 0.0011,
+            0.0009, 0.003}> { y = MatMul(x, w) }""")
         pass_ = ConvertFloat8(scaled=scaled)
         pass_.context = PassContext(samples=[{"x": x}])
         pass_.call(model)

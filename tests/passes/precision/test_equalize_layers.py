@@ -77,10 +77,8 @@ def test_what_is_not_homogeneous_or_read_by_others_stays(typed, body):
 
 
 def test_a_channel_of_zeros_stays(typed, run):
-    model = typed(
-        """(float[N,2] x) => (float[N,1] y) <float[2,2] w = {0, 8, 0, 8},
-        float[2,1] v = {1, 0.5}> { h = MatMul(x, w) y = MatMul(h, v) }"""
-    )
+    model = typed("""(float[N,2] x) => (float[N,1] y) <float[2,2] w = {0, 8, 0, 8},
+        float[2,1] v = {1, 0.5}> { h = MatMul(x, w) y = MatMul(h, v) }""")
     x = np.ones((1, 2), np.float32)
     (old,) = run(model, {"x": x})
     EqualizeLayers().call(model)
@@ -88,11 +86,9 @@ def test_a_channel_of_zeros_stays(typed, run):
 
 
 def test_a_flatten_between_layers(typed, run):
-    model = typed(
-        """(float[N,1,2,2] x) => (float[N,1] y) <float[2,1,1,1] w = {64, 1},
+    model = typed("""(float[N,1,2,2] x) => (float[N,1] y) <float[2,1,1,1] w = {64, 1},
         float[8,1] v = {1, 1, 1, 1, 64, 64, 64, 64}>
-        { c = Conv(x, w) r = Relu(c) f = Flatten(r) y = MatMul(f, v) }"""
-    )
+        { c = Conv(x, w) r = Relu(c) f = Flatten(r) y = MatMul(f, v) }""")
     x = np.random.default_rng(0).standard_normal((3, 1, 2, 2)).astype(np.float32)
     (old,) = run(model, {"x": x})
     assert EqualizeLayers().call(model).modified

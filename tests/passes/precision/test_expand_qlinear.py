@@ -7,6 +7,7 @@ from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 import onnx_passes
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.precision.expand_qlinear import ExpandQlinear
+from tests.tables import cases
 
 NETWORK = """<ir_version: 8, opset_import: ["" : 13]>
 main (float[1,3,8,8] x) => (float[1,5] y) {
@@ -99,15 +100,13 @@ def test_other_operators_of_integers(run, node):
 
 @pytest.mark.parametrize(
     "moves",
-    [
-        "f = Reshape(m, k) e = DequantizeLinear(f, t, u)",
-        "f = Reshape(m, k) g = Transpose(f) e = DequantizeLinear(g, t, u)",
-        """f = Resize <mode = "nearest"> (m, , n) g = Flatten(f)
-        e = DequantizeLinear(g, t, u)""",
-        "f = MaxPool <kernel_shape = [2,2]> (m) g = Flatten(f) e = DequantizeLinear(g, t, u)",
-        """f = Flatten(m) d = com.microsoft.QLinearSigmoid(f, t, u, s, z)
-        e = DequantizeLinear(d, s, z)""",
-    ],
+    cases("""
+- f = Reshape(m, k) e = DequantizeLinear(f, t, u)
+- f = Reshape(m, k) g = Transpose(f) e = DequantizeLinear(g, t, u)
+- f = Resize <mode = "nearest"> (m, , n) g = Flatten(f) e = DequantizeLinear(g, t, u)
+- f = MaxPool <kernel_shape = [2,2]> (m) g = Flatten(f) e = DequantizeLinear(g, t, u)
+- f = Flatten(m) d = com.microsoft.QLinearSigmoid(f, t, u, s, z) e = DequantizeLinear(d, s, z)
+"""),
 )
 def test_what_moves_integers_moves_floats(run, moves):
     grids = GRIDS.replace(">", ", int64[2] k = {3, -1}, float[4] n = {1, 1, 2, 2}>")
@@ -129,16 +128,12 @@ def test_what_moves_integers_moves_floats(run, moves):
 
 @pytest.mark.parametrize(
     ("node", "reason"),
-    [
-        (
-            "y = com.microsoft.QLinearGlobalAveragePool <channels_last = 1> (x, s, z, t, u)",
-            "whose channels come last",
-        ),
-        (
-            "y = com.microsoft.QLinearSoftmax <axis = 1, opset = 11> (x, s, z, t, u)",
-            "which are not along the last axis",
-        ),
-    ],
+    cases("""
+- y = com.microsoft.QLinearGlobalAveragePool <channels_last = 1> (x, s, z, t, u) | whose
+  channels come last
+- y = com.microsoft.QLinearSoftmax <axis = 1, opset = 11> (x, s, z, t, u) | which are not along
+  the last axis
+"""),
 )
 def test_what_stays_is_named(node, reason):
     model = parse(f"(uint8[1,2,3,4] x) => (uint8[a,b,c,d] y) {GRIDS} {{ {node} }}")

@@ -16,7 +16,7 @@ def between(kind="uint8", scale="0.013", zero="{7}", other=None):
 def test_integers_on_one_grid_are_kept(rewrites, kind, scale):
     every = np.arange(256).astype(np.uint8).view(kind)
     rows = [{"q": np.resize(every[i:], (2, 3))} for i in range(0, 256, 6)]
-    model = rewrites(FoldQdq(), between(kind, scale), feeds=rows)
+    model = rewrites(between(kind, scale), feeds=rows)
     assert [n.op_type for n in model.graph] == ["Identity"]
 
 
@@ -41,4 +41,4 @@ def test_all_integers_of_16_bits_come_back(typed, run):
     ],
 )
 def test_other_grids_are_left_alone(leaves_alone, text):
-    leaves_alone(FoldQdq(), text)
+    leaves_alone(text)

@@ -64,22 +64,18 @@ def test_a_branch_in_a_loop(typed, run):
 
 
 def test_neighbours_of_a_branch_read_what_it_returns(typed, run):
-    model = typed(
-        """(bool q, float[3] x) => (float[3] z) {
+    model = typed("""(bool q, float[3] x) => (float[3] z) {
         y = If(q) <then_branch = p () => (float[3] v) { v = Sin(x) },
                    else_branch = r () => (float[3] w) { w = Cos(x) }>
-        z = Exp(y) }"""
-    )
+        z = Exp(y) }""")
     model = checked(model, {"q": np.array(False), "x": np.ones(3, np.float32)}, run)
     assert casts(model) == [2, 0, 0]
 
 
 def test_a_branch_that_returns_what_is_around_it_stays_in_float32(typed, run):
-    model = typed(
-        """(bool q, float[3] x) => (float[3] z) { a = Exp(x)
+    model = typed("""(bool q, float[3] x) => (float[3] z) { a = Exp(x)
         z = If(q) <then_branch = p () => (float[3] v) { v = Sin(a) },
-                   else_branch = r () => (float[3] w) { w = Identity(x) }> }"""
-    )
+                   else_branch = r () => (float[3] w) { w = Identity(x) }> }""")
     ConvertFloat16(operators=["Exp", "Sin"]).call(model)
     run(model, {"q": np.array(False), "x": np.ones(3, np.float32)})
     (choose,) = (node for node in model.graph if node.op_type == "If")

@@ -34,11 +34,9 @@ def test_grids_are_symmetric_and_biases_float(digits, images, run, weights):
 
 
 def test_a_wider_grid_covers_what_the_old_one_did(typed, run):
-    model = typed(
-        """(float[4] x) => (float[4] y)
+    model = typed("""(float[4] x) => (float[4] y)
         <float s = {0.1}, uint8 z = {200}, float[4] one = {1, 1, 1, 1}>
-        { q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) y = Add(d, one) }"""
-    )
+        { q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) y = Add(d, one) }""")
     x = np.array([-20, -1, 0, 5.5], np.float32)
     PlaceQdq().call(model)
     scale = next(n.inputs[1] for n in model.graph if n.op_type == "QuantizeLinear")
@@ -47,12 +45,10 @@ def test_a_wider_grid_covers_what_the_old_one_did(typed, run):
 
 
 def test_pairs_before_a_residual_sum_stay(typed):
-    model = typed(
-        """(float[2] x) => (float[2] y, float[2] u)
+    model = typed("""(float[2] x) => (float[2] y, float[2] u)
         <float s = {0.1}, int8 z = {0}, float t = {0.2}>
         { q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) y = Add(d, x)
-          p = QuantizeLinear(x, t, z) e = DequantizeLinear(p, t, z) u = Sigmoid(e) }"""
-    )
+          p = QuantizeLinear(x, t, z) e = DequantizeLinear(p, t, z) u = Sigmoid(e) }""")
     assert PlaceQdq().call(model).modified
     assert [n.op_type for n in model.graph if "Linear" in n.op_type] == [
         "QuantizeLinear",
@@ -61,10 +57,8 @@ def test_pairs_before_a_residual_sum_stay(typed):
 
 
 def test_integers_that_others_read_stay(typed):
-    model = typed(
-        """(float[2] x) => (float[2] y, uint8[2] q) <float s = {0.1}, uint8 z = {100}>
-        { q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) y = Add(d, x) }"""
-    )
+    model = typed("""(float[2] x) => (float[2] y, uint8[2] q) <float s = {0.1}, uint8 z =
+        {100}> { q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) y = Add(d, x) }""")
     assert not PlaceQdq().call(model).modified
 
 
@@ -83,11 +77,9 @@ def test_constants_outside_of_products_are_symmetric_int8_or_floats(
 ):
     axis = "<axis = 0>" if "float[4]" in constant else ""
     given = "c, a, b" if operator == "Where" else "a, b"
-    model = typed(
-        f"""(float[2,4] x, bool[4] c) => (float[2,4] y) <float s = {{0.05}}, int8 z = {{0}},
-        {constant}> {{ q = QuantizeLinear(x, s, z) a = DequantizeLinear(q, s, z)
-        b = DequantizeLinear {axis} (k, t, u) y = {operator}({given}) }}"""
-    )
+    model = typed(f"""(float[2,4] x, bool[4] c) => (float[2,4] y) <float s = {{0.05}}, int8 z =
+        {{0}}, {constant}> {{ q = QuantizeLinear(x, s, z) a = DequantizeLinear(q, s, z)
+        b = DequantizeLinear {axis} (k, t, u) y = {operator}({given}) }}""")
     feed = {
         "x": np.linspace(0, 6, 8, dtype=np.float32).reshape(2, 4),
         "c": np.array([True, False] * 2),

@@ -29,11 +29,9 @@ def test_reduced_weights_use_seven_bits(digits):
 
 
 def test_readers_share_one_quantiser(typed, run):
-    model = typed(
-        """(float[2,2] x) => (float[2,2] y, float[2,2] z)
+    model = typed("""(float[2,2] x) => (float[2,2] y, float[2,2] z)
         <float[2,2] w = {1, 2, 3, 4}, float[2,2] v = {1, 0, 0, 1}, float[2] c = {10, 20}>
-        { y = MatMul(x, w) z = Gemm <transB = 1> (x, v, c) }"""
-    )
+        { y = MatMul(x, w) z = Gemm <transB = 1> (x, v, c) }""")
     QuantizeDynamic(least=1).call(model)
     assert [n.op_type for n in model.graph].count("DynamicQuantizeLinear") == 1
     y, z = run(model, {"x": np.eye(2, dtype=np.float32)})

@@ -90,10 +90,8 @@ def test_outliers_do_not_widen_a_percentile(typed, tmp_path):
 
 
 def test_readers_share_one_pair(typed, tmp_path):
-    model = typed(
-        """(float[2,2] x) => (float[2,2] y, float[2,2] z) <float[2,2] w = {1, 2, 3, 4}>
-        { y = MatMul(x, w) z = MatMul(w, x) a = MatMul(x, w) b = Add(a, x) }"""
-    )
+    model = typed("""(float[2,2] x) => (float[2,2] y, float[2,2] z) <float[2,2] w = {1, 2, 3,
+        4}> { y = MatMul(x, w) z = MatMul(w, x) a = MatMul(x, w) b = Add(a, x) }""")
     QuantizeStatic(data=saved(tmp_path, x=np.ones((2, 2), np.float32)), outputs=False).call(
         model
     )
@@ -111,11 +109,9 @@ def test_two_computed_operands_are_rounded_both(typed, tmp_path, run):
 
 
 def test_a_bias_has_the_grid_of_the_sums(typed, tmp_path, run):
-    model = typed(
-        """(float[1,2] x) => (float[1,2] y)
+    model = typed("""(float[1,2] x) => (float[1,2] y)
         <float[2,2] w = {1, 2, 3, 4}, float[2] c = {0.1, 1}>
-        { y = Gemm <transB = 1> (x, w, c) }"""
-    )
+        { y = Gemm <transB = 1> (x, w, c) }""")
     x = np.array([[1, -1]], np.float32)
     QuantizeStatic(data=saved(tmp_path, x=x), outputs=False).call(model)
     bias = next(v for v in model.graph.initializers.values() if v.dtype is ir.DataType.INT32)
@@ -141,10 +137,8 @@ def test_the_share_of_a_percentile_is_checked():
 
 
 def test_a_gemm_with_alpha_stays(typed, tmp_path):
-    model = typed(
-        """(float[1,2] x) => (float[1,2] y) <float[2,2] w = {1, 2, 3, 4}>
-        { y = Gemm <alpha = 2.0> (x, w) }"""
-    )
+    model = typed("""(float[1,2] x) => (float[1,2] y) <float[2,2] w = {1, 2, 3, 4}>
+        { y = Gemm <alpha = 2.0> (x, w) }""")
     pass_ = QuantizeStatic(data=saved(tmp_path, x=np.ones((1, 2), np.float32)))
     assert not pass_.call(model).modified
     assert any("no layers" in note for note in pass_.context.notes)

@@ -107,10 +107,8 @@ def test_small_weights_stay(digits):
 
 
 def test_a_weight_with_two_readers_is_stored_for_those_that_are_meant(typed, run):
-    model = typed(
-        """(float[2,2] x) => (float[2,2] y) <float[2,2] w = {1, 2, 3, 4}>
-        { a = MatMul(x, w) y = Add(a, w) }"""
-    )
+    model = typed("""(float[2,2] x) => (float[2,2] y) <float[2,2] w = {1, 2, 3, 4}>
+        { a = MatMul(x, w) y = Add(a, w) }""")
     assert QuantizeWeights(least=1).call(model).modified
     (y,) = run(model, {"x": np.eye(2, dtype=np.float32)})
     np.testing.assert_allclose(y, [[2, 4], [6, 8]], atol=0.05)
@@ -118,16 +116,14 @@ def test_a_weight_with_two_readers_is_stored_for_those_that_are_meant(typed, run
 
 @pytest.mark.parametrize("optimization", ["none", "all"])
 def test_bodies_are_looked_into(typed, run, optimization):
-    model = typed(
-        """(float[2,3] x, bool b) => (float[2,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}>
-        {
+    model = typed("""(float[2,3] x, bool b) => (float[2,2] y) <float[3,2] w = {1, 2, 3, 4, 5,
+        6}> {
           y = If (b) <
             then_branch = g () => (float[2,2] t)
               <float[3,2] v = {6, 5, 4, 3, 2, 1}> { t = MatMul(x, v) },
             else_branch = h () => (float[2,2] e) { e = MatMul(x, w) }
           >
-        }"""
-    )
+        }""")
     x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
     feeds = [{"x": x, "b": np.array(b)} for b in (True, False)]
     old = [run(model, feed)[0] for feed in feeds]
@@ -250,11 +246,9 @@ def test_weights_that_stay_are_named_with_the_reason(typed, cls):
 
 
 def test_small_weights_and_those_of_other_types_are_named(typed):
-    model = typed(
-        """(float[2,2] x, double[2,2] z) => (float[2,2] y, double[2,2] u)
+    model = typed("""(float[2,2] x, double[2,2] z) => (float[2,2] y, double[2,2] u)
         <float[2,2] w = {1, 2, 3, 4}, double[2,2] v = {1, 2, 3, 4}>
-        { y = MatMul(x, w) u = MatMul(z, v) }"""
-    )
+        { y = MatMul(x, w) u = MatMul(z, v) }""")
     pass_ = QuantizeWeights(least=5)
     pass_.call(model)
     assert "2 kept, weights with fewer than 5 elements (least): w, v" in pass_.context.notes

@@ -68,10 +68,8 @@ def test_data_is_asked_for(deep):
 
 
 def test_groups_of_a_conv_are_rounded_to_the_nearest(typed, run):
-    model = typed(
-        """(float[1,2,3,3] x) => (float[1,2,3,3] y)
-        <float[2,1,1,1] w = {0.3, 0.7}> { y = Conv <group = 2> (x, w) }"""
-    )
+    model = typed("""(float[1,2,3,3] x) => (float[1,2,3,3] y)
+        <float[2,1,1,1] w = {0.3, 0.7}> { y = Conv <group = 2> (x, w) }""")
     pass_ = QuantizeWeightsGptq(least=1)
     x = np.ones((1, 2, 3, 3), np.float32)
     pass_.context = PassContext(samples=[{"x": x}])

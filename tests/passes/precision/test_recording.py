@@ -78,11 +78,9 @@ SIZE = 64
 
 
 def model_of(weight):
-    model = parse(
-        f"""<ir_version: 10, opset_import: ["" : 21]>
+    model = parse(f"""<ir_version: 10, opset_import: ["" : 21]>
         g (float[n,{SIZE}] x) => (float[n,{SIZE}] y)
-        <float[1] w = {{0}}> {{ h = MatMul(x, w) y = Relu(h) }}"""
-    )
+        <float[1] w = {{0}}> {{ h = MatMul(x, w) y = Relu(h) }}""")
     value = model.graph.initializers["w"]
     value.const_value = ir.tensor(weight, name="w")
     value.shape = ir.Shape(weight.shape)

@@ -40,18 +40,14 @@ def test_an_output_keeps_its_name(typed, run):
 
 
 def test_integers_that_others_read_stay(typed, run):
-    model = typed(
-        """(float[4] x) => (float[4] y, uint8[4] q) <float s = {0.5}, uint8 z = {3}>
-        { q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) y = Neg(d) }"""
-    )
+    model = typed("""(float[4] x) => (float[4] y, uint8[4] q) <float s = {0.5}, uint8 z = {3}>
+        { q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) y = Neg(d) }""")
     assert RemoveQdq().call(model).modified
     assert [n.op_type for n in model.graph] == ["QuantizeLinear", "Neg"]
     run(model, {"x": np.ones(4, np.float32)})
 
 
 def test_a_pair_between_types_stays(typed):
-    model = typed(
-        """(float[4] x, float16 t) => (float16[4] y) <float s = {0.5}, uint8 z = {3}>
-        { q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, t, z) }"""
-    )
+    model = typed("""(float[4] x, float16 t) => (float16[4] y) <float s = {0.5}, uint8 z = {3}>
+        { q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, t, z) }""")
     assert not RemoveQdq().call(model).modified

@@ -1,11 +1,8 @@
-from onnx_passes.passes.quantised.absorb_layouts import AbsorbLayouts
-
 CONVERT = 'o.LayoutConverter<assumes = ["{}", "{}", "{}"], perm = [2, 0, 1]>'
 
 
 def test_before_and_behind(rewrites, text):
     model = rewrites(
-        AbsorbLayouts(),
         text(
             "(float[2,3,4] x) => (float[A,B,C] y) { t = Transpose<perm = [1, 0, 2]>(x) u = "
             + CONVERT.format("C", "N", "W")
@@ -19,7 +16,6 @@ def test_before_and_behind(rewrites, text):
 
 def test_leaves_a_transpose_without_permutation_alone(leaves_alone, text):
     leaves_alone(
-        AbsorbLayouts(),
         text(
             "(float[2,3,4] x) => (float[A,B,C] y) { t = Transpose(x) y = "
             + CONVERT.format("N", "C", "W")

@@ -4,6 +4,7 @@ from onnx_passes import testing
 from onnx_passes.ops.bodies.operator_bodies import CHANNELS_LAST, QONNX
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.quantised.convert_to_channels_last import ConvertToChannelsLast
+from tests.tables import cases
 
 SIZES = {"x": "2,4,6,5", "u": "2,4,7", "v": "1,4,3,4,5"}
 HEAD = """({inputs}) => (float[{outputs}] y) <float[6,4,3,3] w = {{{w}}},
@@ -30,30 +31,24 @@ def model_of(body, rank=4):
 
 @pytest.mark.parametrize(
     ("body", "rank", "told"),
-    [
-        ("y = Conv(x, w)", 4, {"strides": (1, 1), "pads": (0, 0, 0, 0), "group": 1}),
-        ("y = Conv<strides = [2, 1], pads = [1, 0, 1, 2]>(x, w, b)", 4, {"strides": (2, 1)}),
-        (
-            "y = Conv<group = 4, dilations = [1, 2]>(x, g)",
-            4,
-            {"dilations": (1, 2), "group": 4},
-        ),
-        ("y = Conv<pads = [1, 1]>(u, n)", 3, {"kernel_shape": (3,), "pads": (1, 1)}),
-        (
-            "y = MaxPool<kernel_shape = [2, 2], pads = [1, 1, 1, 1]>(x)",
-            4,
-            {"strides": (1, 1), "pads": (1, 1, 1, 1), "kernel_shape": (2, 2)},
-        ),
-        ("y = MaxPool<kernel_shape = [3], strides = [2]>(u)", 3, {"strides": (2,)}),
-        ("y = BatchNormalization(x, s, o, s, d)", 4, {"momentum": pytest.approx(0.9)}),
-        ("y = BatchNormalization<epsilon = 0.25>(u, s, o, s, d)", 3, {"epsilon": 0.25}),
-    ],
+    cases(
+        """
+- y = Conv(x, w) | =4 | ={'strides': (1, 1), 'pads': (0, 0, 0, 0), 'group': 1}
+- y = Conv<strides = [2, 1], pads = [1, 0, 1, 2]>(x, w, b) | =4 | ={'strides': (2, 1)}
+- y = Conv<group = 4, dilations = [1, 2]>(x, g) | =4 | ={'dilations': (1, 2), 'group': 4}
+- y = Conv<pads = [1, 1]>(u, n) | =3 | ={'kernel_shape': (3,), 'pads': (1, 1)}
+- y = MaxPool<kernel_shape = [2, 2], pads = [1, 1, 1, 1]>(x) | =4 | ={'strides': (1, 1),
+  'pads': (1, 1, 1, 1), 'kernel_shape': (2, 2)}
+- y = MaxPool<kernel_shape = [3], strides = [2]>(u) | =3 | ={'strides': (2,)}
+- y = BatchNormalization(x, s, o, s, d) | =4 | ={'momentum': pytest.approx(0.9)}
+- y = BatchNormalization<epsilon = 0.25>(u, s, o, s, d) | =3 | ={'epsilon': 0.25}
+""",
+        globals(),
+    ),
 )
-def test_fires(body, rank, told):
+def test_fires(body, rank, told, applied):
     model = model_of(body, rank)
-    before = testing.Snapshot(model)
-    assert ConvertToChannelsLast()(model).modified
-    testing.assert_verified(ConvertToChannelsLast(), before, model)
+    assert applied(model)
     (node,) = (n for n in model.graph if n.domain == CHANNELS_LAST)
     found = {a.name: a.value for a in node.attributes.values()}
     assert {name: found[name] for name in told} == told
@@ -77,16 +72,13 @@ def test_leaves_alone(body, rank):
     testing.assert_leaves_alone(ConvertToChannelsLast(), model_of(body, rank))
 
 
-def test_truncated_sums_of_windows_change_their_layout(text):
+def test_truncated_sums_of_windows_change_their_layout(text, applied):
     attributes = "kernel = 2, stride = 1, ibits = 4, obits = 4, signed = 1"
     model = testing.parse(
         text("(float[2,4,6,5] x) => (float[A,B,C,D] y) { ")
         + f"r = Round(x) y = {QONNX}.QuantAvgPool2d<{attributes}>(r) }}"
     )
-    infer_shapes(model)
-    before = testing.Snapshot(model)
-    assert ConvertToChannelsLast()(model).modified
-    testing.assert_verified(ConvertToChannelsLast(), before, model)
+    assert applied(model)
     (node,) = (n for n in model.graph if n.op_type == "QuantAvgPool2d")
     assert node.attributes.get_string("data_layout") == "NHWC"
     assert node.attributes.get_int("obits") == 4

@@ -15,10 +15,8 @@ QUANT = f"y = q.Quant<{FLAGS}>(x, s, z, b)"
 
 def quant(text, *, bits=4, signed=1, narrow=0, zero=0, mode="ROUND", scale="float s = {0.25}"):
     call = QUANT.format(signed=signed, narrow=narrow, mode=mode)
-    return text(
-        f"""(float[N,3] x) => (float[N,3] y) <{scale}, float z = {{{zero}}},
-        float b = {{{bits}}}> {{ {call} }}"""
-    )
+    return text(f"""(float[N,3] x) => (float[N,3] y) <{scale}, float z = {{{zero}}},
+        float b = {{{bits}}}> {{ {call} }}""")
 
 
 def kinds(model):
@@ -72,12 +70,11 @@ def test_small_integers_have_types_of_their_own(bits, opset, dtype, text):
 
 
 def test_scales_by_channel_and_weights(text):
-    graph = text(
-        """(float[N,3] x) => (float[N,2] y) <float[3] s = {0.25, 0.5, 1}, float z = {0},
+    graph = text("""(float[N,3] x) => (float[N,2] y) <float[3] s = {0.25, 0.5, 1}, float z =
+        {0},
         float b = {8}, float[3,2] w = {0.3, 1, -0.7, 2, 0.1, 0}, float[1,2] t = {0.1, 0.5},
         float c = {3}, float[N,3] a, float[3,2] v>
-        { a = q.Quant<narrow = 0>(x, s, z, b) v = q.Quant(w, t, z, c) y = MatMul(a, v) }"""
-    )
+        { a = q.Quant<narrow = 0>(x, s, z, b) v = q.Quant(w, t, z, c) y = MatMul(a, v) }""")
     model = testing.parse(graph)
     wanted = run(model, GRID)
     assert ConvertToQcdq()(model).modified

@@ -22,7 +22,7 @@ def kinds(model):
 
 def test_fires(rewrites, text):
     # A product of 3 factors: 0 to 3 of them are equal.
-    model = rewrites(ConvertToXnorPopcount(), text(GRAPH.format(**GIVEN)))
+    model = rewrites(text(GRAPH.format(**GIVEN)))
     assert kinds(model) == ["MultiThreshold", "XnorPopcountMatMul", "Mul", "Add"]
 
 

@@ -11,17 +11,17 @@ GRAPH = """(float[N,2] x) => (float[N,2] y)
     ("weights", "count"), [("1, -1, 2", 2), ("0, 2, 3", 1), ("-1, -1, -1", 2), ("2, -2, 4", 2)]
 )
 def test_fires(weights, count, rewrites, text):
-    model = rewrites(DecomposeThresholds(), text(GRAPH.format(weights)))
+    model = rewrites(text(GRAPH.format(weights)))
     assert sum(n.op_type == "MultiThreshold" for n in model.graph) == count
 
 
 @pytest.mark.parametrize("weights", ["1, 1, 1", "2, 2, 2", "0.5, 1, 1", "5000, 1, 1"])
 def test_leaves_alone(weights, leaves_alone, text):
-    leaves_alone(DecomposeThresholds(), text(GRAPH.format(weights)))
+    leaves_alone(text(GRAPH.format(weights)))
 
 
 def test_a_weight_that_all_share_stays(rewrites, text):
-    model = rewrites(DecomposeThresholds(), text(GRAPH.format("2, 0, 4")))
+    model = rewrites(text(GRAPH.format("2, 0, 4")))
     (node,) = (n for n in model.graph if n.op_type == "MultiThreshold")
     assert node.inputs[1].const_value.shape == (2, 3)
     assert float(node.inputs[2].const_value.numpy()) == 2

@@ -20,7 +20,7 @@ def graph(body, shape="2,3,4"):
 
 
 def exported(body, rewrites, text, shape="2,3,4"):
-    model = rewrites(ExportQonnx(), text(graph(body, shape)))
+    model = rewrites(text(graph(body, shape)))
     (node,) = (n for n in model.graph if n.op_type != "Constant")
     assert node.domain == QONNX
     return node
@@ -67,12 +67,12 @@ def test_thresholds_have_a_layout_and_a_datatype(
     ],
 )
 def test_leaves_alone(body, shape, leaves_alone, text):
-    leaves_alone(ExportQonnx(), text(graph(body, shape)))
+    leaves_alone(text(graph(body, shape)))
 
 
 def test_a_sum_that_is_no_integer_stays(rewrites, text):
     body = "m = o.MultiThreshold(x, t, one) y = Add(m, half)"
-    model = rewrites(ExportQonnx(), text(graph(body)))
+    model = rewrites(text(graph(body)))
     kinds = [node.op_type for node in model.graph if node.op_type != "Constant"]
     assert kinds == ["MultiThreshold", "Add"]
 
@@ -97,6 +97,6 @@ def test_one_row_of_thresholds_has_the_layout_of_the_pooling_that_reads_it(
         data_layout = "{layout}">(m)"""
     body = f"m = o.MultiThreshold(x, t, one) y = {pool}"
     source = f"(float[2,4,4,4] x) => (float[A,B,C,D] y) {CONSTANTS} {{ {body} }}"
-    found = rewrites(ExportQonnx(), text(source)).graph
+    found = rewrites(text(source)).graph
     (node,) = (n for n in found if n.op_type == "MultiThreshold")
     assert node.attributes.get_string("data_layout") == layout

@@ -1,8 +1,6 @@
 import numpy as np
 import pytest
 
-from onnx_passes.passes.quantised.extract_weight_scales import ExtractWeightScales
-
 
 @pytest.mark.parametrize(
     "call",
@@ -13,12 +11,9 @@ from onnx_passes.passes.quantised.extract_weight_scales import ExtractWeightScal
 )
 def test_integers_and_a_scale(call, rewrites, text):
     model = rewrites(
-        ExtractWeightScales(),
-        text(
-            f"""(float[N,2] x) => (float[N,2] y)
+        text(f"""(float[N,2] x) => (float[N,2] y)
             <float[2,2] w = {{0.3, -0.7, 5, 0.01}}, float s = {{0.3}}, float z = {{0}},
-            float b = {{3}}> {{ q1 = {call} y = MatMul(x, q1) }}"""
-        ),
+            float b = {{3}}> {{ q1 = {call} y = MatMul(x, q1) }}"""),
     )
     product = next(node for node in model.graph if node.op_type == "Mul")
     levels = product.inputs[0].producer().attributes["value"].as_tensor().numpy()
@@ -31,7 +26,6 @@ def test_integers_and_a_scale(call, rewrites, text):
 )
 def test_leaves_alone(call, leaves_alone, text):
     leaves_alone(
-        ExtractWeightScales(),
         text(
             f"""(float[2] x, float u) => (float[2] y)
             <float[2] w = {{1, 2}}, float s = {{0.5}}, float n = {{-0.5}}> {{ y = {call} }}"""

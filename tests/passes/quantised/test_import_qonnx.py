@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from onnx_passes.ops.bodies import CUSTOM
-from onnx_passes.passes.quantised.import_qonnx import ImportQonnx
 
 PARAMETERS = "<float s = {0.5}, float z = {0}, float b = {3}>"
 
@@ -17,9 +16,7 @@ PARAMETERS = "<float s = {0.5}, float z = {0}, float b = {3}>"
     ],
 )
 def test_quantisers_with_all_attributes(call, rewrites, text):
-    model = rewrites(
-        ImportQonnx(), text(f"(float[N,3] x) => (float[N,3] y) {PARAMETERS} {{ y = {call} }}")
-    )
+    model = rewrites(text(f"(float[N,3] x) => (float[N,3] y) {PARAMETERS} {{ y = {call} }}"))
     (node,) = model.graph
     assert (node.domain, node.op_type) == (CUSTOM, "Quant")
     assert {"signed", "narrow", "rounding_mode"} == node.attributes.keys()
@@ -32,12 +29,9 @@ def test_quantisers_with_all_attributes(call, rewrites, text):
 def test_thresholds_along_the_channels(shape, layout, axis, rewrites, text):
     attribute = f', data_layout = "{layout}"' if layout else ""
     model = rewrites(
-        ImportQonnx(),
-        text(
-            f"""(float[{shape}] x) => (float[{shape}] y)
+        text(f"""(float[{shape}] x) => (float[{shape}] y)
             <float[3,2] t = {{0, 1, -1, 2, 0.5, 0.75}}> {{
-            y = q.MultiThreshold<out_scale = 0.5, out_bias = -1.0{attribute}>(x, t) }}"""
-        ),
+            y = q.MultiThreshold<out_scale = 0.5, out_bias = -1.0{attribute}>(x, t) }}"""),
     )
     node = next(n for n in model.graph if n.op_type == "MultiThreshold")
     assert node.domain == CUSTOM
@@ -59,7 +53,6 @@ def test_thresholds_along_the_channels(shape, layout, axis, rewrites, text):
 def test_leaves_alone(call, leaves_alone, text):
     constants = PARAMETERS[:-1] + ", float[3,1] t = {0, 1, 2}>"
     leaves_alone(
-        ImportQonnx(),
         text(
             f"""(float[N,3] x) => (float[N,3] y) {constants}
             {{ computed = Add(t, t) y = {call} z2 = Identity(computed) }}"""

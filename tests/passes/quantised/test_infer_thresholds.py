@@ -8,6 +8,7 @@ from onnx_passes.passes.quantised._chains import Steps, chain_to, find_table
 from onnx_passes.passes.quantised._quantisers import quantiser_of
 from onnx_passes.passes.quantised.infer_thresholds import InferThresholds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import cases
 
 QUANT = 'y = q.Quant<signed = {}, narrow = {}, rounding_mode = "{}">(t, s, z, b)'
 
@@ -16,12 +17,10 @@ def quantised(
     text, body, shape="N,3", scale=0.3, zero=0, bits=4, signed=1, mode="ROUND", more=""
 ):
     call = QUANT.format(signed, 0, mode)
-    return text(
-        f"""(float[{shape}] x) => (float[{shape}] y)
+    return text(f"""(float[{shape}] x) => (float[{shape}] y)
         <float[{shape}] t, float[{shape}] u, float[{shape}] v,
         float s = {{{scale}}}, float z = {{{zero}}}, float b = {{{bits}}}{more}> {{ {body}
-        {call} }}"""
-    )
+        {call} }}""")
 
 
 def kinds(model):
@@ -30,56 +29,38 @@ def kinds(model):
 
 @pytest.mark.parametrize(
     ("body", "shape", "more"),
-    [
-        ("t = Identity(x)", "N,3", ""),
-        ("t = Relu(x)", "N,3", ""),
-        (
-            "u = Mul(x, c) t = Add(u, d)",
-            "N,3",
-            ", float[3] c = {2, -0.7, 1e-3}, float[3] d = {1, 0, -2}",
-        ),
-        (
-            "u = Sub(c, x) t = Div(u, d)",
-            "N,3",
-            ", float[3] c = {2, -0.7, 1e-3}, float d = {3}",
-        ),
-        (
-            "t = BatchNormalization(x, c, d, d, e)",
-            "2,3,4",
-            ", float[3] c = {2, -0.7, 1}, float[3] d = {1, 0, -2}, float[3] e = {1, 0.3, 7}",
-        ),
-        (
-            "u = Clip(x, c, d) t = LeakyRelu<alpha = 0.1>(u)",
-            "N,3",
-            ", float c = {-3}, float d = {2}",
-        ),
-        ("u = Max(x, c) t = Min(u, d)", "N,3", ", float[3] c = {-1, 0, 1}, float d = {2}"),
-    ],
+    cases("""
+- t = Identity(x) | N,3 | =''
+- t = Relu(x) | N,3 | =''
+- u = Mul(x, c) t = Add(u, d) | N,3 | , float[3] c = {2, -0.7, 1e-3}, float[3] d = {1, 0, -2}
+- u = Sub(c, x) t = Div(u, d) | N,3 | , float[3] c = {2, -0.7, 1e-3}, float d = {3}
+- t = BatchNormalization(x, c, d, d, e) | 2,3,4 | , float[3] c = {2, -0.7, 1}, float[3] d = {1,
+  0, -2}, float[3] e = {1, 0.3, 7}
+- u = Clip(x, c, d) t = LeakyRelu<alpha = 0.1>(u) | N,3 | , float c = {-3}, float d = {2}
+- u = Max(x, c) t = Min(u, d) | N,3 | , float[3] c = {-1, 0, 1}, float d = {2}
+"""),
 )
 @pytest.mark.parametrize("mode", ["ROUND", "floor", "HALF_DOWN"])
 def test_chains(body, shape, more, mode, rewrites, text):
     if "Sub(c" in body:
         body = "v = Neg(x) u = Add(c, v) t = Div(u, d)"
-    model = rewrites(InferThresholds(), quantised(text, body, shape, mode=mode, more=more))
+    model = rewrites(quantised(text, body, shape, mode=mode, more=more))
     assert kinds(model)[0] == "MultiThreshold"
     assert set(kinds(model)) <= {"MultiThreshold", "Add", "Mul"}
 
 
 @pytest.mark.parametrize("kind", ["Sigmoid", "Tanh", "Elu"])
 def test_activations(kind, rewrites, text):
-    model = rewrites(InferThresholds(), quantised(text, f"t = {kind}(x)", scale=0.05, bits=5))
+    model = rewrites(quantised(text, f"t = {kind}(x)", scale=0.05, bits=5))
     assert "MultiThreshold" in kinds(model)
 
 
 @pytest.mark.parametrize(("call", "steps"), [("Round", 4), ("Ceil", 4), ("Floor", 4)])
 def test_rounding_of_a_clip_that_is_no_integer(call, steps, rewrites, text):
     model = rewrites(
-        InferThresholds(),
-        text(
-            f"""(float[N] x) => (float[N] y)
+        text(f"""(float[N] x) => (float[N] y)
             <float[N] t, float a = {{-1.5}}, float b = {{2.3}}>
-            {{ t = Clip(x, a, b) y = {call}(t) }}"""
-        ),
+            {{ t = Clip(x, a, b) y = {call}(t) }}"""),
     )
     node = next(n for n in model.graph if n.op_type == "MultiThreshold")
     assert node.inputs[1].producer().attributes["value"].as_tensor().shape[0] in (
@@ -104,13 +85,13 @@ def test_rounding_of_a_clip_that_is_no_integer(call, steps, rewrites, text):
     ],
 )
 def test_leaves_alone(graph, leaves_alone, text):
-    leaves_alone(InferThresholds(), text(graph))
+    leaves_alone(text(graph))
 
 
 def test_a_quantiser_that_always_gives_one_level(rewrites, text):
     graph = """(float[N] x) => (float[N] y) <float[N] t, float s = {0.1}>
     { t = Relu(x) y = q.BipolarQuant(t, s) }"""
-    assert "MultiThreshold" in kinds(rewrites(InferThresholds(), text(graph)))
+    assert "MultiThreshold" in kinds(rewrites(text(graph)))
 
 
 @pytest.mark.parametrize("compare", ["GreaterOrEqual", "Greater"])
@@ -118,13 +99,13 @@ def test_one_number_or_another(compare, rewrites, text):
     graph = f"""(float[N,2] x) => (float[N,2] y) <float c = {{0.3}}, float a = {{1}},
     float b = {{-1}}, float[2] f = {{2, -3}}, float[N,2] m, bool[N,2] t>
     {{ m = Mul(x, f) t = {compare}(m, c) y = Where(t, a, b) }}"""
-    model = rewrites(InferThresholds(), text(graph))
+    model = rewrites(text(graph))
     assert kinds(model) == ["MultiThreshold", "Add"]
 
 
 def test_a_step_of_two_is_one_threshold(rewrites, text):
     graph = "(float[N] x) => (float[N] y) <float s = {1}> { y = q.BipolarQuant(x, s) }"
-    model = rewrites(InferThresholds(), text(graph))
+    model = rewrites(text(graph))
     node = next(n for n in model.graph if n.op_type == "MultiThreshold")
     numbers = [v.producer().attributes["value"].as_tensor().numpy() for v in node.inputs[1:]]
     assert [number.tolist() for number in numbers] == [[0.0], 2.0]

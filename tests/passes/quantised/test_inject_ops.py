@@ -8,10 +8,8 @@ from onnx_passes.passes.quantised.inject_ops import InjectOps
 
 def test_the_file_runs_elsewhere(text):
     model = testing.parse(
-        text(
-            """(float[N] x) => (float[N] y) <float[2] t = {0, 1}, float w = {1}>
-            { y = o.MultiThreshold(x, t, w) }"""
-        )
+        text("""(float[N] x) => (float[N] y) <float[2] t = {0, 1}, float w = {1}>
+            { y = o.MultiThreshold(x, t, w) }""")
     )
     assert InjectOps()(model).modified
     assert not InjectOps()(model).modified
@@ -23,6 +21,5 @@ def test_the_file_runs_elsewhere(text):
 
 def test_leaves_operators_of_qonnx_alone(leaves_alone, text):
     leaves_alone(
-        InjectOps(),
         text("(float[N] x) => (float[N] y) <float s = {1}> { y = q.BipolarQuant(x, s) }"),
     )

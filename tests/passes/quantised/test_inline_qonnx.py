@@ -1,7 +1,5 @@
 import pytest
 
-from onnx_passes.passes.quantised.inline_qonnx import InlineQonnx
-
 MODES = ("ROUND", "ceil", "FLOOR", "UP", "DOWN", "HALF_UP", "half_down", "ROUND_TO_ZERO")
 
 
@@ -9,13 +7,10 @@ MODES = ("ROUND", "ceil", "FLOOR", "UP", "DOWN", "HALF_UP", "half_down", "ROUND_
 @pytest.mark.parametrize(("bits", "zero", "signed"), [(3, 0, 1), (1, 0, 1), (4, 2, 0)])
 def test_fires(mode, bits, zero, signed, rewrites, text):
     model = rewrites(
-        InlineQonnx(),
-        text(
-            f"""(float[N,3] x) => (float[N,3] y)
+        text(f"""(float[N,3] x) => (float[N,3] y)
             <float s = {{0.5}}, float z = {{{zero}}}, float b = {{{bits}}}> {{
             y = q.Quant<signed = {signed}, narrow = 0, rounding_mode = "{mode}">(x, s, z, b)
-            }}"""
-        ),
+            }}"""),
     )
     kinds = {node.op_type for node in model.graph}
     assert "Quant" not in kinds
@@ -23,7 +18,6 @@ def test_fires(mode, bits, zero, signed, rewrites, text):
 
 def test_bipolar(rewrites, text):
     model = rewrites(
-        InlineQonnx(),
         text("(float[N] x) => (float[N] y) <float s = {0.5}> { y = q.BipolarQuant(x, s) }"),
     )
     assert [n.op_type for n in model.graph if n.op_type != "Constant"] == [
@@ -35,7 +29,6 @@ def test_bipolar(rewrites, text):
 
 def test_leaves_computed_parameters_alone(leaves_alone, text):
     leaves_alone(
-        InlineQonnx(),
         text("(float[N] x, float s) => (float[N] y) { y = q.BipolarQuant(x, s) }"),
     )
 
@@ -43,12 +36,9 @@ def test_leaves_computed_parameters_alone(leaves_alone, text):
 def test_a_quantiser_of_no_bits_is_left_alone(leaves_alone, text):
     # Its lowest level is above its highest: what it computes is nobody's definition.
     leaves_alone(
-        InlineQonnx(),
-        text(
-            """(float[N] x) => (float[N] y)
+        text("""(float[N] x) => (float[N] y)
             <float s = {2.0}, float z = {0.0}, float b = {0.0}> {
-            y = q.Quant<signed = 1, narrow = 1, rounding_mode = "HALF_UP">(x, s, z, b) }"""
-        ),
+            y = q.Quant<signed = 1, narrow = 1, rounding_mode = "HALF_UP">(x, s, z, b) }"""),
     )
 
 
@@ -56,13 +46,10 @@ def test_a_quantiser_of_no_bits_is_left_alone(leaves_alone, text):
 @pytest.mark.parametrize(("bits", "zero", "signed"), [(3, 0, 1), (1, 0, 1), (4, 2, 0)])
 def test_weights_are_integers_and_a_factor(mode, bits, zero, signed, rewrites, text):
     model = rewrites(
-        InlineQonnx(),
-        text(
-            f"""(float[N,3] x) => (float[N,3] y) <float[3] w = {{-1.3, 0.25, 0.75}},
+        text(f"""(float[N,3] x) => (float[N,3] y) <float[3] w = {{-1.3, 0.25, 0.75}},
             float[3] s = {{0.5, 0.3, 0.1}}, float z = {{{zero}}}, float b = {{{bits}}}> {{
             p = q.Quant<signed = {signed}, narrow = 0, rounding_mode = "{mode}">(w, s, z, b)
-            y = Mul(x, p) }}"""
-        ),
+            y = Mul(x, p) }}"""),
     )
     left = [node.op_type for node in model.graph if node.op_type != "Constant"]
     assert "Quant" not in left

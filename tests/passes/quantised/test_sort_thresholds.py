@@ -1,15 +1,10 @@
 import pytest
 
-from onnx_passes.passes.quantised.sort_thresholds import SortThresholds
-
 
 def test_fires(rewrites, text):
     model = rewrites(
-        SortThresholds(),
-        text(
-            """(float[N] x) => (float[N] y) <float[3] t = {3, 1, 2}, float[3] w = {1, -1, 2}>
-            { y = o.MultiThreshold(x, t, w) }"""
-        ),
+        text("""(float[N] x) => (float[N] y) <float[3] t = {3, 1, 2}, float[3] w = {1, -1, 2}>
+            { y = o.MultiThreshold(x, t, w) }"""),
     )
     node = next(n for n in model.graph if n.op_type == "MultiThreshold")
     found = [v.producer().attributes["value"].as_tensor().numpy() for v in node.inputs[1:]]
@@ -21,10 +16,7 @@ def test_fires(rewrites, text):
 )
 def test_leaves_alone(thresholds, weight, leaves_alone, text):
     leaves_alone(
-        SortThresholds(),
-        text(
-            f"""(float[N] x) => (float[N] y)
+        text(f"""(float[N] x) => (float[N] y)
             <float[3] t = {{{thresholds}}}, float w = {{{weight}}}>
-            {{ y = o.MultiThreshold(x, t, w) }}"""
-        ),
+            {{ y = o.MultiThreshold(x, t, w) }}"""),
     )

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from onnx_passes.passes.streamline.factorize import Factorize, common_factor
+from onnx_passes.passes.streamline.factorize import common_factor
 
 GRAPH = "(float[N,2] x) => (float[N,2] y) <float[2,2] w = {{{}}}> {{ y = MatMul(x, w) }}"
 
 
 def test_fires(rewrites):
-    model = rewrites(Factorize(), GRAPH.format("0.75, -0.25, 0, 1.25"))
+    model = rewrites(GRAPH.format("0.75, -0.25, 0, 1.25"))
     product = next(n for n in model.graph if n.op_type == "Mul")
     levels = product.inputs[0].producer().attributes["value"].as_tensor().numpy()
     assert levels.tolist() == [[3, -1], [0, 5]]
@@ -17,7 +17,7 @@ def test_fires(rewrites):
     "weights", ["1, 2, 3, 4", "0, 0, 0, 0", "0.1, 0.2500001, 0.77, 0.123"]
 )
 def test_leaves_alone(weights, leaves_alone):
-    leaves_alone(Factorize(), GRAPH.format(weights))
+    leaves_alone(GRAPH.format(weights))
 
 
 def test_never_lossy():

@@ -1,7 +1,5 @@
 import pytest
 
-from onnx_passes.passes.streamline.fold_decided_results import FoldDecidedResults
-
 BOOLS = "(bool[N] x) => (bool[N] y) <bool t = {1}, bool f = {0}> "
 INTS = "(int8[N] x) => (int8[N] y) <int8 t = {127}, int8 f = {0}> "
 COMPARED = "(int32[N] x) => (bool[N] y) "
@@ -25,7 +23,7 @@ FLOATS = "(float[N] x) => (float[N] y) <float f = {0}> "
     ],
 )
 def test_fires(graph, number, rewrites):
-    model = rewrites(FoldDecidedResults(), graph)
+    model = rewrites(graph)
     assert [node.op_type for node in model.graph] == ["Constant", "Shape", "Expand"]
     assert model.graph[0].attributes["value"].as_tensor().numpy() == number
 
@@ -41,4 +39,4 @@ def test_fires(graph, number, rewrites):
     ],
 )
 def test_leaves_alone(graph, leaves_alone):
-    leaves_alone(FoldDecidedResults(), graph)
+    leaves_alone(graph)

@@ -1,7 +1,5 @@
 import pytest
 
-from onnx_passes.passes.streamline.gather_constants import GatherConstants
-
 BOOLS = """(bool[2,N] x, bool[2,N] u) => (bool[2,N] y)
 <bool t = {1}, bool[2,1] c = {0, 1}> """
 INTS = "(int32[N] x, int32[N] u) => (int32[N] y) <int32 a = {3}, int32 b = {-4}> "
@@ -26,7 +24,7 @@ def constants_read(model):
     ],
 )
 def test_fires(graph, constants, rewrites):
-    model = rewrites(GatherConstants(), graph)
+    model = rewrites(graph)
     assert constants_read(model) == constants
 
 
@@ -40,4 +38,4 @@ def test_fires(graph, constants, rewrites):
     ],
 )
 def test_leaves_alone(graph, leaves_alone):
-    leaves_alone(GatherConstants(), graph)
+    leaves_alone(graph)

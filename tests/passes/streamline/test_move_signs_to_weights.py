@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 import onnx_passes
-from onnx_passes.passes.streamline.move_signs_to_weights import MoveSignsToWeights
 from onnx_passes.testing import parse
 
 HEADER = """<ir_version: 10, opset_import: ["" : 20, "onnx_passes.ops" : 1,
@@ -38,7 +37,7 @@ def test_thresholds_rise_in_all_channels(rewrites, text):
     rng, model = np.random.default_rng(0), parse(HEADER + text)
     shape = model.graph.inputs[0].shape.numpy()
     feeds = [{"x": rng.integers(-4, 5, shape).astype(np.float32)} for _ in range(8)]
-    model = rewrites(MoveSignsToWeights(), HEADER + text, feeds=feeds)
+    model = rewrites(HEADER + text, feeds=feeds)
     (node,) = (n for n in model.graph if n.op_type == "MultiThreshold")
     assert (node.inputs[2].const_value.numpy() > 0).all()
 
@@ -58,7 +57,7 @@ def test_thresholds_rise_in_all_channels(rewrites, text):
     ids=["rising", "more bits", "read elsewhere", "both signs"],
 )
 def test_leaves_alone(leaves_alone, text):
-    leaves_alone(MoveSignsToWeights(), HEADER + text)
+    leaves_alone(HEADER + text)
 
 
 QUANT = "qonnx.custom_op.general.Quant"
@@ -81,8 +80,7 @@ def test_a_negative_factor_of_a_normalisation_leaves_one_node_of_thresholds(body
     rng = np.random.default_rng(3)
     numbers = rng.standard_normal(int(np.prod([int(n) for n in weights.split(",")]))) * 0.4
     signed = 0 if "Relu" in after else 1
-    model = parse(
-        f"""{HEADER} (float[{given}] x) => (float[{made}] y)
+    model = parse(f"""{HEADER} (float[{given}] x) => (float[{made}] y)
         <float[{weights}] w = {{{", ".join(map(str, numbers))}}},
          float z = {{0}}, float k = {{4}}, float a = {{0.21}}, float b = {{0.05}},
          float d = {{0.3}}, float[4] g = {{-1, 1, -0.5, 2}},
@@ -91,8 +89,7 @@ def test_a_negative_factor_of_a_normalisation_leaves_one_node_of_thresholds(body
         q = {QUANT} <signed = 1, narrow = 0> (x, a, z, k)
         v = {QUANT} <signed = 1, narrow = 1> (w, b, z, k) {product}
         n = BatchNormalization(c, g, h, m, e) {after}
-        y = {QUANT} <signed = {signed}, narrow = 0> (r, d, z, k) }}"""
-    )
+        y = {QUANT} <signed = {signed}, narrow = 0> (r, d, z, k) }}""")
     steps = ["decompose-thresholds", "export-qonnx"]
     result = onnx_passes.run(model, {"extends": "streamline", "passes": steps})
     assert result.raise_for_verdict(strict=True)

@@ -1,7 +1,5 @@
 import pytest
 
-from onnx_passes.passes.streamline.move_transposes_to_weights import MoveTransposesToWeights
-
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "onnx_passes.ops" : 1]> main '
 WEIGHTS = ", ".join(str((7 * i) % 11 - 5) for i in range(48))
 TURNED = f"""(float[2,2,3,4] x) => (float[2,2] y) <float[2,4,2,3] t, float[2,24] f,
@@ -22,7 +20,7 @@ float[24,3] r = {{{", ".join(["0.5", "1", "2"] * 24)}}}, float v = {{1}}> """
     ids=["Flatten", "Reshape", "thresholds", "thresholds and a sum"],
 )
 def test_rows_of_the_weights_are_permuted(rewrites, body):
-    model = rewrites(MoveTransposesToWeights(), HEADER + TURNED + "{ " + body + " }")
+    model = rewrites(HEADER + TURNED + "{ " + body + " }")
     assert "Transpose" not in [node.op_type for node in model.graph]
 
 
@@ -44,4 +42,4 @@ def test_rows_of_the_weights_are_permuted(rewrites, body):
     ids=["first axis", "computed", "thresholds by element", "read elsewhere"],
 )
 def test_leaves_alone(leaves_alone, text):
-    leaves_alone(MoveTransposesToWeights(), HEADER + text)
+    leaves_alone(HEADER + text)

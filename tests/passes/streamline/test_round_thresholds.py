@@ -4,7 +4,6 @@ import pytest
 
 from onnx_passes import testing
 from onnx_passes.configs.pipeline_files import default_config
-from onnx_passes.passes.streamline.round_thresholds import RoundThresholds
 from onnx_passes.pipeline.run import run_pipeline
 
 GRAPH = """(float[N,2] x) => (float[N,2] y) <float[2] t = {{0, 1}}, float w = {{1}},
@@ -13,16 +12,16 @@ float[2,2] m = {{{}}}, float[4] u = {{-7.5, 0.3, 1, 9}}>
 
 
 def test_fires(rewrites, text):
-    model = rewrites(RoundThresholds(), text(GRAPH.format("1, -1, 2, 1")))
+    model = rewrites(text(GRAPH.format("1, -1, 2, 1")))
     last = list(model.graph)[-1]
     # The product lies between -2 and 6.
     np.testing.assert_array_equal(last.inputs[1].const_value.numpy(), [-2, 1, 1, 7])
 
 
 @pytest.mark.parametrize("weights", ["0.5, 1, 1, 1", "1e8, 1, 1, 1"])
-def test_leaves_what_is_no_integer_alone(weights, text):
+def test_leaves_what_is_no_integer_alone(weights, text, leaves_alone):
     model = testing.parse(text(GRAPH.format(weights)))
-    testing.assert_leaves_alone(RoundThresholds(), model)
+    leaves_alone(model)
 
 
 CHAIN = """<ir_version: 10, opset_import: ["" : 20, "onnx_passes.ops" : 1]>

@@ -21,7 +21,7 @@ NUMBERS = """(float[N] x, float[N] u, int32[N] i, int32[N] j) => (float[N] y, in
     ],
 )
 def test_fires_on_booleans(body, kinds, rewrites):
-    model = rewrites(SimplifyLattices(), BOOLS + "{ " + body + " }")
+    model = rewrites(BOOLS + "{ " + body + " }")
     assert [node.op_type for node in model.graph] == kinds
 
 
@@ -57,4 +57,4 @@ def test_numbers(body, fires):
     ],
 )
 def test_leaves_alone(graph, leaves_alone):
-    leaves_alone(SimplifyLattices(), graph)
+    leaves_alone(graph)

@@ -5,6 +5,7 @@ import pytest
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.streamline.sink_past_movement import SinkPastMovement
+from tests.tables import cases
 
 HEAD = """(float[2,3,4] x, float[2,3,4] u, float[2,3,4,4] i) => (float[A,B] y)
 <float s = {0.3}, float n = {-0.3}, float z = {0}, float[3,1] c = {1, 2, 3},
@@ -48,11 +49,9 @@ def typed(body):
         ("m = Mul(x, c) t = Unsqueeze(m, e) y = Exp(t)", ["Unsqueeze", "Mul", "Exp"]),
     ],
 )
-def test_fires(body, kinds):
+def test_fires(body, kinds, applied):
     model = typed(body)
-    before = testing.Snapshot(model)
-    assert SinkPastMovement()(model).modified
-    testing.assert_verified(SinkPastMovement(), before, model)
+    assert applied(model)
     assert [n.op_type for n in model.graph if n.op_type != "Constant"] == kinds
     assert [value.name for value in model.graph.outputs] == ["y"]
 
@@ -114,26 +113,22 @@ def moved(body):
 
 @pytest.mark.parametrize(
     ("body", "kinds"),
-    [
-        (
-            "m = Mul(x, s) a, b = Split<axis = 1>(m, p) c = Exp(a) y = Concat<axis = 1>(c, b)",
-            ["Split", "Mul", "Mul", "Exp", "Concat"],
-        ),
-        (
-            "m = Add(x, k) a, b = Split<axis = 1>(m, p) c = Exp(a) y = Concat<axis = 1>(c, b)",
-            ["Split", "Add", "Add", "Exp", "Concat"],
-        ),
-        ("m = Add(x, k) y = Slice(m, l, u, q, t)", ["Slice", "Add"]),
-        ("m = Mul(x, k) y = Slice(m, u, l)", ["Slice", "Mul"]),
-        ('m = Mul(i, n) y = Resize<mode = "nearest">(m, , f)', ["Resize", "Mul"]),
-        ("m = Add(i, s) y = Resize(m, , f)", ["Resize", "Add"]),
-        ("m = Mul(x, n) y = Pad(m, e)", ["Pad", "Mul"]),
-        ('m = Add(x, n) y = Pad<mode = "edge">(m, e)', ["Pad", "Add"]),
-        ("m = Mul(x, s) y = Pad(m, e, least)", ["Pad", "Mul"]),
-        ("m = Add(x, n) y = Pad(m, e, least)", ["Pad", "Add"]),
-        ("m = Mul(x, s) y = ReduceMax(m)", ["ReduceMax", "Mul"]),
-        ("m = Add(x, n) y = ReduceMin(m)", ["ReduceMin", "Add"]),
-    ],
+    cases("""
+- m = Mul(x, s) a, b = Split<axis = 1>(m, p) c = Exp(a) y = Concat<axis = 1>(c, b) | =['Split',
+  'Mul', 'Mul', 'Exp', 'Concat']
+- m = Add(x, k) a, b = Split<axis = 1>(m, p) c = Exp(a) y = Concat<axis = 1>(c, b) | =['Split',
+  'Add', 'Add', 'Exp', 'Concat']
+- m = Add(x, k) y = Slice(m, l, u, q, t) | =['Slice', 'Add']
+- m = Mul(x, k) y = Slice(m, u, l) | =['Slice', 'Mul']
+- m = Mul(i, n) y = Resize<mode = "nearest">(m, , f) | =['Resize', 'Mul']
+- m = Add(i, s) y = Resize(m, , f) | =['Resize', 'Add']
+- m = Mul(x, n) y = Pad(m, e) | =['Pad', 'Mul']
+- m = Add(x, n) y = Pad<mode = "edge">(m, e) | =['Pad', 'Add']
+- m = Mul(x, s) y = Pad(m, e, least) | =['Pad', 'Mul']
+- m = Add(x, n) y = Pad(m, e, least) | =['Pad', 'Add']
+- m = Mul(x, s) y = ReduceMax(m) | =['ReduceMax', 'Mul']
+- m = Add(x, n) y = ReduceMin(m) | =['ReduceMin', 'Add']
+"""),
 )
 def test_fires_past_split_resize_and_pad(body, kinds):
     assert moved(body) == kinds
@@ -160,17 +155,14 @@ def test_stays_before_resize_and_pad(body):
         ([2, 3, 200, 100], [3, 1, 1], [6, 20_000], [6, 1]),
     ],
 )
-def test_factors_pass_changes_of_shape_of_large_values(shape, factor, view, behind):
+def test_factors_pass_changes_of_shape_of_large_values(shape, factor, view, behind, applied):
     row = ", ".join(str(n + 2) for n in range(math.prod(factor)))
     model = testing.parse(
         f"(float{shape} x) => (float{view} y) <float{factor} s = {{{row}}}, "
         f"int64[{len(view)}] v = {{{', '.join(map(str, view))}}}> "
         "{ m = Mul(x, s) y = Reshape(m, v) }"
     )
-    infer_shapes(model)
-    before = testing.Snapshot(model)
-    assert SinkPastMovement()(model).modified
-    testing.assert_verified(SinkPastMovement(), before, model)
+    assert applied(model)
     (product,) = (node for node in model.graph if node.op_type == "Mul")
     assert list(product.inputs[1].shape) == behind
 

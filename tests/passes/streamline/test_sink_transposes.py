@@ -29,11 +29,9 @@ def typed(body):
         "t = Transpose<perm = [2, 0, 1]>(x) y = Pad(t, q, s, a)",
     ],
 )
-def test_fires(body):
+def test_fires(body, applied):
     model = typed(body)
-    before = testing.Snapshot(model)
-    assert SinkTransposes()(model).modified
-    testing.assert_verified(SinkTransposes(), before, model)
+    assert applied(model)
     kinds = [node.op_type for node in model.graph if node.op_type != "Constant"]
     assert kinds[-1] == "Transpose"
     assert kinds.count("Transpose") == 1
@@ -74,12 +72,9 @@ float[1,3,1,2] k = {0, 1, -1, 2, 0.5, 0.75}, float[3,2] l = {0, 1, -1, 2, 0.5, 0
         "y = q.BipolarQuant(t1, c)",
     ],
 )
-def test_moves_past_quantisers_and_thresholds(body, text):
+def test_moves_past_quantisers_and_thresholds(body, text, applied):
     model = testing.parse(text(THRESHOLDS + body + " }"))
-    infer_shapes(model)
-    before = testing.Snapshot(model)
-    assert SinkTransposes()(model).modified
-    testing.assert_verified(SinkTransposes(), before, model)
+    assert applied(model)
     assert list(model.graph)[-1].op_type == "Transpose"
 
 
@@ -98,14 +93,11 @@ float[4,1] v = {1, 2, 3, 4}, float[2,1,1,2] k = {0, 1, -1, 2}> """
         "q.Quant(d, c, z, b)",
     ],
 )
-def test_moves_blocks_past_quantisers_and_thresholds(mode, end, text):
+def test_moves_blocks_past_quantisers_and_thresholds(mode, end, text, applied):
     model = testing.parse(
         text(BLOCKS + f'{{ d = DepthToSpace<blocksize = 2, mode = "{mode}">(x) y = {end} }}')
     )
-    infer_shapes(model)
-    before = testing.Snapshot(model)
-    assert SinkTransposes()(model).modified
-    testing.assert_verified(SinkTransposes(), before, model)
+    assert applied(model)
     assert list(model.graph)[-1].op_type == "DepthToSpace"
 
 

@@ -1,0 +1,29 @@
+"""One test of all that a pass owes which lowers an operator on one input."""
+
+import pytest
+
+
+def elementwise(call, since, kinds, *more, types=("float", "float16"), old=None):
+    """Make a test: a call becomes operators, of all types, and other calls go as well.
+
+    ``since`` is the first opset, ``kinds`` what the call becomes, ``more`` are other calls.
+    Functions are left alone, and opset ``old``.
+    """
+    operator = call.partition("(")[0]
+
+    @pytest.mark.parametrize("form", [call, *more])
+    def check(form, lowers_elementwise, lowers, leaves_functions_alone, leaves_alone):
+        assert operator not in lowers_elementwise(form, since, types=types)
+        if form == call:
+            assert " ".join(lowers(model(call, since))) == kinds
+            leaves_functions_alone(call, max(since, 20))
+            if old is not None:
+                leaves_alone(model(call, old))
+
+    return check
+
+
+def model(call, opset, dtype="float"):
+    """Write a model of one call."""
+    header = f'<ir_version: {10 if opset > 20 else 8}, opset_import: ["" : {opset}]> g'
+    return f"{header} ({dtype}[2,N] x) => ({dtype}[2,N] y) {{ y = {call} }}"
