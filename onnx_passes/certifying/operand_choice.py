@@ -246,7 +246,9 @@ class Chooser:
         return self._made[key]
 
     def _content(self, operand: Operand) -> Array:
-        uniform = 0.3 if self.plan.opset or np.prod(operand.shape, dtype=int) > 1 else 0.6
+        # A proof for all sizes wants one number in a constant.
+        several = self.slack and np.prod(operand.shape, dtype=int) > 1
+        uniform = 0.3 if self.plan.opset or several else 0.6
         if operand.positive:
             numbers = self.rng.integers(1, 5, operand.shape)
         elif self.plan.limits and operand.dtype.is_floating_point():
@@ -309,11 +311,10 @@ class Chooser:
         if known and operand.ints is not None and self.rng.random() < KNOWN:
             return replace(operand, ints=known, shape=(len(known),))
         share = 0.7 if self.plan.negated else _NEGATED
-        if operand.ints and any(operand.ints) and self.rng.random() < share:
-            turned = [k for k, n in enumerate(operand.ints) if n]
-            turned = self.pick((turned, [self.pick(turned)]))
-            signed = (-n if k in turned else n for k, n in enumerate(operand.ints))
-            operand = replace(operand, ints=tuple(signed))
+        # All of them, and not beside one 0: some alone may name an axis twice.
+        signed = any(operand.ints or ()) and (operand.ints or ()).count(0) != 1
+        if signed and operand.ints and self.rng.random() < share:
+            return replace(operand, ints=tuple(-n for n in operand.ints))
         if not (named and operand.ints) or (chance := self.rng.random()) > 2 * _OF_RULE:
             return operand
         ints = [*operand.ints]
@@ -382,7 +383,7 @@ KNOWN = 0.7
 """How often a list of known integers is that of the plan."""
 
 _NEGATED = 0.1
-"""How often one of known integers, or all, have the other sign."""
+"""How often known integers have the other sign."""
 
 _KEPT = 0.97
 """How often what a hint says of one operand is followed."""

@@ -540,6 +540,7 @@ def _template(
 ) -> ir.Model | None:
     """Return a model on which the rule fires, unlike those seen; None if the choices fail."""
     chooser.slack, chooser.sizes, chooser.finite = False, SIZES, True
+    chooser.constants = 1.0  # fewer of one number would narrow what is proved
     chooser.edge = plan.edge or chooser.rng.edge
     try:
         model = ModelBuilder(rule, chooser, plan).build()
