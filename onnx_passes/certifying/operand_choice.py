@@ -246,9 +246,8 @@ class Chooser:
         return self._made[key]
 
     def _content(self, operand: Operand) -> Array:
-        # A proof for all sizes wants one number in a constant.
-        several = self.slack and np.prod(operand.shape, dtype=int) > 1
-        uniform = 0.3 if self.plan.opset or several else 0.6
+        uniform = 0.3 if self.plan.opset or np.prod(operand.shape, dtype=int) > 1 else 0.6
+        uniform = uniform if self.slack else 0.9  # a proof for all sizes wants one number
         if operand.positive:
             numbers = self.rng.integers(1, 5, operand.shape)
         elif self.plan.limits and operand.dtype.is_floating_point():
