@@ -265,7 +265,8 @@ class Chooser:
         """Return numbers whose sum, product or reciprocal no longer fits the type."""
         top = float(np.finfo(operand.dtype.numpy()).max)
         numbers = np.array((top, -top, 0.7 * top, 1.2 * top**0.5, 0.4 / top))
-        return numbers[self.rng.integers(0, len(numbers), operand.shape)]
+        found: Array = numbers[self.rng.integers(0, len(numbers), operand.shape)]
+        return found
 
     def wanted(self, operand: Operand, numbers: Sequence[float]) -> Array:
         """Return a constant of one element that a guard asks for, or one just beside it."""
@@ -297,8 +298,8 @@ class Chooser:
         if found is not None:
             found = self._planned(self._of_rule(found), index)
             if found.positive:  # scales belong together
-                again = self._scale is not None and self.rng.random() < self.again
-                found = replace(found, shape=self._scale if again else found.shape)
+                if self._scale is not None and self.rng.random() < self.again:
+                    found = replace(found, shape=self._scale)
                 self._scale = found.shape
             free = self.plan.alike and not others and found.ints is None
             return replace(found, shape=self._alike(found.shape)) if free else found
