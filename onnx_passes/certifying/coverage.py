@@ -166,6 +166,7 @@ _SQUARE: Shape = (4, 4)
 
 EDGES: tuple[Shape, ...] = (
     *((0,), (1,), (0, 3), (2, 0), (1, 1), (1, 3), (2, 0, 3), (2, 1, 3), (0, 2, 3), (4, 5)),
+    (2, 3, 4, 5),
 )
 """Shapes with axes that authors forget."""
 
@@ -175,6 +176,9 @@ _WIDE, _HIGH, _READERS = 4096, 8, 16
 _T = ir.DataType
 CAST = (_T.FLOAT16, _T.FLOAT, _T.DOUBLE, _T.INT64, _T.INT32, _T.INT8, _T.UINT8, _T.BOOL)
 """Types of each width, sign and kind, between which Casts lose something."""
+
+LIMITED = (_T.FLOAT16,)
+"""Types whose largest numbers are ordinary constants."""
 
 _TALL: Shape = (2, 1, 3, 1, 2, 1, 2, 1, 2)
 """A shape that is cut to each rank above the usual ones."""
@@ -189,10 +193,11 @@ class Plan:
     None, and no `ranks` or `full`, means any. Data have the shape `edge`; with `widens`, an
     operand beside them enlarges each axis of size 1. Operators in `full` have all optional
     inputs that the pattern leaves open, others none. With `near`, numbers of the pattern
-    become others that its tolerance admits. Integers that the model holds are some of `ints`,
-    and lists of them `known`. Casts make the types `to`, and an attribute `axis` is one of
-    `axes`. Operands and results have so many `readers`. `draws` models are drawn, until the
-    rule fires on `enough`.
+    become others that its tolerance admits. Sizes of axes are often equal if `alike`, and
+    constants near the `limits` of the type. Integers that the model holds are often `negated`,
+    some of `ints`, and lists of them `known`. Casts make the types `to`, and an attribute
+    `axis` is one of `axes`. Operands and results have so many `readers`. `draws` models are
+    drawn, until the rule fires on `enough`.
     """
 
     ranks: Ranks = field(default_factory=dict)
@@ -202,6 +207,9 @@ class Plan:
     widens: bool = False
     full: tuple[str, ...] = ()
     near: bool = False
+    alike: bool = False
+    limits: bool = False
+    negated: bool = False
     ints: tuple[int, ...] = ()
     known: tuple[int, ...] = ()
     to: tuple[ir.DataType, ...] = ()
@@ -235,6 +243,11 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
     if any(map(_is_tolerant, operands_of(rule))):
         floats = [t for t in dict.fromkeys(types) if t.is_floating_point()]
         more += [Plan(dtype=t, near=True, draws=_MORE, enough=_DRAWS) for t in floats]
+    if any(map(_reads_integers, nodes)):
+        more.append(Plan(negated=True, draws=4 * _MORE, enough=_ENOUGH))
+    if edges:
+        more.append(Plan(alike=True, draws=2 * _MORE, enough=_ENOUGH))
+        more += [Plan(dtype=t, limits=True, draws=_MORE, enough=_ENOUGH) for t in LIMITED]
     return [
         *ranks,
         *(Plan(edge=edge, draws=times * _DRAWS, enough=times * _DRAWS) for edge in edges),
@@ -389,6 +402,13 @@ def _is_steered(node: object) -> bool:
     identifier = operator_in(node)
     operator = None if identifier is None else find(*identifier)
     return operator is not None and bool(operator.steers)
+
+
+def _reads_integers(node: PatternPart) -> bool:
+    """Whether a node of a pattern has operands that are integers, whatever the data."""
+    schema = _schema_in(node)
+    found = () if schema is None else schema.inputs
+    return any("tensor(int64)" in f.types and "tensor(float)" not in f.types for f in found)
 
 
 def _takes_axis(node: PatternPart) -> bool:

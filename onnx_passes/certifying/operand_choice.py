@@ -162,6 +162,8 @@ class Chooser:
         next operand, and ``edge`` the shape of all, if they are enumerated. ``target`` is what
         was last reshaped to, and ``plan`` what the model is to have. ``parts`` is the number
         of integers that the next operand has. ``fixed`` are attributes that its pattern gives.
+        Constants are ``constants`` times as often as usual, and a share ``again`` of them is
+        an earlier one of its type and shape.
         """
         self.rng, self.dtype, self.numbers, self.edges = rng, dtype, numbers, edges
         self._shapes = SHAPES
@@ -176,6 +178,11 @@ class Chooser:
         self.target: Shape | None = None
         self.parts: int | None = None
         self.plan = Plan()
+        # Of a whole model: guards ask for several constants, or for equal ones.
+        self.constants = float(self.pick((1.0, 1.0, 3.0)))
+        self.again = float(self.pick((0.0, 0.3, 0.9)))
+        self._scale: Shape | None = None
+        self._made: dict[tuple[ir.DataType, Shape], Array] = {}
         self.fixed: PlainMapping = {}
 
     @cached_property
@@ -233,9 +240,19 @@ class Chooser:
 
     def content(self, operand: Operand) -> Array:
         """Return numbers for a constant."""
+        key = operand.dtype, operand.shape
+        if key not in self._made or self.rng.random() > self.again:
+            self._made[key] = self._content(operand)
+        return self._made[key]
+
+    def _content(self, operand: Operand) -> Array:
+        uniform = 0.3 if self.plan.opset or np.prod(operand.shape, dtype=int) > 1 else 0.6
+        uniform = uniform if self.slack else 0.9  # a proof for all sizes wants one number
         if operand.positive:
             numbers = self.rng.integers(1, 5, operand.shape)
-        elif self.rng.random() < (0.3 if self.plan.opset else 0.6):
+        elif self.plan.limits and operand.dtype.is_floating_point():
+            numbers = self._limits(operand)
+        elif self.rng.random() < uniform:
             numbers = np.full(operand.shape, self.pick(self.numbers))
         elif self.rng.random() < 0.1 and operand.dtype.is_integer():
             return np.full(operand.shape, np.iinfo(operand.dtype.numpy()).max)
@@ -243,6 +260,13 @@ class Chooser:
             numbers = self.rng.integers(-4, 5, operand.shape)
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(numbers).astype(operand.dtype.numpy())
+
+    def _limits(self, operand: Operand) -> Array:
+        """Return numbers whose sum, product or reciprocal no longer fits the type."""
+        top = float(np.finfo(operand.dtype.numpy()).max)
+        numbers = np.array((top, -top, 0.7 * top, 1.2 * top**0.5, 0.4 / top))
+        found: Array = numbers[self.rng.integers(0, len(numbers), operand.shape)]
+        return found
 
     def wanted(self, operand: Operand, numbers: Sequence[float]) -> Array:
         """Return a constant of one element that a guard asks for, or one just beside it."""
@@ -267,9 +291,18 @@ class Chooser:
         # Operators of ONNX Runtime's own take what those take that they fuse.
         operator = find("", op_type.removeprefix("Fused"))
         found = None if operator is None else operator.suggest(self, index, known)
-        if found is not None:
-            return self._planned(self._of_rule(found), index)
+        for _ in range(3 * self.plan.negated):
+            if operator is not None and found is not None and not any(found.ints or (1,)):
+                found = operator.suggest(self, index, known)  # zeros have no sign
         others = [shape for shape in known if shape is not None]
+        if found is not None:
+            found = self._planned(self._of_rule(found), index)
+            if found.positive:  # scales belong together
+                if self._scale is not None and self.rng.random() < self.again:
+                    found = replace(found, shape=self._scale)
+                self._scale = found.shape
+            free = self.plan.alike and not others and found.ints is None
+            return replace(found, shape=self._alike(found.shape)) if free else found
         return self.data(self.broadcastable(others[0]) if others else self.shape())
 
     def _of_rule(self, operand: Operand) -> Operand:
@@ -277,6 +310,11 @@ class Chooser:
         known, named = self.plan.known, self.plan.ints
         if known and operand.ints is not None and self.rng.random() < KNOWN:
             return replace(operand, ints=known, shape=(len(known),))
+        share = 0.7 if self.plan.negated else _NEGATED
+        # All of them, and not beside one 0: some alone may name an axis twice.
+        signed = any(operand.ints or ()) and (operand.ints or ()).count(0) != 1
+        if signed and operand.ints and self.rng.random() < share:
+            return replace(operand, ints=tuple(-n for n in operand.ints))
         if not (named and operand.ints) or (chance := self.rng.random()) > 2 * _OF_RULE:
             return operand
         ints = [*operand.ints]
@@ -300,9 +338,14 @@ class Chooser:
         if self.rank is None:
             free = not self.edge and self.square is None and len(self._shapes) > 1
             forgotten = free and self.edges and self.rng.random() < self.edges
-            return tuple(self.pick((*EDGES, ()) if forgotten else self._shapes))
+            found = self.pick((*EDGES, ()) if forgotten else self._shapes)
+            return self._alike(found) if self.plan.alike else found
         fitting = [s for s in (*self._shapes, *RANKED) if len(s) == self.rank]
         return tuple(self.pick(fitting))
+
+    def _alike(self, shape: Shape) -> Shape:
+        """Return a shape of so many axes, most of them of one size."""
+        return tuple(self.pick((4, 4, 3)) for _ in shape)
 
     def data(self, shape: Shape, *, constant: bool | None = None) -> Operand:
         """Return data of the template's element type; None leaves open if it is constant."""
@@ -314,6 +357,10 @@ class Chooser:
 
     def broadcastable(self, shape: Shape) -> Shape:
         """Return a shape that broadcasts with another, often the same one."""
+        if self.plan.alike and shape and self.rng.random() < 0.75:
+            axis = int(self.rng.integers(len(shape)))
+            alone = (shape[axis], *(1,) * (len(shape) - 1 - axis))
+            return self.pick((alone, (*(1,) * axis, *alone)))
         if self.plan.widens and 1 in shape:
             return tuple(3 if size == 1 else size for size in shape)
         if self.rank is not None:
@@ -323,6 +370,9 @@ class Chooser:
         options: list[Shape] = [shape, shape, shape, ()]
         if shape:
             options += [shape[-1:], (1,) * len(shape), (*shape[:-1], 1), (2, *shape)]
+        if len(shape) > 1:  # one axis alone, which is not the last
+            axis = int(self.rng.integers(len(shape) - 1))
+            options.append((shape[axis], *(1,) * (len(shape) - 1 - axis)))
         return tuple(self.pick(options))
 
 
@@ -331,6 +381,9 @@ _OF_RULE = 0.4
 
 KNOWN = 0.7
 """How often a list of known integers is that of the plan."""
+
+_NEGATED = 0.1
+"""How often known integers have the other sign."""
 
 _KEPT = 0.97
 """How often what a hint says of one operand is followed."""
@@ -448,6 +501,9 @@ def attribute_value(
     rank = len(known[0]) if known and known[0] is not None else 2
     if name == "group":
         return _group(op_type, known)
+    weights = known[1] if len(known) > 1 else None
+    if name == "kernel_shape" and op_type.startswith("Conv") and weights:
+        return list(weights[2:])
     if name == "mode":
         return choose.pick(_MODES.get(op_type, (None,)))
     special = _ATTRIBUTES.get(name)
@@ -487,7 +543,7 @@ def _pads(c: Chooser, op_type: str, rank: int) -> list[int]:
         amount = int(c.pick((0, 1, 1)))
         spatial = [0 if axis < rank - 2 else amount for axis in range(rank)]
         return [*spatial, *spatial]
-    return [int(c.pick((0, 1)))] * max(2 * (rank - 2), 0)
+    return [int(c.plan.negated or c.pick((0, 1)))] * max(2 * (rank - 2), 0)
 
 
 _MODES: dict[str, Sequence[str | None]] = {

@@ -237,7 +237,8 @@ def find_guard_constants(rule: RewriteRule) -> dict[str, list[float]]:
     """Return the numbers that a rule's check holds each of its variables against.
 
     A call such as ``is_singleton_value(clip_min, 0.0)`` says that clip_min is to be 0; so does
-    a comparison. Read from the source, where there is one.
+    a comparison for equality. Of a bound, others are as likely to be admitted. Read from the
+    source, where there is one.
     """
     found: dict[str, list[float]] = {}
     for tree in _sources(rule._condition_function):
@@ -245,13 +246,16 @@ def find_guard_constants(rule: RewriteRule) -> dict[str, list[float]]:
             sides: list[ast.expr] = []
             if isinstance(node, ast.Call):
                 sides = list(node.args)
-            elif isinstance(node, ast.Compare):
+            elif isinstance(node, ast.Compare) and isinstance(node.ops[0], _EQUALS):
                 sides = [node.left, *node.comparators]
             names = [side.id for side in sides if isinstance(side, ast.Name)]
             numbers = [n for side in sides if (n := _number(side)) is not None]
             for name in names:
                 found.setdefault(name, []).extend(numbers)
     return {name: numbers for name, numbers in found.items() if numbers}
+
+
+_EQUALS = (ast.Eq, ast.NotEq, ast.In, ast.NotIn, ast.Is, ast.IsNot)
 
 
 def _number(node: ast.expr) -> float | None:

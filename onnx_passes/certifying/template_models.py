@@ -132,7 +132,7 @@ class TemplateDraft:
         if constant is None:
             likely = 0.5 if len(operand.shape) == 0 else 0.25
             # The first variable as well: it may be the one that a guard wants constant.
-            likely = likely if self.inputs else likely / 2
+            likely = min(likely * choose.constants, 0.9) if self.inputs else likely / 2
             constant = bool(choose.rng.random() < likely)
             self.by_chance |= constant
         if constant:
@@ -510,7 +510,7 @@ def instances(
     hits, hint = MatchTraces(rng), hint_of(rule.name)
     for _, plan, dtype, draws in planned_draws(rule, rng, hits, _TYPES) if planned else ():
         # Nothing is proved of empty tensors: the property test runs them.
-        if plan.near or (plan.edge is not None and 0 in plan.edge):
+        if plan.near or plan.alike or plan.limits or 0 in (plan.edge or ()):
             continue
         model = _template(rule, Chooser(draws, dtype, numbers), plan, seen)
         if model is not None:
@@ -540,6 +540,7 @@ def _template(
 ) -> ir.Model | None:
     """Return a model on which the rule fires, unlike those seen; None if the choices fail."""
     chooser.slack, chooser.sizes, chooser.finite = False, SIZES, True
+    chooser.constants = 1.0  # fewer of one number would narrow what is proved
     chooser.edge = plan.edge or chooser.rng.edge
     try:
         model = ModelBuilder(rule, chooser, plan).build()

@@ -1,11 +1,13 @@
 """Ranks, types and opsets are tried one by one before anything is left to chance."""
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 from onnxscript.rewriter import RewriteRule, pattern
 
 from onnx_passes.certifying import Outcome, prove_rule
 from onnx_passes.certifying.coverage import (
+    LIMITED,
     RANKS,
     choices_of_inputs,
     few_types,
@@ -51,7 +53,7 @@ def test_each_type_and_opset_is_planned_once():
     plans = plans_of(rule, TYPES)
     assert [p.opset for p in plans if p.opset] == [20, 21, 23, 24, 26]
     types = [p.dtype for p in plans if p.dtype]
-    assert len(types) == len(set(types)) == len(set(TYPES))
+    assert len(types) == len(set(types)) + len(LIMITED) == len(set(TYPES)) + len(LIMITED)
 
 
 SEEDS = [n if n < 4 else pytest.param(n, marks=pytest.mark.slow) for n in range(10)]
@@ -297,3 +299,95 @@ def test_shapes_longer_than_the_numbers_of_constant_nodes_are_planned():
     )
     edges = {plan.edge for plan in plans_of(rule, TYPES)}
     assert {(71,), (2, 71)} <= edges
+
+
+def _constant(value):
+    return None if value.const_value is None else value.const_value.numpy()
+
+
+def test_an_axis_of_another_size_and_of_an_equal_size_are_tried():
+    def as_long_as_the_channels(context, x, w, c):
+        weights, scale = _constant(w), _constant(c)
+        known = weights is not None and scale is not None and weights.ndim == 4
+        return known and scale.ndim <= 4 and scale.size == weights.shape[0]
+
+    def into_weights(op, x, w, c):
+        scaled = _constant(w) * _constant(c).reshape(-1, 1, 1, 1)
+        return op.Conv(x, op.Constant(value=ir.tensor(scaled)))
+
+    rule = RewriteRule(
+        lambda op, x, w, c: op.Mul(op.Conv(x, w, _allow_other_attributes=False), c),
+        into_weights,
+        as_long_as_the_channels,
+        name="scale-of-pictures",
+    )
+    assert fuzz_rule(rule, seconds=600, models=1).verdict == "refuted"
+
+
+def test_constants_near_the_limit_of_half_precision_are_tried():
+    def half(context, x, c):
+        factor = _constant(c)
+        return x.dtype == ir.DataType.FLOAT16 and factor is not None and factor.ndim == 0
+
+    def twice(op, x, c):
+        with np.errstate(over="ignore"):
+            factor = np.asarray(_constant(c) * 2, np.float16)
+        return op.Mul(x, op.Constant(value=ir.tensor(factor)))
+
+    rule = RewriteRule(lambda op, x, c: op.Mul(op.Add(x, x), c), twice, half, name="twice")
+    tested = fuzz_rule(rule, seconds=600, models=1)
+    assert tested.verdict == "refuted"
+    assert "nan" in tested.fault.reason or "inf" in tested.fault.reason
+
+
+def test_scales_that_are_equal_and_not_all_one_number_are_tried():
+    def equal(context, x, s, z, s2, z2):
+        arrays = [_constant(value) for value in (s, z, s2, z2)]
+        return (
+            all(array is not None for array in arrays)
+            and np.array_equal(arrays[0], arrays[2])
+            and np.array_equal(arrays[1], arrays[3])
+            and arrays[0].min(initial=1) > 1e-3
+            and arrays[1].dtype == arrays[3].dtype == x.dtype.numpy()
+        )
+
+    rule = RewriteRule(  # the axes differ
+        lambda op, x, s, z, s2, z2: op.QuantizeLinear(op.DequantizeLinear(x, s, z), s2, z2),
+        lambda op, x, **_: op.Identity(x),
+        equal,
+        name="requantise",
+    )
+    assert fuzz_rule(rule, seconds=600, models=1).verdict == "refuted"
+
+
+def test_negative_pads_are_tried_beside_those_of_the_next_operator():
+    def pads_of(pads, y):
+        added = _constant(pads).tolist()
+        rank = len(added) // 2
+        own = y.producer().attributes.get_ints("pads") or [0] * (2 * rank - 4)
+        return [a + b for a, b in zip(own, added[2:rank] + added[rank + 2 :], strict=True)]
+
+    def fits(context, x, pads, w, y):
+        added = _constant(pads)
+        if (
+            added is None
+            or x.shape is None
+            or len(x.shape) != len(added) // 2
+            or len(added) < 6
+        ):
+            return False
+        outside = [*added[:2], *added[len(added) // 2 :][:2]]
+        automatic = y.producer().attributes.get_string("auto_pad", "NOTSET") != "NOTSET"
+        return not any(outside) and not automatic and min(pads_of(pads, y)) >= 0
+
+    def merged(op, x, pads, w, y):
+        attributes = {k: a for k, a in y.producer().attributes.items() if k != "pads"}
+        return op.Conv(x, w, **attributes, pads=pads_of(pads, y))
+
+    rule = RewriteRule(
+        lambda op, x, pads, w: op.Conv(op.Pad(x, pads), w, _outputs=["y"]),
+        merged,
+        fits,
+        name="pad-into-conv",
+    )
+    assert fuzz_rule(rule, seconds=600, models=1).verdict == "refuted"
