@@ -54,7 +54,7 @@ from onnx_passes.pipeline.recorder import (
     run_nodes,
     stands_alone,
 )
-from onnx_passes.pipeline.rounding import Cause, explain, find_cause
+from onnx_passes.pipeline.rounding import Cause, find_cause, find_fused_cause
 from onnx_passes.risky_runs import DRAWN, MANY
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs
 from onnx_passes.verify.judge import Promise, identical, judge
@@ -460,11 +460,10 @@ class RandomComparison:
                 (left[one.old], right[one.old]) for left, right in zip(old, new, strict=True)
             ]
             known = [before for before, _ in rows]
-            rounding = one.old not in beyond and (
-                find_cause(one, *sides, known, values).cause is Cause.ROUNDING
-            )
-            rounding = rounding or (self.fuses and bool(explain(one, *sides, known, values)))
-            if not rounding:
+            asked = one, *sides, known, values
+            causes = [find_cause(*asked)] if one.old not in beyond else []
+            causes += [find_fused_cause(*asked)] if self.fuses else []
+            if all(cause.cause is not Cause.ROUNDING for cause in causes):
                 return RandomFinding(agrees=False, row=row)
         columns = [[row[o.old] for row in old] for o in pairs]
         arrays = [[a for a in c if isinstance(a, np.ndarray)] for c in columns]
