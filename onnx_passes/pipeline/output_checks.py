@@ -184,7 +184,9 @@ class OutputComparison:
         found = check
         for origin in (bench.original, *([plain] if plain is not None else [])):
             rows = [(origin[k], produced[k]) for k in held]
-            found = excuse_by_cause(check, models, feeds, rows, sides, otherwise)
+            found = excuse_by_cause(
+                check, models, feeds, rows, sides, otherwise, elsewhere=plain is not None
+            )
             if found.verdict is Verdict.PASSED:
                 break
         return found

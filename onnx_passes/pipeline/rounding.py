@@ -87,6 +87,8 @@ for a culprit takes longer."""
 _ROUNDINGS = RandomRoundings(0, low=4.0, wide=16.0, constants=0.5)
 """A sum rounds more often than its result does, and a step must be seen to move."""
 
+_BELOW = RandomRoundings(0, low=0.5)
+
 _TRIALS = 16
 
 _MOVING = frozenset(("Resize",))
@@ -178,6 +180,21 @@ class PartInFloat64:
                     return False
         return True
 
+    def rounds_as_far(self, pairs: Sequence[tuple[Data | None, Data | None]]) -> bool:
+        """Whether roundings below float32 move all elements as far as both sides are off.
+
+        An engine may round at other nodes than the original says: no digit may be left.
+        """
+        try:
+            spreads = self.spread(_BELOW, _TRIALS)
+        except OnnxPassesError:
+            return False
+        return all(
+            (np.abs(np.asarray(side, np.float64) - exact) <= _SPREADS * spread).all()
+            for pair, exact, spread in zip(pairs, self.exact, spreads, strict=True)
+            for side in pair
+        )
+
     def near_steps(self, pairs: Sequence[tuple[Data | None, Data | None]]) -> DerivedFinding:
         """Return whether all elements are as random roundings may make them."""
         undecided, spreads = 0, self.spread(_ROUNDINGS, _TRIALS)
@@ -264,24 +281,27 @@ def find_cause(
     recordings: Sequence[Mapping[str, Data]],
     pairs: Sequence[tuple[Data | None, Data | None]],
     beyond: Sequence[int] | None = None,
+    *,
+    elsewhere: bool = False,
 ) -> DerivedFinding:
     """Return why a value differs.
 
     A part of a model is held to ``MOST`` and ``MOST_WORK``. Before a result is refused more is
     allowed. Where all samples are still too much, those beyond their limit and one other are
     evaluated. The pairs are run in one form, by sample. ``beyond`` are the samples on which
-    the value breaks its limit, if the result is refused.
+    the value breaks its limit, if the result is refused. An engine may round below float32
+    ``elsewhere`` than at each node.
     """
     patient = beyond is not None
     sides = before, after
-    found = _find_cause(one, sides, recordings, pairs, patient=patient)
+    found = _find_cause(one, sides, recordings, pairs, patient=patient, elsewhere=elsewhere)
     within = [k for k in range(len(pairs)) if k not in (beyond or ())]
     if found.cause is not Cause.TOO_LARGE or not beyond or len(within) < 2:
         return found
     # At the edges rounding may hide a fault, so that one sample more is evaluated.
     some = sorted((*beyond, within[0]))
     recordings, pairs = [recordings[k] for k in some], [pairs[k] for k in some]
-    return _find_cause(one, sides, recordings, pairs, patient=patient)
+    return _find_cause(one, sides, recordings, pairs, patient=patient, elsewhere=elsewhere)
 
 
 def _find_cause(
@@ -291,6 +311,7 @@ def _find_cause(
     pairs: Sequence[tuple[Data | None, Data | None]],
     *,
     patient: bool,
+    elsewhere: bool,
 ) -> DerivedFinding:
     unknown = DerivedFinding(Cause.UNKNOWN)
     if not all(_comparable(*pair) for pair in pairs):
@@ -317,6 +338,8 @@ def _find_cause(
     except OnnxPassesError:
         return unknown
     exact = known[0].exact
+    if elsewhere and not apart and known[0].low and known[0].rounds_as_far(pairs):
+        return DerivedFinding(Cause.ROUNDING)
     if any(_is_far(old, right) for (old, _), right in zip(pairs, exact, strict=True)):
         return unknown
     if apart:
@@ -412,6 +435,8 @@ def excuse_by_cause(
     rows: Sequence[tuple[Outputs, Outputs]],
     compared: Sequence[Outputs],
     otherwise: Check | None = None,
+    *,
+    elsewhere: bool = False,
 ) -> Check:
     """Return a failed check of outputs as passed if all that failed is rounding.
 
@@ -433,7 +458,8 @@ def excuse_by_cause(
             for k, (one, (_, after)) in enumerate(held)
             if promise.broken({name: one.get(name)}, {name: after})
         ]
-        causes.append(find_cause(Obligation(name, name), *sides, known, pairs, beyond))
+        one = Obligation(name, name)
+        causes.append(find_cause(one, *sides, known, pairs, beyond, elsewhere=elsewhere))
     if any(one.cause is Cause.FUNCTION for one in causes):
         return check
     if any(one.cause is not Cause.ROUNDING for one in causes):
