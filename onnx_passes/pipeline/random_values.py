@@ -383,7 +383,7 @@ class RandomComparison:
             return replace(found, reached=False)  # it differs at a tie, which is rarely hit
         missing = {n: ends[n] for n in ends if not covers(found.spans.get(n), ends[n])}
         if not missing:
-            return found
+            return replace(found, reached=_is_elementwise(part))
         undefined = _casts_to_integers((*ahead, *part.old, *part.new))
         rays = self._rows.rays((self.before, ahead), sources, missing.items(), {})
         draws = [] if undefined else list(rays)
@@ -393,7 +393,7 @@ class RandomComparison:
         if not again.agrees:
             return told(again, draws)
         reached = all(covers(again.spans.get(n), span) for n, span in missing.items())
-        return replace(found, reached=reached)
+        return replace(found, reached=reached and _is_elementwise(part))
 
     def run(
         self,
@@ -741,6 +741,12 @@ def _equal_rows(draw: Mapping[str, Array], names: Collection[str]) -> dict[str, 
         for name in names
         if is_float(draw[name]) and draw[name].ndim > 1
     }
+
+
+def _is_elementwise(part: ObligationPart) -> bool:
+    """Whether an element alone decides whether a part differs, and not several together."""
+    operators = map(operator_of, (*part.old, *part.new))
+    return all(operator is not None and operator.elementwise for operator in operators)
 
 
 def _casts_to_integers(nodes: Sequence[ir.Node]) -> bool:
