@@ -171,6 +171,9 @@ def _coarser(found: list[ir.DataType | None]) -> ir.DataType | None:
 
 Feeds: TypeAlias = Mapping[str, Array]
 
+MOST = 1 << 24
+"""Terms of sums, and elements, up to which bounds are computed: they take 16 bytes each."""
+
 LIKELY = 1 << 22
 """Terms of sums, and elements, up to which likely bounds are computed."""
 
@@ -205,7 +208,7 @@ def rounding_verdict(
     place = [str(o.name) for o in before.graph.outputs].index(name)
     computed_in = _computed_in(before, after)
     bounds = [
-        _bounds(model, feeds, place, RoundingSemantics(computed_in))
+        _bounds(model, feeds, place, RoundingSemantics(computed_in, most=MOST))
         for model in (before, after)
     ]
     if any(b is None or b.shape != expected.shape for b in bounds):
