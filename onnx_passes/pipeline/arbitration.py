@@ -11,16 +11,14 @@ import math
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
-from itertools import islice
+from functools import cached_property
 
-import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Metric, Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError, ReferenceDataError
-from onnx_passes.pipeline.baseline import Baseline, EngineBaseline, WeightSensitivity
+from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.engine_check import (
     EngineCheck,
     RegionCheck,
@@ -32,20 +30,13 @@ from onnx_passes.pipeline.output_checks import OutputComparison
 from onnx_passes.pipeline.policy import Budget
 from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.pipeline.region_evidence import RegionFinding
-from onnx_passes.pipeline.rounding import Cause, near_steps
 from onnx_passes.pipeline.state import EngineState, State
-from onnx_passes.report.text import are, bound
-from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.inputs import AdversarialFeeds
 from onnx_passes.runtime.inputs.seeded_feeds import elements_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.evidence import ENGINE, Check, OutputCheck, Verdict
-from onnx_passes.verify.float64 import evaluate, rounding_spread
-from onnx_passes.verify.judge import Promise, error_growth
-from onnx_passes.verify.rounding import makes_any_steps
-
-_MOVED = 2.0
-"""Limit of an output's error, as a multiple of what moved weights do to it."""
+from onnx_passes.verify.evidence import ENGINE, Check, Verdict
+from onnx_passes.verify.judge import Promise
 
 
 @dataclass
@@ -73,13 +64,11 @@ class Arbiter:
         override: OutputTolerance | None,
     ) -> list[Check]:
         """Separate the failures of a pass from those of an engine."""
-        checks = [self._without_steps(check) for check in checks]
         plain = self._plain(checks, contracts, override)
         return checks if plain is None else self._judged(checks, plain)
 
     def at_end(self, checks: list[Check]) -> list[Check]:
         """Separate a result that is wrong from one that an engine treats otherwise."""
-        checks = [self._without_steps(check) for check in checks]
         plain = self._plain(checks, None, None)
         return checks if plain is None else self._judged(checks, plain)
 
@@ -88,83 +77,6 @@ class Arbiter:
             self._weighed(c, plain) if self._is_suspect(c) and not c.metrics else c
             for c in checks
         ]
-
-    def _without_steps(self, check: Check) -> Check:
-        """Pass a check of outputs that differ by no more than rounding moves the original.
-
-        Values inside are still compared for each application; this is what a quantiser or a
-        comparison makes of their last places.
-        """
-        wrong = [output for output in check.outputs if not output.passed]
-        bench = next((b for b in self.asked if b.engine.name == check.engine), None)
-        model = self.state.original.model
-        if (
-            check.verdict is not Verdict.FAILED
-            or check.scope == "region"
-            or check.kind == "equality"
-            or check.metrics
-            or bench is None
-            or not wrong
-            or any(o.worst is None or o.share == math.inf for o in wrong)
-            or not makes_any_steps(model)
-        ):
-            return check
-        try:
-            moved = self.comparing.noise.of_rounding(bench)
-            produced = cache(lambda: bench.run(self.model, self.state.baseline.samples))
-            answers = [
-                self._settled_steps(o, moved.get(o.output), bench, produced) for o in wrong
-            ]
-        except EngineError:
-            return check
-        found = {o.output: now for o, now in zip(wrong, answers, strict=True) if now}
-        if len(found) < len(wrong):
-            return check
-        outputs = tuple(found.get(o.output, o) for o in check.outputs)
-        reason = "; ".join(f"{name}: {now.reason}" for name, now in islice(found.items(), 3))
-        passed = Verdict.PASSED
-        return replace(
-            check, verdict=passed, reason=reason, sample=None, outputs=outputs, budget=()
-        )
-
-    def _settled_steps(
-        self,
-        output: OutputCheck,
-        moved: WeightSensitivity | None,
-        bench: EngineBaseline,
-        produced: Callable[[], Sequence[Outputs]],
-    ) -> OutputCheck | None:
-        """Return an output as passed, where rounding decides what differs; None elsewhere."""
-        if moved is None:
-            return None
-        size = output.max_abs or 0.0
-        if output.share is not None and size <= _MOVED * moved.most:
-            told = (
-                f"{output.mismatched} of {are(output.size, 'element')} undecided, and differ "
-                f"by up to {bound(size)}; the model rounds to steps, and moves by "
-                f"{bound(moved.most)} where its weights move by one unit in the last place"
-            )
-            return marked_passed(output, told)
-        rows = [outputs.get(output.output) for outputs in produced()]
-        pairs = [
-            (old.get(output.output), new)
-            for old, new in zip(bench.original, rows, strict=True)
-        ]
-        if moved.runs and all(
-            row is not None and moved.has(k, row) for k, row in enumerate(rows)
-        ):
-            count = sum(int(np.sum(np.asarray(old) != np.asarray(new))) for old, new in pairs)
-            told = (
-                f"{are(count, 'element')} undecided: the original's change, too, where its "
-                "weights move by one unit in the last place"
-            )
-            return marked_passed(output, told)
-        samples = self.state.baseline.samples
-        found = near_steps(output.output, self.state.original.model, samples, pairs)
-        if found.cause is not Cause.ROUNDING:
-            return None
-        told = f"{are(found.undecided, 'element')} undecided: within rounding of a step"
-        return marked_passed(output, told)
 
     def _is_suspect(self, check: Check) -> bool:
         if check.verdict is not Verdict.FAILED or check.engine is None:
@@ -223,7 +135,7 @@ class Arbiter:
     def _weighed(self, check: Check, plain: EngineBaseline) -> Check:
         """Say that an engine failed, or that it only rounds at other places."""
         bench = next(b for b in self.asked if b.engine.name == check.engine)
-        noise = ContextNoise(self.state, self.model, plain, bench).excuse(check)
+        noise = self._noise(check, bench, plain)
         if noise is not None:
             return noise
         reason = (
@@ -246,6 +158,27 @@ class Arbiter:
         if getattr(bench.engine, "fuse_qdq", False) and any(map(_quantises, self.model.graph)):
             reason += "; with its option fuse_qdq: false it leaves quantisers as they are"
         return replace(check, kind=ENGINE, reason=reason)
+
+    def _noise(
+        self, check: Check, bench: EngineBaseline, plain: EngineBaseline
+    ) -> Check | None:
+        """Return what a check is if the places of roundings are all that differs.
+
+        Each change agrees by itself, since ``plain`` runs node by node and finds it to.
+        """
+        if check.scope == "region" or not check.outputs:
+            return None
+        try:
+            produced = bench.run(self.model, self.state.baseline.samples)
+            found = self.comparing.excused(
+                bench, produced, check, self.model, vouched=True, plain=plain.original
+            )
+        except OnnxPassesError:
+            return None
+        if found.verdict is not Verdict.PASSED:
+            return None
+        told = f"context noise: {plain.engine.name} finds them to agree, and {found.reason}"
+        return replace(found, reason=told)
 
 
 def _quantises(node: ir.Node) -> bool:
@@ -272,129 +205,6 @@ def _twin(bench: EngineBaseline) -> EngineBaseline | None:
         replace(bench.engine, optimization="none", prepacking=False), "never"
     )
     return twin if twin.node_by_node else None
-
-
-_SPREADS = 4.0
-"""Limit of an element's error, as a multiple of the spread of a few random roundings."""
-_GROWTH = 2.0
-"""Limit of the error of 32-bit values, as a multiple of that where each node rounds."""
-_MOST_WORK = 1 << 33
-"""Products and results, on all samples, up to which a float32 model runs in doubles."""
-
-
-@dataclass(frozen=True)
-class ContextNoise:
-    """Asks how near both models are to the original in double precision, on one engine.
-
-    ``plain`` runs node by node and finds that the two agree; ``bench`` does not.
-    """
-
-    state: State
-    model: ir.Model
-    plain: EngineBaseline
-    bench: EngineBaseline
-
-    def excuse(self, check: Check) -> Check | None:
-        """Return what a check is if the places of roundings are all that differs.
-
-        The original and the result run on the engine. Each must be as near to the original in
-        double precision as it is where each node rounds; below float32, or as random roundings
-        are.
-        """
-        baseline, plain, bench = self.state.baseline, self.plain, self.bench
-        if check.scope == "region" or not check.outputs:
-            return None
-        wrong = {o.output for o in check.outputs if not o.passed}
-        named = {name.partition("[")[0] for name in wrong}
-        low = named <= self.state.comparing.low.keys()
-        try:
-            exact = self._exact(low=low)
-            if exact is None:
-                return None
-            sides = [
-                (plain.original, bench.original),
-                (
-                    plain.run(self.model, baseline.samples),
-                    bench.run(self.model, baseline.samples),
-                ),
-            ]
-        except OnnxPassesError:
-            return None
-        limit = self.state.comparing.settings.growth if low else _GROWTH
-        for rounded, fused in sides:
-            for old, new, right in zip(rounded, fused, exact, strict=True):
-                expected, actual, reference = (
-                    {name: values[name] for name in named if name in values}
-                    for values in (old, new, right)
-                )
-                found = error_growth(expected, actual, reference, limit)
-                far = {one.output for one in found if one.output in wrong and not one.passed}
-                if not low and (far or not _as_near(named, expected, actual, reference)):
-                    return None
-                if far and not self._within_rounding(fused, exact, far):
-                    return None
-        size = max((o.max_abs or 0.0 for o in check.outputs if o.output in wrong), default=0.0)
-        names = ", ".join(sorted(wrong)[:3])
-        below = "below float32 " if low else ""
-        reason = (
-            f"context noise of up to {bound(size)} in {names}: {check.engine} rounds {below}"
-            f"at other places in the result, {plain.engine.name} finds them to agree, and "
-            "both are as near to float64 as where each node rounds"
-        )
-        outputs = tuple(marked_passed(o) if o.output in wrong else o for o in check.outputs)
-        return replace(
-            check,
-            verdict=Verdict.PASSED,
-            reason=reason,
-            sample=None,
-            outputs=outputs,
-            budget=(),
-        )
-
-    def _exact(self, *, low: bool) -> Sequence[Outputs] | None:
-        """Return the outputs of the original in double precision, if that is not too much."""
-        truth = self.state.comparing.truth
-        if low or truth.wanted:
-            return truth.outputs if truth.usable else None
-        return evaluate(
-            self.state.original.model, self.state.baseline.samples, most=_MOST_WORK
-        ).outputs
-
-    def _within_rounding(
-        self, produced: Sequence[Outputs], exact: Sequence[Outputs], names: set[str]
-    ) -> bool:
-        """Whether each element is as near to the truth as random roundings are."""
-        try:
-            spreads = rounding_spread(self.state.original.model, self.state.baseline.samples)
-        except OnnxPassesError:
-            return False
-        for found, right, spread in zip(produced, exact, spreads, strict=True):
-            for name in names & spread.keys():
-                new, truth = np.asarray(found[name]), np.asarray(right[name])
-                if new.shape != truth.shape:
-                    return False
-                error = np.abs(new.astype(np.float64) - truth)
-                if not (error <= _SPREADS * spread[name]).all():
-                    return False
-        return all(names <= spread.keys() for spread in spreads)
-
-
-def _as_near(names: set[str], old: Outputs, new: Outputs, exact: Outputs) -> bool:
-    """Whether no element is much farther from the truth than the farthest was before."""
-    for name in names:
-        sides = [outputs.get(name) for outputs in (old, new, exact)]
-        if not all(isinstance(side, np.ndarray) for side in sides):
-            return False
-        before, after, right = (np.asarray(side, np.float64) for side in sides)
-        most = float(np.nanmax(np.abs(before - right), initial=0.0))
-        if not np.nanmax(np.abs(after - right), initial=0.0) <= _SPREADS * most:
-            return False
-    return True
-
-
-def marked_passed(output: OutputCheck, reason: str = "context noise") -> OutputCheck:
-    """Return an output as passed."""
-    return replace(output, passed=True, reason=reason, mismatched=0)
 
 
 @dataclass

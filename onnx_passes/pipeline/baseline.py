@@ -28,7 +28,7 @@ from onnx_passes.model.digest import Key
 from onnx_passes.model.ort_sessions import Optimization
 from onnx_passes.model.walk import all_nodes, captured_values, named_type, subgraphs_of
 from onnx_passes.ops.node_queries import may_draw, may_vary
-from onnx_passes.report.text import bound
+from onnx_passes.report.text import are, bound
 from onnx_passes.risky_runs import ENGINES, avoided, label, one_at_a_time, running
 from onnx_passes.runtime.engine_base import (
     Data,
@@ -56,6 +56,7 @@ from onnx_passes.verify.judge import Promise, identical
 from onnx_passes.verify.rounding import (
     LARGEST_NOISE_LIMIT,
     OriginalRuns,
+    makes_any_steps,
     move_inputs,
     move_weights,
 )
@@ -563,28 +564,88 @@ LEVELS: tuple[Optimization, ...] = ("none", "all")
 """The optimizations between which an engine's own spread is asked for."""
 _UNUSUAL = (LARGE_FLOATS, RANDOM_VALUES)
 _MOVES = 8
-"""Runs of the original with other last places of its weights."""
-_SPREADS = 4.0
-"""Limit of an element's drift, as a multiple of what these runs do to it."""
+"""Runs of the original with other last places of its weights and inputs."""
+_UNITS = 4
+"""Units in the last place by which these move: sums round more often than a weight."""
 _GROWS = 2.0
 """How much farther the last of these runs may move an output than the first."""
 
 
 @dataclass(frozen=True)
-class WeightSensitivity:
-    """What moved weights do to one output.
+class Drift:
+    """How an output of one sample differs: both sides, and what a limit leaves to explain.
 
-    ``most`` is the largest difference; ``runs`` are by sample and run, and empty for floats.
+    ``beyond`` is by how much each element exceeds its limit, or 1 for other integers.
     """
 
-    most: float = 0.0
-    runs: tuple[tuple[Data, ...], ...] = ()
+    old: Array
+    new: Array
+    beyond: Array
 
-    def has(self, sample: int, value: Data) -> bool:
-        """Whether each element is what it was in some run."""
-        new, known = np.asarray(value), [np.asarray(run) for run in self.runs[sample]]
-        same = [new == run for run in known if run.shape == new.shape]
-        return bool(same) and bool(np.logical_or.reduce(same).all())
+    @classmethod
+    def of(cls, output: OutputCheck, old: Data | None, new: Data | None) -> Drift | None:
+        """Return how two values differ; None where no runs explain it."""
+        if not isinstance(old, np.ndarray) or not isinstance(new, np.ndarray):
+            return None
+        if old.shape != new.shape or old.dtype != new.dtype:
+            return None
+        if (kind := kind_of(old.dtype)) in ("int", "bool"):
+            return cls(old, new, (old != new).astype(np.float64))
+        finite = np.isfinite(old)
+        if kind != "float" or not np.array_equal(finite, np.isfinite(new)):
+            return None
+        before, after = (np.where(finite, side, 0).astype(np.float64) for side in (old, new))
+        limit = (output.atol or 0.0) + (output.rtol or 0.0) * np.abs(before)
+        return cls(before, after, np.maximum(np.abs(after - before) - limit, 0.0))
+
+    @property
+    def count(self) -> int:
+        """The number of elements beyond their limit."""
+        return int(np.count_nonzero(self.beyond))
+
+    def spread(self, runs: Sequence[Data | None]) -> Array | None:
+        """Return how far each element moves from the first run.
+
+        None of integers, and where shapes differ, or which elements are finite.
+        """
+        first, *rest = map(np.asarray, runs)
+        if kind_of(first.dtype) != "float":
+            return None
+        finite = np.isfinite(first)
+        if not all(
+            a.shape == first.shape and np.array_equal(np.isfinite(a), finite) for a in rest
+        ):
+            return None
+        right = np.where(finite, first, 0).astype(np.float64)
+        others = (np.where(finite, other, 0).astype(np.float64) for other in rest)
+        return np.asarray(np.max([np.abs(other - right) for other in others], axis=0))
+
+    def is_covered(self, runs: Sequence[Data | None]) -> bool:
+        """Whether each element moves as far, and all by so little that it can be judged.
+
+        After the last run, how far they move is no matter.
+        """
+        spread = self.spread(runs)
+        if spread is None or (spread < self.beyond).any():
+            return False
+        return len(runs) > _MOVES or _GROWS * float(spread.max()) <= _UNITS * self._size
+
+    def is_step(self, runs: Sequence[Data | None]) -> bool:
+        """Whether an element moves as far, or each is what it was in some run."""
+        spread = self.spread(runs)
+        if spread is not None:
+            return bool(np.abs(self.new - self.old).max() <= spread.max())
+        same = [a for a in map(np.asarray, runs) if a.shape == self.new.shape]
+        return bool(np.logical_or.reduce([self.new == a for a in same]).all())
+
+    def is_small(self, spread: Array) -> bool:
+        """Whether neither the difference nor what moves could hide a fault."""
+        error = float(np.abs(self.new - self.old).max())
+        return error <= self._size and float(spread.max()) <= _UNITS * self._size
+
+    @property
+    def _size(self) -> float:
+        return LARGEST_NOISE_LIMIT * float(np.abs(self.old).max(initial=0.0))
 
 
 @dataclass
@@ -598,10 +659,7 @@ class Noise:
     baseline: Baseline
     _again: dict[int, tuple[Sequence[Outputs], list[Outputs]]] = field(default_factory=dict)
     _asked: set[int] = field(default_factory=set)
-    _moved: dict[int, tuple[Sequence[Outputs], dict[str, WeightSensitivity]]] = field(
-        default_factory=dict
-    )
-    _spreads: list[tuple[Feeds, list[list[Outputs]]]] = field(default_factory=list)
+    _moved: list[tuple[Engine | None, Feeds, list[Outputs]]] = field(default_factory=list)
 
     def of(self, bench: EngineBaseline, *, again: bool = True) -> list[OriginalRuns]:
         """Return the runs on an engine, and those of it with other optimizations."""
@@ -635,44 +693,34 @@ class Noise:
                 between = _between(bench.engine, engine)
                 yield OriginalRuns(bench.engine.name, between, bench.original, outputs)
 
-    def of_rounding(self, bench: EngineBaseline) -> dict[str, WeightSensitivity]:
-        """Return how outputs move if weights move by one unit in the last place.
-
-        Asked for only where something is about to fail.
-        """
-        known = self._moved.get(id(bench))
-        if known is None or known[0] is not bench.original:
-            ran = [list(bench.original), *self._moved_runs(bench, self.baseline.samples)]
-            most: dict[str, float] = {}
-            for outputs in ran[1:]:
-                runs = OriginalRuns(
-                    bench.engine.name, "moved weights", bench.original, outputs
-                )
-                for one in runs.spread(self.baseline.unstable):
-                    most[one.output] = max(most.get(one.output, 0.0), one.max_abs)
-            found = {
-                name: WeightSensitivity(size, _by_sample(name, ran))
-                for name, size in most.items()
-            }
-            known = self._moved[id(bench)] = bench.original, found
-        return known[1]
-
-    def settle_drift(
-        self, check: Check, bench: EngineBaseline, produced: Sequence[Outputs]
+    def settle(
+        self,
+        check: Check,
+        bench: EngineBaseline,
+        produced: Sequence[Outputs],
+        *,
+        vouched: bool,
     ) -> Check | None:
-        """Return a failed check as passed where outputs drift as rounding moves the original.
+        """Return a failed check as passed where rounding moves the original as far.
 
-        What drifts by more than :data:`LARGEST_NOISE_LIMIT` is not judged. Returns None if an
-        output drifts farther.
+        Weights and inputs of the original move by a few units in the last place. If each
+        change agrees by itself (``vouched``), a float may differ by as much as that moves it.
+        What moves by more than :data:`LARGEST_NOISE_LIMIT` is not judged. In a model that
+        rounds to steps, a float may differ by as much as any moves, and an integer be what it
+        is in some run. Returns None if an output differs otherwise.
         """
+        steps = makes_any_steps(self.baseline.model)
+        if not (vouched or steps):
+            return None
         found = {output.output: output for output in check.outputs}
         told = []
-        for name in [name for name, output in found.items() if not output.passed]:
-            now = self._drift(found[name], bench, produced)
-            if now is None:
-                return None
-            found[name] = now
-            told.append(f"{name} {now.reason}")
+        for name, output in found.items():
+            if not output.passed:
+                now = self._settled(output, bench, produced, vouched=vouched, steps=steps)
+                if now is None:
+                    return None
+                found[name] = now
+                told.append(f"{name} {now.reason}")
         judged = all(output.passed for output in found.values())
         return replace(
             check,
@@ -683,71 +731,64 @@ class Noise:
             budget=(),
         )
 
-    def _drift(
-        self, output: OutputCheck, bench: EngineBaseline, produced: Sequence[Outputs]
+    def _settled(
+        self,
+        output: OutputCheck,
+        bench: EngineBaseline,
+        produced: Sequence[Outputs],
+        *,
+        vouched: bool,
+        steps: bool,
     ) -> OutputCheck | None:
-        most, judged = 0.0, True
+        most, undecided, judged = 0.0, 0, True
         for place, sides in enumerate(zip(bench.original, produced, strict=True)):
-            one, other = (side.get(output.output) for side in sides)
-            if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
+            drift = Drift.of(output, *(side.get(output.output) for side in sides))
+            if drift is None:
                 return None
-            right, wrong = one.astype(np.float64), other.astype(np.float64)
-            finite = np.isfinite(right)
-            if (
-                kind_of(one.dtype) != "float"
-                or right.shape != wrong.shape
-                or not np.array_equal(finite, np.isfinite(wrong))
-            ):
-                return None
-            right = np.where(finite, right, 0)
-            error = np.abs(np.where(finite, wrong, 0) - right)
-            limit = (output.atol or 0.0) + (output.rtol or 0.0) * np.abs(right)
-            if (error <= limit).all():
+            if not drift.count:
                 continue
-            size = LARGEST_NOISE_LIMIT * float(np.abs(right).max())
-            least = (error - limit) / _SPREADS
-            spread = self._spread_of(bench, place, output.output, least, size)
-            if spread is None:
-                judged = False
-                continue
-            if (spread < least).any():
+            for runs in self._moved_runs(None if not steps else bench, bench, place):
+                moved = [run.get(output.output) for run in runs]
+                if vouched and drift.is_covered(moved):
+                    break
+                if steps and drift.is_step(moved):
+                    undecided += drift.count
+                    break
+            else:
                 return None
-            judged &= bool(error.max() <= size and spread.max() <= size)
-            most = max(most, float(spread.max()))
-        why = (
-            f"differs by up to {bound(output.max_abs or 0.0)}, each change agrees by itself, "
-            f"and the original moves by up to {bound(most)} where weights and inputs move by "
-            "one unit in the last place"
-        )
-        return replace(output, passed=judged, reason=why)
-
-    def _spread_of(
-        self, bench: EngineBaseline, place: int, name: str, least: Array, size: float
-    ) -> Array | None:
-        """Return how far moved weights and inputs move each element of a sample's output.
-
-        Runs end where each element moves by ``least``, and all by far less than ``size``. The
-        first engine that is asked answers for all: it is the model that amplifies.
-        """
-        feeds, model = self.baseline.samples[place], self.baseline.model
-        runs = next((runs for one, runs in self._spreads if one is feeds), None)
-        if runs is None:
-            self._spreads.append((feeds, runs := [[bench.original[place]]]))
-        while True:
-            spread = _spread(name, runs) if len(runs) > 1 else np.zeros(least.shape)
-            if spread is None or len(runs) > _MOVES:
-                return spread
-            if len(runs) > 1 and (spread >= least).all() and _GROWS * spread.max() <= size:
-                return spread
-            for seed in (len(runs) - 1, len(runs)):  # one way, and the other
-                moved = move_inputs(model, feeds, seed)
-                runs.append(bench.run_anew(move_weights(model, seed), [moved]))
+            if (spread := drift.spread(moved)) is not None:
+                most = max(most, float(spread.max()))
+                judged &= bool(steps or drift.is_small(spread))
+        moves = f"moves by up to {bound(most)} where weights and inputs move in the last place"
+        if undecided:
+            elements = are(undecided, "element")
+            why = f"{elements} undecided: the model rounds to steps, and {moves}"
+        else:
+            size = bound(output.max_abs or 0.0)
+            why = f"differs by up to {size}, each change agrees by itself, and the original "
+            why += moves
+        return replace(output, passed=judged, reason=why, mismatched=0)
 
     def _moved_runs(
-        self, bench: EngineBaseline, samples: Sequence[Feeds]
-    ) -> list[list[Outputs]]:
-        moved = (move_weights(self.baseline.model, seed) for seed in range(_MOVES))
-        return [bench.run_anew(model, samples) for model in moved]
+        self, own: EngineBaseline | None, bench: EngineBaseline, place: int
+    ) -> Iterator[list[Outputs]]:
+        """Yield ever more runs of a sample, the original first.
+
+        The first engine that is asked answers for all, if not asked for its ``own``: it is the
+        model that amplifies.
+        """
+        feeds, model = self.baseline.samples[place], self.baseline.model
+        engine = None if own is None else own.engine
+        known = (r for e, f, r in self._moved if e == engine and f is feeds)
+        if (runs := next(known, None)) is None:
+            self._moved.append((engine, feeds, runs := [bench.original[place]]))
+        while len(runs) <= _MOVES:
+            if len(runs) > 1:
+                yield runs
+            for seed in (len(runs) - 1, len(runs)):  # one way, and the other
+                moved = move_inputs(model, feeds, seed, _UNITS)
+                runs += bench.run_anew(move_weights(model, seed, _UNITS), [moved])
+        yield runs
 
     def spreads(self, bench: EngineBaseline) -> list[EngineSpread]:
         """Return what is known of an engine's spread."""
@@ -796,31 +837,3 @@ def _other_level(one: Engine, other: Engine) -> bool:
 
 def _between(one: Engine, other: Engine) -> str:
     return f"{one.name} and {other.name}"
-
-
-def _by_sample(name: str, runs: Sequence[Sequence[Outputs]]) -> tuple[tuple[Data, ...], ...]:
-    """Return what an output of integers or booleans was, by sample and run."""
-    rows = zip(*runs, strict=True)
-    found = tuple(tuple(run[name] for run in row if name in run) for row in rows)
-    exact = all(
-        isinstance(value, np.ndarray) and kind_of(value.dtype) in ("int", "bool")
-        for row in found
-        for value in row
-    )
-    return found if exact else ()
-
-
-def _spread(name: str, runs: Sequence[Sequence[Outputs]]) -> Array | None:
-    """Return the largest difference of each element from the first run, all of one sample.
-
-    None where shapes differ, or which elements are finite.
-    """
-    first, *rest = (np.asarray(run[0].get(name)) for run in runs)
-    finite = np.isfinite(first) if kind_of(first.dtype) == "float" else None
-    if finite is None or not all(
-        a.shape == first.shape and np.array_equal(np.isfinite(a), finite) for a in rest
-    ):
-        return None
-    right = np.where(finite, first, 0).astype(np.float64)
-    others = (np.where(finite, other, 0).astype(np.float64) for other in rest)
-    return np.asarray(np.max([np.abs(other - right) for other in others], axis=0))

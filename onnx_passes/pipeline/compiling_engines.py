@@ -29,7 +29,7 @@ from onnx_passes.pipeline.change_parts import (
     with_prefix,
 )
 from onnx_passes.pipeline.output_checks import OutputComparison
-from onnx_passes.pipeline.rounding import FUSED, explain
+from onnx_passes.pipeline.rounding import FUSED, Cause, DerivedFinding, find_fused_cause
 from onnx_passes.report.run_report import EngineReport
 from onnx_passes.report.text import plural
 from onnx_passes.runtime.engine_base import (
@@ -341,10 +341,10 @@ def judge_pair(
         broken = [v for v in verdicts if _breaks(v, one.old)]
         if not broken:
             continue
-        rounds = _is_rounding(pair, one, expected, actual)
-        if rounds is None and not _confirmed(pair, batch, one):
+        cause = _cause_of(pair, one, expected, actual).cause
+        if cause is Cause.UNKNOWN and not _confirmed(pair, batch, one):
             doubtful.append(one.old)
-        if rounds is True or one.old in doubtful:
+        if cause is Cause.ROUNDING or one.old in doubtful:
             excused.add(one.old)
             continue
         return _wrong(pair, broken[0], one.old)
@@ -406,16 +406,16 @@ def _excuse(check: OutputCheck, excused: set[str]) -> OutputCheck:
     return replace(check, passed=True, reason=FUSED)
 
 
-def _is_rounding(
+def _cause_of(
     pair: RegionPair, one: Obligation, expected: Sequence[Outputs], actual: Sequence[Outputs]
-) -> bool | None:
-    """Return whether rounding explains how a value differs; None where that is not known."""
+) -> DerivedFinding:
+    """Return why a value differs."""
     assert pair.old is not None
     old, new = ((p.model, list(p.model.graph)) for p in (pair.old, pair.new or pair.old))
     fresh = pair.new.rows if pair.new is not None else ({},) * len(pair.old.rows)
     rows = [{**row, **more} for row, more in zip(pair.old.rows, fresh, strict=True)]
     values = [(e[one.old], a[one.old]) for e, a in zip(expected, actual, strict=True)]
-    return explain(one, old, new, rows, values)
+    return find_fused_cause(one, old, new, rows, values)
 
 
 def _confirmed(pair: RegionPair, batch: Batch, one: Obligation) -> bool:

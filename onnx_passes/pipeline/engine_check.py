@@ -330,7 +330,7 @@ class RegionCheck:
         produced: list[Mapping[str, Data]] = [*recorded.samples]
         inner = self._inner(produced)
         results = self.values.compare(produced, [*self.required, *inner])
-        results = self.values.arbitrate(produced, results)
+        results = self.values.explain(produced, results)
         if any(not one.passed for checks in results.values() for one in checks):
             return None
         self.bench.learn(self.whole, self.baseline.samples, outputs)
@@ -353,17 +353,7 @@ class RegionCheck:
             expected = self.runs.old_side()
             if expected is not None:
                 results = self.values.compare(produced, [*self.required, *inner], expected)
-        if self.bench.node_by_node and any_failed(results):
-            results = {
-                o: self.values.excuse(o, produced, checks) for o, checks in results.items()
-            }
-        if self.bench.node_by_node:
-            results = self.values.arbitrate(produced, results, expected)
-        elif expected is not None:
-            results = {
-                o: self.values.explain_fused(o, expected, produced, found)
-                for o, found in results.items()
-            }
+        results = self.values.explain(produced, results, expected)
         nodes = list(region.nodes)
         if any_failed(results):
             names = {o.new for o, checks in results.items() if not all_passed(checks)}

@@ -194,6 +194,12 @@ that differs is changed by as much."""
 _DRAWS = 3
 """How often values around a difference are other ones before it is excused."""
 
+_RISE = 64.0
+"""How many times as large floats are at one end of an axis as elsewhere."""
+
+_ROWS = 8
+"""How many integers are put everywhere, one at a time."""
+
 
 def nodes_behind(
     model: ir.Model, names: Collection[str], limit: int = GROWTH
@@ -370,13 +376,11 @@ class Downstream:
         if max(len(old_nodes), len(new_nodes)) > GROWTH or not self.fill(names):
             return None
         weights = {v.name for v in self.before.graph.inputs if v.const_value is not None}
-        known = self.recorded.samples[0]
+        known = self._where_differs(one)
+        varying = {name: known[name] for name in names if name not in weights}
         draws = [
-            {
-                name: known[name] if name in weights else _other_value(known[name], name, turn)
-                for name in names
-            }
-            for turn in range(_DRAWS)
+            {**{name: known[name] for name in names}, **others}
+            for others in (*_other_floats(varying), *_other_integers(varying))
         ]
         old_side = run_nodes(self.engine, self.before, old_nodes, draws)
         new_side = run_nodes(self.engine, self.after, new_nodes, draws)
@@ -389,6 +393,12 @@ class Downstream:
                 ):
                     return name
         return None
+
+    def _where_differs(self, one: Obligation) -> Mapping[str, Array]:
+        """Return the first sample on which a value differs: sizes may hide it in others."""
+        rows = zip(self.recorded.samples, self.produced, strict=True)
+        found = (old for old, new in rows if distance(old[one.old], _value(new, one, old)))
+        return next(found, self.recorded.samples[0])
 
     def _between(self, start: str, ends: set[str]) -> list[ir.Node] | None:
         """Return the nodes of the model before that lead from one value to others."""
@@ -414,13 +424,35 @@ def _value(new: Mapping[str, Data], one: Obligation, old: Mapping[str, Array]) -
     return found if isinstance(found, np.ndarray) else old[one.old]
 
 
-def _other_value(array: Array, name: str, turn: int) -> Array:
-    """Return other floats for those recorded: of the opposite sign, then drawn."""
-    if kind_of(array.dtype) != "float":
+def _other_floats(known: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
+    """Yield other floats for those recorded: of the opposite sign, then drawn.
+
+    Those at either end of an axis are large in turn. A maximum sees no others.
+    """
+    floats = {name: array for name, array in known.items() if kind_of(array.dtype) == "float"}
+    yield {name: np.asarray(-widen(a)).astype(a.dtype) for name, a in floats.items()}
+    for turn in range(1, _DRAWS):
+        yield {name: random_like(a, f"{name} {turn}") for name, a in floats.items()}
+    for axis in range(max((a.ndim for a in floats.values()), default=0)):
+        for end in (-1, 1):
+            yield {n: _rising(random_like(a, n), axis, end) for n, a in floats.items()}
+
+
+def _rising(array: Array, axis: int, end: int) -> Array:
+    """Return floats that are small, but for those near the first or the last of an axis."""
+    if axis >= array.ndim:
         return array
-    if not turn:
-        return np.asarray(-widen(array)).astype(array.dtype)
-    return random_like(array, f"{name} {turn}")
+    ramp = np.maximum(np.exp2(-np.arange(array.shape[axis], dtype=float)), 1 / _RISE)[::end]
+    shape = [-1 if k == axis else 1 for k in range(array.ndim)]
+    return np.asarray(widen(array) * ramp.reshape(shape)).astype(array.dtype)
+
+
+def _other_integers(known: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
+    """Yield integers that are the same everywhere, as where one row is all that is read."""
+    for name, array in known.items():
+        if kind_of(array.dtype) == "int" and array.size > 1:
+            for value in np.unique(array)[:_ROWS]:
+                yield {name: np.full_like(array, value)}
 
 
 def disturb(old: Array, new: Array, seed: int, sign: int) -> Array:

@@ -54,7 +54,7 @@ from onnx_passes.pipeline.recorder import (
     run_nodes,
     stands_alone,
 )
-from onnx_passes.pipeline.rounding import Cause, explain, find_cause
+from onnx_passes.pipeline.rounding import Cause, find_cause, find_fused_cause
 from onnx_passes.risky_runs import DRAWN, MANY
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs
 from onnx_passes.verify.judge import Promise, identical, judge
@@ -383,7 +383,7 @@ class RandomComparison:
             return replace(found, reached=False)  # it differs at a tie, which is rarely hit
         missing = {n: ends[n] for n in ends if not covers(found.spans.get(n), ends[n])}
         if not missing:
-            return found
+            return replace(found, reached=_is_elementwise(part))
         undefined = _casts_to_integers((*ahead, *part.old, *part.new))
         rays = self._rows.rays((self.before, ahead), sources, missing.items(), {})
         draws = [] if undefined else list(rays)
@@ -393,7 +393,7 @@ class RandomComparison:
         if not again.agrees:
             return told(again, draws)
         reached = all(covers(again.spans.get(n), span) for n, span in missing.items())
-        return replace(found, reached=reached)
+        return replace(found, reached=reached and _is_elementwise(part))
 
     def run(
         self,
@@ -460,11 +460,10 @@ class RandomComparison:
                 (left[one.old], right[one.old]) for left, right in zip(old, new, strict=True)
             ]
             known = [before for before, _ in rows]
-            rounding = one.old not in beyond and (
-                find_cause(one, *sides, known, values).cause is Cause.ROUNDING
-            )
-            rounding = rounding or (self.fuses and bool(explain(one, *sides, known, values)))
-            if not rounding:
+            asked = one, *sides, known, values
+            causes = [find_cause(*asked)] if one.old not in beyond else []
+            causes += [find_fused_cause(*asked)] if self.fuses else []
+            if all(cause.cause is not Cause.ROUNDING for cause in causes):
                 return RandomFinding(agrees=False, row=row)
         columns = [[row[o.old] for row in old] for o in pairs]
         arrays = [[a for a in c if isinstance(a, np.ndarray)] for c in columns]
@@ -742,6 +741,12 @@ def _equal_rows(draw: Mapping[str, Array], names: Collection[str]) -> dict[str, 
         for name in names
         if is_float(draw[name]) and draw[name].ndim > 1
     }
+
+
+def _is_elementwise(part: ObligationPart) -> bool:
+    """Whether an element alone decides whether a part differs, and not several together."""
+    operators = map(operator_of, (*part.old, *part.new))
+    return all(operator is not None and operator.elementwise for operator in operators)
 
 
 def _casts_to_integers(nodes: Sequence[ir.Node]) -> bool:

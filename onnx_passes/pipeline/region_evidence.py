@@ -24,14 +24,11 @@ from onnx_passes.pipeline.observability import Agreement, Downstream
 from onnx_passes.pipeline.random_values import Allowance, RandomComparison, new_value
 from onnx_passes.pipeline.recorder import Recorded
 from onnx_passes.pipeline.rounding import (
-    FUSED,
-    ROUNDING,
     Cause,
     DerivedFinding,
-    explain,
     find_cause,
+    find_fused_cause,
     is_doubtful,
-    is_rounding,
 )
 from onnx_passes.pipeline.sizes import SizeComparison
 from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
@@ -57,17 +54,15 @@ from onnx_passes.verify.judge import (
 from onnx_passes.verify.node_equality import branch_taken, is_identity, never_iterates
 from onnx_passes.verify.obligations import Obligation, ObligationPart, find_proved, split_parts
 from onnx_passes.verify.recording import dependent_on_data, is_informative, value_names
-from onnx_passes.verify.region import Region
+from onnx_passes.verify.region import Region, Side
 
 
 @dataclass
 class RegionValues:
     """The values on both sides of a region.
 
-    By obligation: ``settled`` says where values that differ agree again, and ``fused`` whether
-    an engine's rounding alone explains a difference; None if unknown. ``causes`` is what
-    double precision says. ``rounded`` are values that rounding below float32 explains.
-    ``held`` says, by sample, what a tolerance holds.
+    By obligation: ``settled`` says where values that differ agree again, ``causes`` why values
+    differ. ``held`` says, by sample, what a tolerance holds.
     """
 
     before: ir.Model
@@ -78,8 +73,6 @@ class RegionValues:
     promises: Sequence[Promise]
     held: Sequence[Literal["all", "finite", "none"]] = ()
     settled: dict[Obligation, Agreement] = field(default_factory=dict)
-    rounded: list[Obligation] = field(default_factory=list)
-    fused: dict[Obligation, bool | None] = field(default_factory=dict)
     causes: dict[Obligation, DerivedFinding] = field(default_factory=dict)
 
     def compare(
@@ -141,54 +134,35 @@ class RegionValues:
                     return one.old, k
         return None
 
-    def excuse(
-        self,
-        one: Obligation,
-        produced: Sequence[Mapping[str, Data]],
-        checks: list[OutputCheck],
-    ) -> list[OutputCheck]:
-        """Return the comparison of a value, passed where it is rounding below float32."""
-        tolerant = all(isinstance(p.contract, Tolerance) for p in self.promises)
-        if all_passed(checks) or not tolerant:
-            return checks
-        recordings = self.recorded.samples
-        new = [new for _, new in _both(one, recordings, produced)]
-        if not is_rounding(self.before, self.region.removed, one.old, recordings, new):
-            return checks
-        self.rounded.append(one)
-        return [replace(check, passed=True, reason=ROUNDING) for check in checks]
-
-    def arbitrate(
+    def explain(
         self,
         produced: Sequence[Mapping[str, Data]],
         results: dict[Obligation, list[OutputCheck]],
         expected: Recorded | None = None,
     ) -> dict[Obligation, list[OutputCheck]]:
-        """Let double precision decide if the limit of a type does not separate rounding.
+        """Pass values that differ by rounding alone, and fail those of another function.
 
-        That is where values are beyond it, and where its absolute part alone allows them.
+        On an engine that runs node by node double precision decides, where the limit of a type
+        does not separate rounding: values beyond it, and those that its absolute part alone
+        allows. Where an engine fuses nodes, running errors decide of what is beyond a limit.
+        ``expected`` are values of the model before, in the form of the new nodes.
         """
-        known = (expected or self.recorded).samples
+        fuses, known = not self.bench.node_by_node, (expected or self.recorded).samples
         sides = (self.before, self.region.removed), (self.after, self.region.nodes)
         found, patience = dict(results), _PATIENCE
         for one, checks in results.items():
             passed = all_passed(checks)
-            if not all(promise.is_derived(one.old) for promise in self.promises):
+            derived = all(promise.is_derived(one.old) for promise in self.promises)
+            if passed if fuses else not derived:
                 continue
             if passed and not any(map(is_doubtful, checks)):
                 continue
             pairs = _both(one, known, produced)
-            cause = DerivedFinding(Cause.UNKNOWN)
-            for some in self._deciding(one, pairs, passed=passed):
-                recordings = [self.recorded.samples[k] for k in some]
-                asked = (one, *sides, recordings, [pairs[k] for k in some])
-                cause = find_cause(*asked)
-                if cause.cause is Cause.TOO_LARGE and not passed and patience:
-                    cause = find_cause(*asked, range(len(some)))
-                    patience = patience - 1 if cause.cause is Cause.ROUNDING else 0
-                if cause.cause is not Cause.ROUNDING:
-                    break
-            if cause.cause is Cause.FUNCTION:
+            if fuses:
+                cause = find_fused_cause(one, *sides, self.recorded.samples, pairs)
+            else:
+                cause, patience = self._in_double(one, sides, pairs, patience, passed=passed)
+            if cause.cause is Cause.FUNCTION and not fuses:
                 tight = [promise.relative() for promise in self.promises]
                 again = self.compare(produced, [one], expected, tight)
                 found[one] = again.get(one, checks)
@@ -197,6 +171,28 @@ class RegionValues:
             if passed != all_passed(found[one]) or not passed:
                 self.causes[one] = cause
         return found
+
+    def _in_double(
+        self,
+        one: Obligation,
+        sides: tuple[Side, Side],
+        pairs: Sequence[tuple[Data, Data]],
+        patience: int,
+        *,
+        passed: bool,
+    ) -> tuple[DerivedFinding, int]:
+        """Return why a value differs, and how often a large part may be asked about next."""
+        cause = DerivedFinding(Cause.UNKNOWN)
+        for some in self._deciding(one, pairs, passed=passed):
+            recordings = [self.recorded.samples[k] for k in some]
+            asked = (one, *sides, recordings, [pairs[k] for k in some])
+            cause = find_cause(*asked)
+            if cause.cause is Cause.TOO_LARGE and not passed and patience:
+                cause = find_cause(*asked, range(len(some)))
+                patience = patience - 1 if cause.cause is Cause.ROUNDING else 0
+            if cause.cause is not Cause.ROUNDING:
+                break
+        return cause, patience
 
     def _deciding(
         self, one: Obligation, pairs: Sequence[tuple[Data, Data]], *, passed: bool
@@ -218,26 +214,6 @@ class RegionValues:
         if first is not None and not passed:
             beyond = [k for k in sizes if any(p.broken(*sides[k]) for p in self.promises)]
             yield from ([k] for k in beyond) if beyond else ([*range(len(pairs))],)
-
-    def explain_fused(
-        self,
-        one: Obligation,
-        expected: Recorded,
-        produced: Sequence[Mapping[str, Data]],
-        checks: list[OutputCheck],
-    ) -> list[OutputCheck]:
-        """Return the comparison of a value, passed if only an engine's rounding differs.
-
-        ``expected`` are values of the model before, in the form of the new nodes.
-        """
-        if all_passed(checks):
-            return checks
-        pairs = _both(one, expected.samples, produced)
-        sides = (self.before, self.region.removed), (self.after, self.region.nodes)
-        self.fused[one] = explain(one, *sides, self.recorded.samples, pairs)
-        if self.fused[one] is not True:
-            return checks
-        return [replace(check, passed=True, reason=FUSED) for check in checks]
 
     def settle(
         self,
@@ -283,6 +259,11 @@ class RegionValues:
             return True
         agreement = self.settled.get(one)
         return agreement is not None and agreement.reason is None
+
+    def is_fused(self, one: Obligation) -> bool:
+        """Whether an engine that fuses nodes rounds a value at other places."""
+        cause = self.causes.get(one)
+        return cause is not None and cause.fused and cause.cause is Cause.ROUNDING
 
     def is_same(self, one: Obligation, produced: Sequence[Mapping[str, Data]]) -> bool:
         """Whether a value is the same bit for bit on each sample, NaN being NaN."""
@@ -699,7 +680,7 @@ class Conclusion:
         moved = any(
             not values.is_same(o, produced)
             for o in compared
-            if o.new in values.region.frontier and values.fused.get(o) is not True
+            if o.new in values.region.frontier and not values.is_fused(o)
         )
         only_outputs = any(
             isinstance(p.contract, Equality) and p.contract.at == "outputs"
@@ -749,10 +730,8 @@ class Conclusion:
         )
         evidence = weighing.weigh(compared, failing)
         moved = moved or bool(failing) or differs is not None
-        certain = any(values.fused.get(o) is False for o in failing)
-        certain |= any(
-            o in values.causes and values.causes[o].cause is Cause.FUNCTION for o in failing
-        )
+        causes = [values.causes[o].cause for o in failing if o in values.causes]
+        certain = Cause.FUNCTION in causes
         certain |= any(own.certain for own in bodies)
         return RegionFinding(
             checks, evidence, recorded, moved, None, differs, certain, weighing.inputs
@@ -805,8 +784,6 @@ class Conclusion:
         values = self.values
         if sample is None:
             places = [describe_places(values.settled, values.settled)]
-            places += [f"{one.old} differs by {ROUNDING}" for one in values.rounded[:3]]
-            places += [f"{o.old} differs by {FUSED}" for o, why in values.fused.items() if why]
             places += [
                 f"{o.old} differs by {why.text}"
                 for o, why in islice(values.causes.items(), 3)

@@ -19,16 +19,16 @@ from onnx_passes.contracts import Tolerance
 from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import EngineError, OnnxPassesError, TooMuchWorkError
 from onnx_passes.model.ort_sessions import LOW
-from onnx_passes.model.walk import named_type, subgraphs_of
+from onnx_passes.model.walk import named_type
 from onnx_passes.ops.node_queries import makes_steps
-from onnx_passes.report.text import are, bound, number
+from onnx_passes.report.text import are, bound
 from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
 from onnx_passes.verify.evidence import Check, OutputCheck, Verdict
 from onnx_passes.verify.float64 import RandomRoundings, evaluate, rounding_spread
 from onnx_passes.verify.judge import Promise, error_growth
 from onnx_passes.verify.obligations import Obligation
-from onnx_passes.verify.recording import Recording, inlined
-from onnx_passes.verify.region import Side, backward_slice, part_leading_to
+from onnx_passes.verify.recording import inlined
+from onnx_passes.verify.region import Side, part_leading_to
 from onnx_passes.verify.rounding import LIKELY, error_bounds, rounding_verdict
 
 
@@ -47,17 +47,21 @@ class DerivedFinding:
     """Why a value differs.
 
     ``apart`` is the largest difference of the sides in double precision. ``undecided`` counts
-    the elements that lie so near to a step that rounding decides.
+    the elements that lie so near to a step that rounding decides. ``fused`` says that running
+    errors were asked, and not double precision.
     """
 
     cause: Cause
     apart: float = 0.0
     undecided: int = 0
+    fused: bool = False
 
     @property
     def text(self) -> str:
         match self.cause:
-            case Cause.FUNCTION:
+            case Cause.ROUNDING if self.fused:
+                return FUSED
+            case Cause.FUNCTION if not self.fused:
                 return (
                     f"in double precision both sides are {bound(self.apart)} apart, which "
                     "rounding of constants does not explain"
@@ -82,6 +86,8 @@ for a culprit takes longer."""
 
 _ROUNDINGS = RandomRoundings(0, low=4.0, wide=16.0, constants=0.5)
 """A sum rounds more often than its result does, and a step must be seen to move."""
+
+_BELOW = RandomRoundings(0, low=0.5)
 
 _TRIALS = 16
 
@@ -174,6 +180,21 @@ class PartInFloat64:
                     return False
         return True
 
+    def rounds_as_far(self, pairs: Sequence[tuple[Data | None, Data | None]]) -> bool:
+        """Whether roundings below float32 move all elements as far as both sides are off.
+
+        An engine may round at other nodes than the original says: no digit may be left.
+        """
+        try:
+            spreads = self.spread(_BELOW, _TRIALS)
+        except OnnxPassesError:
+            return False
+        return all(
+            (np.abs(np.asarray(side, np.float64) - exact) <= _SPREADS * spread).all()
+            for pair, exact, spread in zip(pairs, self.exact, spreads, strict=True)
+            for side in pair
+        )
+
     def near_steps(self, pairs: Sequence[tuple[Data | None, Data | None]]) -> DerivedFinding:
         """Return whether all elements are as random roundings may make them."""
         undecided, spreads = 0, self.spread(_ROUNDINGS, _TRIALS)
@@ -192,86 +213,12 @@ class PartInFloat64:
 GROWTH = 2.0
 """How many times the error of a value inside a model may grow."""
 
-ROUNDING = "rounding below float32"
-"""Why a value that differs passes."""
-
 _LARGEST = 4.0
 """How many times the largest error of an element may grow: a fault may sit in one."""
 
 _FLOOR = 0.5
 """What one rounding may do, in units in the last place of the largest element. Of a few
 elements that happen to be exact, another order of roundings is as good."""
-
-_LOW = frozenset(dtype.numpy() for dtype in LOW)
-
-
-def excuse_outputs(
-    check: Check,
-    old: Sequence[Outputs],
-    new: Sequence[Outputs],
-    exact: Sequence[Outputs],
-    limit: float,
-) -> Check:
-    """Return a failed check of outputs as passed if all that failed is rounding.
-
-    The error may be ``limit`` times what the original's is against double precision.
-    """
-    wrong = {output.output for output in check.outputs if not output.passed}
-    growth = 0.0
-    for before, after, right in zip(old, new, exact, strict=True):
-        found = [
-            error_growth_of(before.get(name), after.get(name), right.get(name), limit)
-            for name in wrong
-        ]
-        if not found or None in found:
-            return check
-        growth = max(growth, *(one for one in found if one is not None))
-    size = max((o.max_abs or 0.0 for o in check.outputs if o.output in wrong), default=0.0)
-    reason = (
-        f"{', '.join(sorted(wrong)[:3])} differs by up to {bound(size)}, which is rounding "
-        f"below float32: the error against float64 is {number(growth, 3)} times the original's"
-    )
-    outputs = tuple(
-        replace(o, passed=True, reason=ROUNDING) if o.output in wrong else o
-        for o in check.outputs
-    )
-    return replace(check, verdict=Verdict.PASSED, reason=reason, sample=None, outputs=outputs)
-
-
-def is_rounding(
-    model: ir.Model,
-    nodes: Sequence[ir.Node],
-    name: str,
-    recordings: Sequence[Recording],
-    produced: Sequence[Data],
-) -> bool:
-    """Whether a value inside a model, below float32, differs by rounding alone.
-
-    The value is of a type below float32, or computed by way of one. ``nodes`` are those that a
-    pass removed.
-    """
-    needed = backward_slice([name], nodes, lambda _: False)
-    low = all(getattr(recording[name], "dtype", None) in _LOW for recording in recordings)
-    if not low and not any(map(_rounds_below, needed)):
-        return False
-    part = part_leading_to(name, (model, nodes), recordings)
-    if part is None:
-        return False
-    read = [str(value.name) for value in part.graph.inputs]
-    try:
-        feeds = [{n: recording[n] for n in read} for recording in recordings]
-        exact = evaluate(part, feeds).outputs
-    except OnnxPassesError:
-        return False
-    rows = zip(recordings, produced, exact, strict=True)
-    return all(error_growth_of(o[name], n, e.get(name)) is not None for o, n, e in rows)
-
-
-def _rounds_below(node: ir.Node) -> bool:
-    """Whether a node, or one in its bodies, computes a value below float32."""
-    if any(value.dtype in LOW for value in node.outputs):
-        return True
-    return any(_rounds_below(inner) for graph in subgraphs_of(node) for inner in graph)
 
 
 def error_growth_of(
@@ -334,24 +281,27 @@ def find_cause(
     recordings: Sequence[Mapping[str, Data]],
     pairs: Sequence[tuple[Data | None, Data | None]],
     beyond: Sequence[int] | None = None,
+    *,
+    elsewhere: bool = False,
 ) -> DerivedFinding:
     """Return why a value differs.
 
     A part of a model is held to ``MOST`` and ``MOST_WORK``. Before a result is refused more is
     allowed. Where all samples are still too much, those beyond their limit and one other are
     evaluated. The pairs are run in one form, by sample. ``beyond`` are the samples on which
-    the value breaks its limit, if the result is refused.
+    the value breaks its limit, if the result is refused. An engine may round below float32
+    ``elsewhere`` than at each node.
     """
     patient = beyond is not None
     sides = before, after
-    found = _find_cause(one, sides, recordings, pairs, patient=patient)
+    found = _find_cause(one, sides, recordings, pairs, patient=patient, elsewhere=elsewhere)
     within = [k for k in range(len(pairs)) if k not in (beyond or ())]
     if found.cause is not Cause.TOO_LARGE or not beyond or len(within) < 2:
         return found
     # At the edges rounding may hide a fault, so that one sample more is evaluated.
     some = sorted((*beyond, within[0]))
     recordings, pairs = [recordings[k] for k in some], [pairs[k] for k in some]
-    return _find_cause(one, sides, recordings, pairs, patient=patient)
+    return _find_cause(one, sides, recordings, pairs, patient=patient, elsewhere=elsewhere)
 
 
 def _find_cause(
@@ -361,6 +311,7 @@ def _find_cause(
     pairs: Sequence[tuple[Data | None, Data | None]],
     *,
     patient: bool,
+    elsewhere: bool,
 ) -> DerivedFinding:
     unknown = DerivedFinding(Cause.UNKNOWN)
     if not all(_comparable(*pair) for pair in pairs):
@@ -387,6 +338,8 @@ def _find_cause(
     except OnnxPassesError:
         return unknown
     exact = known[0].exact
+    if elsewhere and not apart and known[0].low and known[0].rounds_as_far(pairs):
+        return DerivedFinding(Cause.ROUNDING)
     if any(_is_far(old, right) for (old, _), right in zip(pairs, exact, strict=True)):
         return unknown
     if apart:
@@ -482,6 +435,8 @@ def excuse_by_cause(
     rows: Sequence[tuple[Outputs, Outputs]],
     compared: Sequence[Outputs],
     otherwise: Check | None = None,
+    *,
+    elsewhere: bool = False,
 ) -> Check:
     """Return a failed check of outputs as passed if all that failed is rounding.
 
@@ -503,7 +458,8 @@ def excuse_by_cause(
             for k, (one, (_, after)) in enumerate(held)
             if promise.broken({name: one.get(name)}, {name: after})
         ]
-        causes.append(find_cause(Obligation(name, name), *sides, known, pairs, beyond))
+        one = Obligation(name, name)
+        causes.append(find_cause(one, *sides, known, pairs, beyond, elsewhere=elsewhere))
     if any(one.cause is Cause.FUNCTION for one in causes):
         return check
     if any(one.cause is not Cause.ROUNDING for one in causes):
@@ -611,34 +567,36 @@ FUSED = "rounding, at other places where the engine fuses nodes"
 """Why a value that differs passes."""
 
 
-def explain(
+def find_fused_cause(
     one: Obligation,
     before: Side,
     after: Side,
     recordings: Sequence[Mapping[str, Data]],
     pairs: Sequence[tuple[Data, Data]],
-) -> bool | None:
-    """Return whether rounding explains how a value inside a model differs.
+) -> DerivedFinding:
+    """Return why a value inside a model differs, on an engine that fuses nodes.
 
-    The pairs are run in one form. False if the value differs by more on some sample. None if a
-    part has an operator without a bound, a body, or too many elements.
+    The pairs are run in one form. It is rounding within the running errors of both sides, and
+    another function if it differs by more on some sample. Unknown if a part has an operator
+    without a bound, a body, or too many elements.
     """
+    unknown, other = (DerivedFinding(c, fused=True) for c in (Cause.UNKNOWN, Cause.FUNCTION))
     old = part_leading_to(one.old, before, recordings)
     # A constant is held to the bounds of what it replaces.
     new = old if one.tensor is not None else part_leading_to(one.new, after, recordings)
     found: list[bool | None] = []
     for recording, (expected, actual) in zip(recordings, pairs, strict=True):
         if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
-            return None
+            return unknown
         if expected.shape != actual.shape or expected.dtype != actual.dtype:
-            return False
+            return other
         if old is None or new is None:
-            return None
+            return unknown
         read = [str(value.name) for value in (*old.graph.inputs, *new.graph.inputs)]
         feeds = {n: a for n in read if isinstance(a := recording[n], np.ndarray)}
         if len(feeds) < len({*read}):
-            return None
+            return unknown
         found.append(rounding_verdict(old, new, feeds, expected, actual, one.old))
     if False in found:
-        return False
-    return None if None in found else True
+        return other
+    return unknown if None in found else DerivedFinding(Cause.ROUNDING, fused=True)

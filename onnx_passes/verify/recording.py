@@ -362,7 +362,7 @@ class ValueSource:
     Floats may be ``positive``, so that roots and logarithms are finite. ``integers`` that may
     be sizes or indices grow by 0 or 1; with ``special`` they are any small ones, and every
     second float is NaN, infinite, zero or large. ``negated`` floats are those that there were,
-    negated.
+    negated; with ``positive`` all are drawn, and negative.
     """
 
     positive: bool = False
@@ -381,6 +381,7 @@ DRAWS_OF_OTHERS = (
     ValueSource(integers=False),
     ValueSource(integers=False, positive=True),
     ValueSource(integers=False, negated=True),
+    ValueSource(integers=False, negated=True, positive=True),
 )
 """For values that recorded ones may lack: sizes, shapes and indices are never drawn."""
 DRAWS_OF_SPECIALS = (ValueSource(special=True, integers=False), ValueSource(special=True))
@@ -403,13 +404,14 @@ def random_like(array: Array, seed: str, draw: ValueSource = DRAWS[0]) -> Array:
         return np.where((array > 0) & (array < 1 << 6), array + more, array)
     if kind != "float":
         return array
-    if draw.negated:
+    if draw.negated and not draw.positive:
         return np.negative(array)
     drawn = np.asarray(rng.standard_normal(array.shape))
     if draw.special:
         drawn.reshape(-1)[::2] = np.resize(_SPECIALS, (drawn.size + 1) // 2)
     with np.errstate(over="ignore", invalid="ignore"):
-        return (np.abs(drawn) if draw.positive else drawn).astype(array.dtype)
+        sign = -1 if draw.negated else 1
+        return (sign * np.abs(drawn) if draw.positive else drawn).astype(array.dtype)
 
 
 def make_ties(draw: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:

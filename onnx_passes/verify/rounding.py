@@ -171,6 +171,9 @@ def _coarser(found: list[ir.DataType | None]) -> ir.DataType | None:
 
 Feeds: TypeAlias = Mapping[str, Array]
 
+MOST = 1 << 24
+"""Terms of sums, and elements, up to which bounds are computed: they take 16 bytes each."""
+
 LIKELY = 1 << 22
 """Terms of sums, and elements, up to which likely bounds are computed."""
 
@@ -205,7 +208,7 @@ def rounding_verdict(
     place = [str(o.name) for o in before.graph.outputs].index(name)
     computed_in = _computed_in(before, after)
     bounds = [
-        _bounds(model, feeds, place, RoundingSemantics(computed_in))
+        _bounds(model, feeds, place, RoundingSemantics(computed_in, most=MOST))
         for model in (before, after)
     ]
     if any(b is None or b.shape != expected.shape for b in bounds):
@@ -304,8 +307,8 @@ def makes_any_steps(model: ir.Model) -> bool:
     return any(map(makes_steps, all_nodes(model)))
 
 
-def move_weights(model: ir.Model, seed: int) -> ir.Model:
-    """Return a model whose float weights each stay, or move to a neighbouring float.
+def move_weights(model: ir.Model, seed: int, units: int = 1) -> ir.Model:
+    """Return a model whose float weights each stay, or move by ``units`` in the last place.
 
     Weights are initializers and constants, those of bodies and functions included. Those that
     reach no more than sizes, indices, comparisons and casts to other types stay: one unit in
@@ -313,12 +316,12 @@ def move_weights(model: ir.Model, seed: int) -> ir.Model:
     than the even one before it: few weights are moved both ways in few runs.
     """
     moved = copy_model(model)
-    rng, sign = np.random.default_rng(seed // 2), 1 - 2 * (seed % 2)
+    rng, turn = np.random.default_rng(seed // 2), units * (1 - 2 * (seed % 2))
     reaching = _reaching(moved)
     for value, tensor in _weights(moved):
         if tensor.dtype not in _MOVED or value not in reaching:
             continue
-        array = _neighbours(tensor.numpy(), rng, sign)
+        array = _moved(tensor.numpy(), rng, turn)
         new = ir.Tensor(array, dtype=tensor.dtype, name=value.name)  # ir.tensor is slow
         if (node := value.producer()) is None:
             value.const_value = new
@@ -328,13 +331,15 @@ def move_weights(model: ir.Model, seed: int) -> ir.Model:
     return moved
 
 
-def move_inputs(model: ir.Model, feeds: Mapping[str, Data], seed: int) -> dict[str, Data]:
+def move_inputs(
+    model: ir.Model, feeds: Mapping[str, Data], seed: int, units: int = 1
+) -> dict[str, Data]:
     """Return inputs whose floats move as :func:`move_weights` moves weights."""
-    rng, sign = np.random.default_rng(seed // 2), 1 - 2 * (seed % 2)
+    rng, turn = np.random.default_rng(seed // 2), units * (1 - 2 * (seed % 2))
     reaching = {str(v.name) for v in _reaching(model) if v.is_graph_input()}
     moved = [dtype.numpy() for dtype in _MOVED]
     return {
-        name: _neighbours(data, rng, sign)
+        name: _moved(data, rng, turn)
         if name in reaching and isinstance(data, np.ndarray) and data.dtype in moved
         else data
         for name, data in feeds.items()
@@ -356,17 +361,21 @@ _TURNS = 65521
 """Random turns that are drawn, and repeated. Rows of weights have no prime length."""
 
 
-def _neighbours(array: Array, rng: np.random.Generator, sign: int) -> Array:
-    """Return floats of any shape, each moved by one unit in the last place, or not."""
-    turn = rng.integers(-1, 2, min(array.size, _TURNS), np.int8) * np.int8(sign)
+def _moved(array: Array, rng: np.random.Generator, turn: int) -> Array:
+    """Return floats of any shape, each moved by some units in the last place, or not."""
+    turns = rng.integers(-1, 2, min(array.size, _TURNS), np.int8) * np.int8(turn)
     # One more in the bits of a float is its neighbour away from zero.
     bits = np.ascontiguousarray(array).view(f"i{array.dtype.itemsize}")
-    moved = (bits + np.resize(turn, array.shape)).view(array.dtype)
+    moved = (bits + np.resize(turns, array.shape)).view(array.dtype)
     return np.asarray(np.where((array != 0) & np.isfinite(moved), moved, array))
 
 
 def _reaching(model: ir.Model) -> set[ir.Value]:
-    """Return the values that decide elements of what a graph gives, by way of floats."""
+    """Return the values that decide elements of what a graph gives, by way of floats.
+
+    Integers and booleans are an end of this way, for the outputs of a model and what they
+    alone are made of.
+    """
     pending = [value for graph in all_graphs(model) for value in graph.outputs]
     found: set[ir.Value] = set()
     while pending:
@@ -375,11 +384,21 @@ def _reaching(model: ir.Model) -> set[ir.Value]:
             continue
         found.add(value)
         node = value.producer()
-        if node is None or gives_no_floats(node):
+        if node is None or (gives_no_floats(node) and not _is_end(value, model)):
             continue
         read = node.inputs[:1] if node.op_type in RESIZING else node.inputs
         pending += [value for value in read if value is not None]
     return found
+
+
+def _is_end(value: ir.Value, model: ir.Model) -> bool:
+    """Whether nothing is computed of a value but integer outputs of a model."""
+    if value.dtype is None or is_float(value.dtype):
+        return False
+    made = [v for node in value.consumers() for v in node.outputs]
+    return (bool(made) or value in model.graph.outputs) and all(
+        _is_end(v, model) for v in made
+    )
 
 
 _EXACT = Promise(Equality())

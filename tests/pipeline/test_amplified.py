@@ -97,7 +97,7 @@ def test_where_the_original_moves_by_more_than_a_fault_may_hide_in_nothing_is_sa
 
 
 def test_drift_beyond_that_is_blamed_on_no_rewrite(monkeypatch):
-    monkeypatch.setattr(baseline, "_SPREADS", 1e-9)
+    monkeypatch.setattr(baseline, "_UNITS", 0)
     done = run(AMPLIFIES, "amplified-fold", DEFAULT)
     (report,) = done.report.passes
     assert done.error is not None

@@ -10,7 +10,7 @@ from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import RewriteRulePass, Transformation
-from onnx_passes.pipeline.rounding import FUSED, explain
+from onnx_passes.pipeline.rounding import FUSED, Cause, find_fused_cause
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime import engines
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
@@ -162,7 +162,8 @@ def explained(new, expected, actual):
     recording = Recording(1 << 20)
     recording.update({"s": np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)})
     one, before, after = sides(new)
-    return explain(one, before, after, [recording], [(expected, actual)])
+    found = find_fused_cause(one, before, after, [recording], [(expected, actual)])
+    return {Cause.ROUNDING: True, Cause.FUNCTION: False}.get(found.cause)
 
 
 RIGHT = np.float32(0.7) * np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)

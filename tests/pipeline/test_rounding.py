@@ -2,117 +2,12 @@
 
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.configs.sections import Verify
 from onnx_passes.contracts import Tolerance
 from onnx_passes.pipeline.output_checks import Thresholds
-from onnx_passes.pipeline.rounding import excuse_outputs, is_rounding
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.verify.evidence import Check, OutputCheck, Verdict
-from onnx_passes.verify.recording import Recording
-
-RNG = np.random.default_rng(7)
-EXACT = RNG.normal(size=(4, 512))
-FAILED = Check(
-    "drift",
-    Verdict.FAILED,
-    "onnxruntime",
-    reason="y too far from the original",
-    outputs=(OutputCheck("y", False, "it differs", max_abs=0.01),),
-)
-
-
-def rounded(seed, by=1e-3):
-    noise = np.random.default_rng(seed).normal(size=EXACT.shape)
-    return [{"y": (EXACT * (1 + by * noise)).astype(np.float16)}]
-
-
-def verdict_of(new):
-    found = excuse_outputs(FAILED, rounded(1), new, [{"y": EXACT}], 2.0)
-    return found.verdict
-
-
-def test_outputs_that_are_as_near_to_float64_pass():
-    found = excuse_outputs(FAILED, rounded(1), rounded(2), [{"y": EXACT}], 2.0)
-    assert found.verdict is Verdict.PASSED
-    assert "rounding below float32" in str(found.reason)
-    assert all(output.passed for output in found.outputs)
-
-
-def test_outputs_that_are_scaled_by_a_hundredth_fail():
-    (right,) = rounded(2)
-    assert verdict_of([{"y": (right["y"] * 1.01).astype(np.float16)}]) is Verdict.FAILED
-
-
-def test_one_element_that_is_wrong_fails():
-    (right,) = rounded(2)
-    right["y"][2, 100] += np.float16(0.05)
-    assert verdict_of([right]) is Verdict.FAILED
-
-
-@pytest.mark.parametrize("wrong", [np.float16([1]), np.zeros((4, 512), np.float32)])
-def test_another_shape_or_type_fails(wrong):
-    assert verdict_of([{"y": wrong}]) is Verdict.FAILED
-
-
-AFFINE = """<ir_version: 10, opset_import: ["" : 20]>
-    g (float16[512] x, float16[512] s, float16[512] b) => (float16[512] y)
-    { a = Mul(x, s) c = Add(a, b) y = Relu(c) }"""
-
-
-def affine():
-    x, s, b = (np.random.default_rng(k).normal(size=512).astype(np.float16) for k in (1, 2, 3))
-    recording = Recording(1 << 20)
-    c = (x * s).astype(np.float16) + b
-    recording.update({"x": x, "s": s, "b": b, "c": c})
-    fused = (x.astype(np.float64) * s + b).astype(np.float16)
-    return ir.from_onnx_text(AFFINE), recording, fused
-
-
-def test_a_value_that_is_rounded_once_less_is_rounding():
-    model, recording, fused = affine()
-    nodes = tuple(model.graph)[:2]
-    assert (fused != recording["c"]).any()
-    assert is_rounding(model, nodes, "c", [recording], [fused])
-
-
-def test_a_few_elements_that_were_exact_by_chance_may_be_rounded():
-    model = ir.from_onnx_text(AFFINE.replace("512", "3"))
-    x, s, b = (np.float16([1, 2, k]) for k in (0.3, 0.5, 0.25))
-    recording = Recording(1 << 20)
-    c = (x.astype(np.float64) * s + b).astype(np.float16)
-    recording.update({"x": x, "s": s, "b": b, "c": c})
-    stepped = np.nextafter(c, np.float16(9), dtype=np.float16)
-    assert is_rounding(model, tuple(model.graph)[:2], "c", [recording], [stepped])
-
-
-def test_a_value_that_is_scaled_by_a_hundredth_is_not():
-    model, recording, fused = affine()
-    wrong = (fused * 1.01).astype(np.float16)
-    assert not is_rounding(model, tuple(model.graph)[:2], "c", [recording], [wrong])
-
-
-def test_a_value_of_float32_is_not_excused():
-    model, recording, fused = affine()
-    recording.update({"c": np.asarray(recording["c"], np.float32)})
-    wide = fused.astype(np.float32)
-    assert not is_rounding(model, tuple(model.graph)[:2], "c", [recording], [wide])
-
-
-def test_a_value_of_float32_behind_float16_is():
-    model, recording, fused = affine()
-    a = model.graph[0].outputs[0]
-    a.type = ir.TensorType(ir.DataType.FLOAT16)
-    recording.update({"c": np.asarray(recording["c"], np.float32)})
-    wide = fused.astype(np.float32)
-    assert is_rounding(model, tuple(model.graph)[:2], "c", [recording], [wide])
-
-
-def test_a_value_that_was_not_computed_before_is_not_excused():
-    model, recording, fused = affine()
-    assert not is_rounding(model, (), "c", [recording], [fused])
 
 
 def convolutions():

@@ -493,7 +493,7 @@ def edge_samples(
     - Booleans are negated, and all false. Inputs with a default have another value.
     - Integers are large, of either sign. Indices count from the end.
     - Single integers, such as numbers of iterations, are 0 and 1.
-    - Pictures have odd sizes.
+    - Pictures have odd sizes, and the least that the model takes.
 
     Values have the sizes of the ordinary sample, or where a run on it is dear, those of the
     first sample of size 1. Infinities, NaN and extremes are for :func:`adversarial`. Inputs
@@ -742,6 +742,8 @@ def _readers(model: ir.Model) -> list[ir.Node]:
 _MOST_ALONE = 3
 _ODD = (37, 43)
 """Height and width of a picture that no stride divides."""
+_LEAST = (1, 2, 4, 8, 16, 32)
+"""Heights and widths, of which the least that a model takes is tried."""
 SMALL = 1 << 16
 """Elements up to which a sample of edge sizes costs little."""
 
@@ -779,6 +781,14 @@ def samples_of_edge_sizes(
         if made is not None and is_cheap(made):
             where = f"of {', '.join(spatial)}"
             yield made, AdversarialFeeds(made.feeds, "odd sizes", where, asked=False)
+        for size in _LEAST:
+            sizes = {**dims, **dict.fromkeys(free, 1), **dict.fromkeys(spatial, size)}
+            made = make_sized(model, seed, ranges, sizes, shaping)
+            if made is not None and made.concrete.fits:
+                if is_cheap(made):
+                    where = f"of {', '.join(spatial)}: {size}"
+                    yield made, AdversarialFeeds(made.feeds, "small sizes", where, asked=False)
+                break
     if not free:
         return
     plans = [(1, free)]

@@ -362,6 +362,12 @@ class Concrete:
         """The values of the shared model with the types and shapes of this sample."""
         return list(self.shaping.note(self.shaping.nodes.graph, self._proto.graph))
 
+    @property
+    def fits(self) -> bool:
+        """Whether sizes add up, and nothing becomes empty that has a known shape."""
+        shapes = (shape for _, _, shape in self.noted if shape is not None)
+        return self.fault is None and not any(0 in tuple(shape) for shape in shapes)
+
     @cached_property
     def operations(self) -> int:
         """The scalar operations of one run, each output element at least one.

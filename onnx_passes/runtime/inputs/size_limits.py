@@ -256,7 +256,12 @@ def _size_for(value: ir.Value, number: int) -> int:
 def _met(
     value: ir.Value | None, axis: int, number: int, what: str, shapes: Shapes
 ) -> Iterator[tuple[int, str, str, bool]]:
-    """Yield the integer if the size of an axis is dynamic, or may be."""
+    """Yield the integer if the size of an axis is dynamic, or may be.
+
+    What a Slice leaves has no name of its own: it is that of what it was cut from.
+    """
+    while value is not None and (node := value.producer()) and _is_slice(node):
+        value = node.inputs[0]
     dims: Sequence[object] | None = None
     if value is not None and value.shape is not None:
         dims = value.shape.dims
@@ -267,6 +272,10 @@ def _met(
     elif -len(dims) <= axis < len(dims) and not isinstance(dims[axis], int):
         dim = dims[axis]
         yield number, what, str(getattr(dim, "value", dim) or ""), True
+
+
+def _is_slice(node: ir.Node) -> bool:
+    return (node.domain, node.op_type) == ("", "Slice")
 
 
 def _follows_sizes(value: ir.Value | None, counters: Collection[ir.Value]) -> bool:
