@@ -208,8 +208,8 @@ def rounding_verdict(
     place = [str(o.name) for o in before.graph.outputs].index(name)
     computed_in = _computed_in(before, after)
     bounds = [
-        _bounds(model, feeds, place, RoundingSemantics(computed_in, most=MOST))
-        for model in (before, after)
+        _bounds(model, feeds, place, RoundingSemantics(computed_in, most=MOST), folds=folds)
+        for model, folds in ((before, False), (after, True))
     ]
     if any(b is None or b.shape != expected.shape for b in bounds):
         return None
@@ -265,9 +265,17 @@ def error_bounds(
 
 
 def _bounds(
-    model: ir.Model, feeds: Feeds, place: int, semantics: RoundingSemantics
+    model: ir.Model,
+    feeds: Feeds,
+    place: int,
+    semantics: RoundingSemantics,
+    *,
+    folds: bool = False,
 ) -> Tensor | None:
-    """Return one output in double precision, with bounds on rounding; None where untold."""
+    """Return one output in double precision, with bounds on rounding; None where untold.
+
+    If a rewrite ``folds``, constants are results that were rounded.
+    """
     flat = model
     if model.functions:
         flat = model.clone()
@@ -277,6 +285,7 @@ def _bounds(
             name: constant(array, ir.DataType.from_numpy(array.dtype), semantics)
             for name, array in feeds.items()
         }
+        semantics.folds = folds
         results = evaluate(flat.graph, tensors, semantics)
     except (Unsupported, *MALFORMED):
         return None

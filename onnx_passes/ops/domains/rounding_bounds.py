@@ -12,6 +12,7 @@ and Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019, theorem
 import math
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
@@ -30,8 +31,17 @@ _SIZES = {"sin": 1.0, "cos": 1.0, "tanh": 1.0, "erf": 1.0, "atan": 1.0}
 _EXACT = _LIPSCHITZ - {"sin", "cos"} | _STEPS
 
 
+def _widened(array: Array, dtype: ir.DataType) -> Array:
+    return array.astype(np.float64) if is_float(dtype) else array
+
+
 class RoundingSemantics(ArraySemantics):
-    """Doubles with absolute error bounds, for floats; other types are exact."""
+    """Doubles with absolute error bounds, for floats; other types are exact.
+
+    With ``folds``, constants are results that were rounded, unless eight bits hold them.
+    """
+
+    folds = False
 
     def __init__(
         self,
@@ -53,11 +63,17 @@ class RoundingSemantics(ArraySemantics):
         self._widest = 0.0 if computed_in is None else _unit(computed_in)
 
     def literal(self, value: bool | float, dtype: ir.DataType) -> Scalar:
-        return self.constant(self._concrete.literal(value, dtype), dtype)
+        literal = self._concrete.literal(value, dtype)
+        return bounded(_widened(literal, dtype), np.zeros(literal.shape))
 
     def constant(self, array: Array, dtype: ir.DataType) -> Elements:
-        wide = array.astype(np.float64) if is_float(dtype) else array
-        return bounded(wide, np.zeros(array.shape))
+        wide = _widened(array, dtype)
+        if not (self.folds and is_float(dtype)):
+            return bounded(wide, np.zeros(array.shape))
+        with np.errstate(over="ignore", invalid="ignore"):
+            short = array.astype(ml_dtypes.bfloat16).astype(np.float64) == wide
+        half = 0.5 * float(float_limits(dtype.numpy()).eps)
+        return bounded(wide, np.where(short, 0.0, half * np.abs(wide)))
 
     def number(self, scalar: Scalar, dtype: ir.DataType) -> bool | int | float | None:
         return self._concrete.number(scalar["value"], dtype)
