@@ -193,7 +193,7 @@ def _ends(node: ir.Node) -> Array | None:
     return np.outer([-half, half, 2 * half], np.unique(scale)).reshape(-1)
 
 
-_ML = "ai.onnx.ml"
+ML = "ai.onnx.ml"
 
 _SPLITS = frozenset(("nodes_values", "nodes_values_as_tensor", "nodes_splits", "threshold"))
 """Attributes of ai.onnx.ml that hold numbers which features are compared with."""
@@ -201,7 +201,7 @@ _SPLITS = frozenset(("nodes_values", "nodes_values_as_tensor", "nodes_splits", "
 
 def _thresholds(node: ir.Node) -> Array | None:
     """Return the constants that a value is compared with; None for other nodes."""
-    if node.domain == _ML:
+    if node.domain == ML:
         given = [node.attributes[name].value for name in _SPLITS & node.attributes.keys()]
         arrays = [np.ravel(a.numpy() if hasattr(a, "numpy") else a) for a in given]
         return np.unique(np.concatenate(arrays)) if arrays else None

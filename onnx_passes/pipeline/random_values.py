@@ -36,6 +36,7 @@ from onnx_passes.ops.call import Operands
 from onnx_passes.ops.domains.intervals import UNBOUNDED, Interval, hull, of_array
 from onnx_passes.ops.node_queries import (
     CASTS,
+    ML,
     PICKS_ROWS,
     around,
     beyond,
@@ -712,8 +713,18 @@ class RandomInputs:
         rows = [
             {name: rows[k % len(rows)] for name, rows in found.items()} for k in range(count)
         ]
+        if any(node.domain == ML for node in nodes):  # a tree compares one column
+            numbers = {n: all_[:_FILLED] for n, all_ in breakpoints_of(nodes).items()}
+            rows += [
+                {name: np.full_like(floats[name], number)}
+                for name in floats.keys() & numbers.keys()
+                for number in numbers[name]
+            ]
         return [*rows, ties] if ties else rows
 
+
+_FILLED = 8
+"""Thresholds of trees that each element is put at, one after the other."""
 
 _RAY_WORK, _LEAST_WORK = 1 << 28, 1 << 15
 """Products and comparisons of a part up to which it runs along rays; of one run at least."""

@@ -190,3 +190,131 @@ unclip_ahead = rule("RareAhead", clipped, lambda self, op, h, m, low, high: op.S
 def test_a_new_side_that_reads_what_the_old_one_reads_through_others():
     """``h`` and ``m`` are nothing that the Clip reads itself; such parts were skipped."""
     assert run(AHEAD, unclip_ahead)[0] == "failed"
+
+
+TWO_SLICES = """(float[N,T,5] x) => (float[N,5] y) <int64[1] a = {2}, int64[1] b = {40},
+int64[1] one = {1}, int64[1] last = {-1}> {
+    s = Slice(x, a, b, one) t = Slice(s, one, last, one) z = Sin(t)
+    y = ReduceMax<keepdims = 0>(z, one) }"""
+join = rule(
+    "RareEnds",
+    lambda self, op, x, a, b, axis, c, d, e: op.Slice(op.Slice(x, a, b, axis), c, d, e),
+    lambda self, op, x, a, b, axis, c, d, e: op.Slice(x, op.Constant(value_ints=[3]), d, e),
+)
+
+
+def test_rows_that_a_maximum_hides():
+    """The sample beyond 40 differs in two rows of 40, and none of its maxima does."""
+    assert run(TWO_SLICES, join)[0] == "failed"
+
+
+@passes.verify.equality
+@passes.register()
+class RareTable(Transformation):
+    """Read one table in place of another, of which a row is different."""
+
+    def call(self, model):
+        values = model.graph.initializers
+        ir.convenience.replace_all_uses_with(values["second"], values["first"])
+        return ir.passes.PassResult(model, modified=True)
+
+
+def test_an_index_that_a_maximum_hides():
+    text = """(int64[N,K] q, int64[N,K] d) => (float[N,7] a, float[N,7] b)
+    <int64[1] axis = {1}> {
+        e = Gather(first, q) a = ReduceMax<keepdims = 0>(e, axis)
+        f = Gather(second, d) b = ReduceMax<keepdims = 0>(f, axis) }"""
+    model = ir.from_onnx_text(HEAD + text)
+    first = np.random.default_rng(0).normal(size=(420, 7)).astype(np.float32)
+    second = first.copy()
+    second[233] = first[233] - 0.5
+    for name, table in {"first": first, "second": second}.items():
+        value = next(v for n in model.graph for v in n.inputs if v.name == name)
+        value.const_value = ir.tensor(table, name=name)
+        value.type, value.shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape(table.shape)
+        model.graph.initializers[name] = value
+    config = default_config(["reproducers=false"], ["rare-table"])
+    assert run_pipeline(model, config).error is not None
+
+
+CLASSES = """(float[N,20] x) => (int64[N] y) <float[20,30] w = {W}, float[30] b = {B}> {
+    t = Tanh(x) m = MatMul(t, w) a = Add(m, b) r = Relu(a) y = ArgMax<axis = 1,
+    keepdims = 0>(r) }"""
+unrelu = rule(
+    "RareClasses",
+    lambda self, op, x: op.ArgMax(op.Relu(x), axis=1, keepdims=0),
+    lambda self, op, x: op.ArgMax(x, axis=1, keepdims=0),
+)
+
+
+def test_elements_that_only_together_make_a_difference():
+    """No row of 30 is negative by chance: each element alone reaches all values."""
+    w = np.random.default_rng(1).normal(size=600).round(3)
+    text = CLASSES.replace("{W}", f"{{{', '.join(map(str, w))}}}")
+    text = text.replace("{B}", f"{{{', '.join(['-0.5'] * 30)}}}")
+    verdict, told = run(text, unrelu)
+    assert verdict == "failed" or "differs on drawn values" in told
+
+
+TREE = """(float[N,2] x) => (float[N,1] y) {
+    z = Tanh(x)
+    y = ai.onnx.ml.TreeEnsembleRegressor<n_targets = 1, nodes_treeids = [0, 0, 0],
+        nodes_nodeids = [0, 1, 2], nodes_featureids = [1, 0, 0],
+        nodes_values = [0.375, 0.0, 0.0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"],
+        nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], target_treeids = [0, 0],
+        target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [1.0, -1.0]>(z) }"""
+
+
+@passes.verify.equality
+@passes.register()
+class RareTree(Transformation):
+    """Compare features strictly."""
+
+    def call(self, model):
+        node = model.graph[-1]
+        modes = ["BRANCH_LT", "LEAF", "LEAF"]
+        node.attributes["nodes_modes"] = ir.AttrStrings("nodes_modes", modes)
+        return ir.passes.PassResult(model, modified=True)
+
+
+def test_features_at_the_threshold_of_a_tree():
+    head = '<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]> g '
+    config = default_config(["reproducers=false", "on_failure=rollback"], ["rare-tree"])
+    report = run_pipeline(ir.from_onnx_text(head + TREE), config).report
+    told = " ".join(report.preconditions)
+    assert report.passes[-1].verdict == "failed" or "differs on drawn values" in told
+
+
+PICTURE = """(float[N,1,H,W] x) => (float[N,1,V,U] y) <float[4] s = {1, 1, 0.25, 0.25}> {
+    a = Sin(x) y = Resize<mode = "linear",
+    coordinate_transformation_mode = "pytorch_half_pixel">(a, , s) }"""
+half_pixel = rule(
+    "RarePixel",
+    lambda self, op, x, s: op.Resize(
+        x, None, s, mode="linear", coordinate_transformation_mode="pytorch_half_pixel"
+    ),
+    lambda self, op, x, s: op.Resize(
+        x, None, s, mode="linear", coordinate_transformation_mode="half_pixel"
+    ),
+)
+
+
+def test_the_smallest_picture_that_a_model_takes():
+    assert run(PICTURE, half_pixel)[0] == "failed"
+
+
+def test_what_a_slice_leaves_is_as_large_as_what_it_is_cut_from():
+    """Sizes of T are beyond 40: those of N have nothing to do with it."""
+    text = TWO_SLICES.replace("ReduceMax", "ReduceSum").replace("{-1}", "{30}")
+    config = default_config(["reproducers=false"], ["rare-ends-right"])
+    report = run_pipeline(ir.from_onnx_text(HEAD + text), config).report
+    assert (report.exit_code, report.preconditions) == (0, [])
+
+
+rule(
+    "RareEndsRight",
+    lambda self, op, x, a, b, axis, c, d, e: op.Slice(op.Slice(x, a, b, axis), c, d, e),
+    lambda self, op, x, a, b, axis, c, d, e: op.Slice(
+        x, op.Constant(value_ints=[3]), op.Constant(value_ints=[32]), e
+    ),
+)
