@@ -182,7 +182,7 @@ class Arbiter:
 
 
 def _quantises(node: ir.Node) -> bool:
-    return node.op_type in ("QuantizeLinear", "DequantizeLinear")
+    return node.op_type.lower().endswith("quantizelinear")
 
 
 def _compares(contracts: Sequence[Contract]) -> bool:

@@ -623,7 +623,7 @@ class Drift:
     def is_covered(self, runs: Sequence[Data | None]) -> bool:
         """Whether each element moves as far, and all by so little that it can be judged.
 
-        After the last run, how far they move is no matter.
+        After the last run they may move by any distance.
         """
         spread = self.spread(runs)
         if spread is None or (spread < self.beyond).any():

@@ -142,9 +142,9 @@ class RegionValues:
     ) -> dict[Obligation, list[OutputCheck]]:
         """Pass values that differ by rounding alone, and fail those of another function.
 
-        On an engine that runs node by node double precision decides, where the limit of a type
-        does not separate rounding: values beyond it, and those that its absolute part alone
-        allows. Where an engine fuses nodes, running errors decide of what is beyond a limit.
+        On an engine that runs node by node double precision decides where the limit of a type
+        does not separate rounding. That is of values beyond it, and of those that its absolute
+        part alone allows. Where an engine fuses nodes, running errors decide beyond the limit.
         ``expected`` are values of the model before, in the form of the new nodes.
         """
         fuses, known = not self.bench.node_by_node, (expected or self.recorded).samples

@@ -211,7 +211,7 @@ def test_rows_that_a_maximum_hides():
 @passes.verify.equality
 @passes.register()
 class RareTable(Transformation):
-    """Read one table in place of another, of which a row is different."""
+    """Read one table in place of another with a different row."""
 
     def call(self, model):
         values = model.graph.initializers

@@ -743,7 +743,7 @@ _MOST_ALONE = 3
 _ODD = (37, 43)
 """Height and width of a picture that no stride divides."""
 _LEAST = (1, 2, 4, 8, 16, 32)
-"""Heights and widths, of which the least that a model takes is tried."""
+"""Heights and widths that are tried until a model takes one."""
 SMALL = 1 << 16
 """Elements up to which a sample of edge sizes costs little."""
 

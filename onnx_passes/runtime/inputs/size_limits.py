@@ -166,7 +166,7 @@ def _limits(
 ) -> Iterator[tuple[int, str, str, bool]]:
     if node.domain:
         return
-    if node.op_type == "Slice":
+    if _is_slice(node):
         for axis, number in _ends(node):
             yield from _met(node.inputs[0], axis, number, f"ends at {number}", shapes)
     elif node.op_type == "TopK" and len(node.inputs) > 1:

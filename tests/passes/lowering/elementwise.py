@@ -7,7 +7,7 @@ def elementwise(call, since, kinds, *more, types=("float", "float16"), old=None)
     """Make a test: a call becomes operators, of all types, and other calls go as well.
 
     ``since`` is the first opset, ``kinds`` what the call becomes, ``more`` are other calls.
-    Functions are left alone, and opset ``old``.
+    Functions stay as they are, and opset ``old``.
     """
     operator = call.partition("(")[0]
 
