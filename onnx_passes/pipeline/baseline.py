@@ -1,23 +1,19 @@
-"""The original model on every engine: what passes are compared with, and its noise.
+"""The original model on every engine: what passes are compared with.
 
 A bench is one engine with the original and its results. The baseline holds the benches and
-shares the results. The noise of an engine is measured on the original before a rewrite is
-blamed.
+shares the results.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import (
     EngineError,
     EngineUnavailableError,
@@ -25,13 +21,10 @@ from onnx_passes.errors import (
     UnsupportedModelError,
 )
 from onnx_passes.model.digest import Key
-from onnx_passes.model.ort_sessions import Optimization
 from onnx_passes.model.walk import all_nodes, captured_values, named_type, subgraphs_of
 from onnx_passes.ops.node_queries import may_draw, may_vary
-from onnx_passes.report.text import are, bound
 from onnx_passes.risky_runs import ENGINES, avoided, label, one_at_a_time, running
 from onnx_passes.runtime.engine_base import (
-    Data,
     Engine,
     Feeds,
     Outputs,
@@ -41,7 +34,6 @@ from onnx_passes.runtime.engine_base import (
     run_one,
 )
 from onnx_passes.runtime.inputs import (
-    LARGE_FLOATS,
     RANDOM_VALUES,
     AdversarialFeeds,
     InputSearch,
@@ -51,15 +43,7 @@ from onnx_passes.runtime.inputs import (
 from onnx_passes.runtime.inputs.seeded_feeds import elements_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine, runs_on_cpu, skipped_optimizations
 from onnx_passes.runtime.reference import ReferenceEngine
-from onnx_passes.verify.evidence import Check, EngineSpread, OutputCheck, Verdict
 from onnx_passes.verify.judge import Promise, identical
-from onnx_passes.verify.rounding import (
-    LARGEST_NOISE_LIMIT,
-    OriginalRuns,
-    makes_any_steps,
-    move_inputs,
-    move_weights,
-)
 from onnx_passes.verify.snapshot import exact_key
 
 KEPT = 2
@@ -558,282 +542,3 @@ def _dependents(model: ir.Model, suspects: Sequence[ir.Node]) -> frozenset[str]:
         if node in suspects or any(value in random for value in read):
             random.update(node.outputs)
     return frozenset(str(v.name) for v in model.graph.outputs if v in random)
-
-
-LEVELS: tuple[Optimization, ...] = ("none", "all")
-"""The optimizations between which an engine's own spread is asked for."""
-_UNUSUAL = (LARGE_FLOATS, RANDOM_VALUES)
-_MOVES = 8
-"""Runs of the original with other last places of its weights and inputs."""
-_UNITS = 4
-"""Units in the last place by which these move: sums round more often than a weight."""
-_GROWS = 2.0
-"""How much farther the last of these runs may move an output than the first."""
-
-
-@dataclass(frozen=True)
-class Drift:
-    """How an output of one sample differs: both sides, and what a limit leaves to explain.
-
-    ``beyond`` is by how much each element exceeds its limit, or 1 for other integers.
-    """
-
-    old: Array
-    new: Array
-    beyond: Array
-
-    @classmethod
-    def of(cls, output: OutputCheck, old: Data | None, new: Data | None) -> Drift | None:
-        """Return how two values differ; None where no runs explain it."""
-        if not isinstance(old, np.ndarray) or not isinstance(new, np.ndarray):
-            return None
-        if old.shape != new.shape or old.dtype != new.dtype:
-            return None
-        if (kind := kind_of(old.dtype)) in ("int", "bool"):
-            return cls(old, new, (old != new).astype(np.float64))
-        finite = np.isfinite(old)
-        if kind != "float" or not np.array_equal(finite, np.isfinite(new)):
-            return None
-        before, after = (np.where(finite, side, 0).astype(np.float64) for side in (old, new))
-        limit = (output.atol or 0.0) + (output.rtol or 0.0) * np.abs(before)
-        return cls(before, after, np.maximum(np.abs(after - before) - limit, 0.0))
-
-    @property
-    def count(self) -> int:
-        """The number of elements beyond their limit."""
-        return int(np.count_nonzero(self.beyond))
-
-    def spread(self, runs: Sequence[Data | None]) -> Array | None:
-        """Return how far each element moves from the first run.
-
-        None of integers, and where shapes differ, or which elements are finite.
-        """
-        first, *rest = map(np.asarray, runs)
-        if kind_of(first.dtype) != "float":
-            return None
-        finite = np.isfinite(first)
-        if not all(
-            a.shape == first.shape and np.array_equal(np.isfinite(a), finite) for a in rest
-        ):
-            return None
-        right = np.where(finite, first, 0).astype(np.float64)
-        others = (np.where(finite, other, 0).astype(np.float64) for other in rest)
-        return np.asarray(np.max([np.abs(other - right) for other in others], axis=0))
-
-    def is_covered(self, runs: Sequence[Data | None]) -> bool:
-        """Whether each element moves as far, and all by so little that it can be judged.
-
-        After the last run they may move by any distance.
-        """
-        spread = self.spread(runs)
-        if spread is None or (spread < self.beyond).any():
-            return False
-        return len(runs) > _MOVES or _GROWS * float(spread.max()) <= _UNITS * self._size
-
-    def is_step(self, runs: Sequence[Data | None]) -> bool:
-        """Whether an element moves as far, or each is what it was in some run."""
-        spread = self.spread(runs)
-        if spread is not None:
-            return bool(np.abs(self.new - self.old).max() <= spread.max())
-        same = [a for a in map(np.asarray, runs) if a.shape == self.new.shape]
-        return bool(np.logical_or.reduce([self.new == a for a in same]).all())
-
-    def is_small(self, spread: Array) -> bool:
-        """Whether neither the difference nor what moves could hide a fault."""
-        error = float(np.abs(self.new - self.old).max())
-        return error <= self._size and float(spread.max()) <= _UNITS * self._size
-
-    @property
-    def _size(self) -> float:
-        return LARGEST_NOISE_LIMIT * float(np.abs(self.old).max(initial=0.0))
-
-
-@dataclass
-class Noise:
-    """How far runs of the original are apart: twice on an engine, and on its other levels.
-
-    A second run of one sample is made the first time that an engine is asked about, before
-    something is blamed; other levels count where the pipeline runs them anyway.
-    """
-
-    baseline: Baseline
-    _again: dict[int, tuple[Sequence[Outputs], list[Outputs]]] = field(default_factory=dict)
-    _asked: set[int] = field(default_factory=set)
-    _moved: list[tuple[Engine | None, Feeds, list[Outputs]]] = field(default_factory=list)
-
-    def of(self, bench: EngineBaseline, *, again: bool = True) -> list[OriginalRuns]:
-        """Return the runs on an engine, and those of it with other optimizations."""
-        if not self.baseline.samples:
-            return []
-        # The other levels are asked later anyway, once a pass has changed what is computed.
-        self.baseline.ready(bench.when, "end")
-        self._asked.add(id(bench))
-        if again:
-            self._repeat(bench)
-        return list(self._runs(bench))
-
-    def asked(self, bench: EngineBaseline) -> bool:
-        """Whether passes under tolerance were held to limits above the noise of an engine."""
-        return id(bench) in self._asked
-
-    def known(self, bench: EngineBaseline) -> list[OriginalRuns]:
-        """Return what is known of an engine without running anything."""
-        return list(self._runs(bench)) if self.baseline.samples and bench.ran else []
-
-    def every(self, *levels: Optimization) -> Iterator[OriginalRuns]:
-        """Yield the spread of the first engine, over levels that are run for it as well."""
-        bench = self.baseline.benches[0]
-        yield from self.of(bench)
-        for level in levels:
-            if isinstance(bench.engine, OnnxRuntimeEngine):
-                engine = replace(bench.engine, optimization=level)
-                outputs = EngineBaseline(engine, "each").run(
-                    self.baseline.model, self.baseline.samples
-                )
-                between = _between(bench.engine, engine)
-                yield OriginalRuns(bench.engine.name, between, bench.original, outputs)
-
-    def settle(
-        self,
-        check: Check,
-        bench: EngineBaseline,
-        produced: Sequence[Outputs],
-        *,
-        vouched: bool,
-    ) -> Check | None:
-        """Return a failed check as passed where rounding moves the original as far.
-
-        Weights and inputs of the original move by a few units in the last place. If each
-        change agrees by itself (``vouched``), a float may differ by as much as that moves it.
-        What moves by more than :data:`LARGEST_NOISE_LIMIT` is not judged. In a model that
-        rounds to steps, a float may differ by as much as any moves, and an integer be what it
-        is in some run. Returns None if an output differs otherwise.
-        """
-        steps = makes_any_steps(self.baseline.model)
-        if not (vouched or steps):
-            return None
-        found = {output.output: output for output in check.outputs}
-        told = []
-        for name, output in found.items():
-            if not output.passed:
-                now = self._settled(output, bench, produced, vouched=vouched, steps=steps)
-                if now is None:
-                    return None
-                found[name] = now
-                told.append(f"{name} {now.reason}")
-        judged = all(output.passed for output in found.values())
-        return replace(
-            check,
-            verdict=Verdict.PASSED if judged else Verdict.NOT_VERIFIED,
-            reason="; ".join(told[:3]),
-            sample=None,
-            outputs=tuple(found.values()),
-            budget=(),
-        )
-
-    def _settled(
-        self,
-        output: OutputCheck,
-        bench: EngineBaseline,
-        produced: Sequence[Outputs],
-        *,
-        vouched: bool,
-        steps: bool,
-    ) -> OutputCheck | None:
-        most, undecided, judged = 0.0, 0, True
-        for place, sides in enumerate(zip(bench.original, produced, strict=True)):
-            drift = Drift.of(output, *(side.get(output.output) for side in sides))
-            if drift is None:
-                return None
-            if not drift.count:
-                continue
-            for runs in self._moved_runs(None if not steps else bench, bench, place):
-                moved = [run.get(output.output) for run in runs]
-                if vouched and drift.is_covered(moved):
-                    break
-                if steps and drift.is_step(moved):
-                    undecided += drift.count
-                    break
-            else:
-                return None
-            if (spread := drift.spread(moved)) is not None:
-                most = max(most, float(spread.max()))
-                judged &= bool(steps or drift.is_small(spread))
-        moves = f"moves by up to {bound(most)} where weights and inputs move in the last place"
-        if undecided:
-            elements = are(undecided, "element")
-            why = f"{elements} undecided: the model rounds to steps, and {moves}"
-        else:
-            size = bound(output.max_abs or 0.0)
-            why = f"differs by up to {size}, each change agrees by itself, and the original "
-            why += moves
-        return replace(output, passed=judged, reason=why, mismatched=0)
-
-    def _moved_runs(
-        self, own: EngineBaseline | None, bench: EngineBaseline, place: int
-    ) -> Iterator[list[Outputs]]:
-        """Yield ever more runs of a sample, the original first.
-
-        The first engine that is asked answers for all, if not asked for its ``own``: it is the
-        model that amplifies.
-        """
-        feeds, model = self.baseline.samples[place], self.baseline.model
-        engine = None if own is None else own.engine
-        known = (r for e, f, r in self._moved if e == engine and f is feeds)
-        if (runs := next(known, None)) is None:
-            self._moved.append((engine, feeds, runs := [bench.original[place]]))
-        while len(runs) <= _MOVES:
-            if len(runs) > 1:
-                yield runs
-            for seed in (len(runs) - 1, len(runs)):  # one way, and the other
-                moved = move_inputs(model, feeds, seed, _UNITS)
-                runs += bench.run_anew(move_weights(model, seed, _UNITS), [moved])
-        yield runs
-
-    def spreads(self, bench: EngineBaseline) -> list[EngineSpread]:
-        """Return what is known of an engine's spread."""
-        runs = self.known(bench)
-        return [spread for one in runs for spread in one.spread(self.baseline.unstable)]
-
-    def _repeat(self, bench: EngineBaseline) -> None:
-        # Samples that were left out, or made anew, need runs of their own.
-        if (known := self._again.get(id(bench))) is None or known[0] is not bench.original:
-            # One sample shows whether an engine repeats itself, and costs the least.
-            again = bench.run_anew(self.baseline.model, self.baseline.samples[:1])
-            self._again[id(bench)] = (bench.original, again)
-
-    def _runs(self, bench: EngineBaseline) -> Iterator[OriginalRuns]:
-        engine, first = bench.engine, bench.original
-        measured, again = self._again.get(id(bench), (None, []))
-        if measured is first:
-            yield OriginalRuns(engine.name, "two runs of it", first[: len(again)], again)
-        benches = self.baseline.benches
-        for other in benches:
-            same = other.ran and len(other.original) == len(first)
-            if other is not bench and same and _other_level(engine, other.engine):
-                # Both engines get the same report of the two.
-                one, two = sorted((bench, other), key=lambda b: b.key)
-                between = _between(one.engine, two.engine)
-                usual = [self._usual(bench.original) for bench in (one, two)]
-                yield OriginalRuns(engine.name, between, *usual)
-
-    def _usual(self, outputs: Sequence[Outputs]) -> list[Outputs]:
-        """Leave out samples on which no digit may be left: they say nothing of the others."""
-        rows = zip(self.baseline.samples, outputs, strict=True)
-        return [
-            found
-            for feeds, found in rows
-            if not (isinstance(feeds, AdversarialFeeds) and feeds.kind in _UNUSUAL)
-        ]
-
-
-def _other_level(one: Engine, other: Engine) -> bool:
-    return (
-        isinstance(one, OnnxRuntimeEngine)
-        and isinstance(other, OnnxRuntimeEngine)
-        and replace(one, optimization=other.optimization) == other
-    )
-
-
-def _between(one: Engine, other: Engine) -> str:
-    return f"{one.name} and {other.name}"

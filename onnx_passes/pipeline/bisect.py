@@ -15,8 +15,9 @@ from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.configs.sections import Logging
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import Pass
-from onnx_passes.pipeline.baseline import LEVELS, Baseline, Noise
+from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.culprit import error_of
+from onnx_passes.pipeline.noise import LEVELS, Noise
 from onnx_passes.pipeline.pass_execution import Attempts, Instrument
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.pipeline.samples import prepare_baseline

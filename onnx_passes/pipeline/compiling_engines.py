@@ -28,6 +28,7 @@ from onnx_passes.pipeline.change_parts import (
     side_by_side,
     with_prefix,
 )
+from onnx_passes.pipeline.noise import OriginalRuns
 from onnx_passes.pipeline.output_checks import OutputComparison
 from onnx_passes.pipeline.rounding import FUSED, Cause, DerivedFinding, find_fused_cause
 from onnx_passes.report.run_report import EngineReport
@@ -63,7 +64,6 @@ from onnx_passes.verify.evidence import (
 from onnx_passes.verify.judge import Promise, describe_mismatch, judge
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.recording import is_informative
-from onnx_passes.verify.rounding import OriginalRuns
 from onnx_passes.verify.snapshot import Interface, exact_key, interface_of
 
 _SHOWN = 3

@@ -38,9 +38,10 @@ from onnx_passes.pipeline.arbitration import (
     check_thresholds,
     separate_engine_faults,
 )
-from onnx_passes.pipeline.baseline import Baseline, Noise
+from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.compiling_engines import CompiledLevels, begin
 from onnx_passes.pipeline.engine_check import EngineCheck, Step, with_observability
+from onnx_passes.pipeline.noise import Noise
 from onnx_passes.pipeline.observability import can_see
 from onnx_passes.pipeline.output_checks import OutputComparison
 from onnx_passes.pipeline.random_values import Allowance

@@ -18,7 +18,8 @@ from onnx_passes.arrays import Array
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Metric, Tolerance, metrics
 from onnx_passes.errors import ConfigError, EngineError, OnnxPassesError
-from onnx_passes.pipeline.baseline import Baseline, EngineBaseline, Noise
+from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
+from onnx_passes.pipeline.noise import HEADROOM, Noise, OriginalRuns
 from onnx_passes.pipeline.policy import Budget
 from onnx_passes.pipeline.rounding import excuse_by_cause
 from onnx_passes.report.text import NOISE, bound, number
@@ -34,7 +35,7 @@ from onnx_passes.verify.judge import (
     judge,
     on_engine,
 )
-from onnx_passes.verify.rounding import HEADROOM, OriginalRuns, low_tolerances
+from onnx_passes.verify.rounding import low_tolerances
 from onnx_passes.verify.snapshot import Snapshot
 
 

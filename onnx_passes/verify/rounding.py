@@ -1,13 +1,12 @@
 """How far rounding may move the results of a model.
 
-Tolerances follow the coarsest type that a result went through. Double precision, nearby
-weights and repeated runs distinguish rounding from wrong results.
+Tolerances follow the coarsest type that a result went through. Double precision and nearby
+weights distinguish rounding from wrong results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 import ml_dtypes
@@ -16,8 +15,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
 from onnx_passes.arrays import Array, float_limits
-from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.contracts.scores import widen
+from onnx_passes.contracts import Tolerance
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.ort_sessions import LOW, Types, types_of
 from onnx_passes.model.walk import (
@@ -34,10 +32,9 @@ from onnx_passes.ops.evaluation import evaluate
 from onnx_passes.ops.node_queries import RESIZING, gives_no_floats, makes_steps
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.ops.semantics import MALFORMED, Unsupported, is_float
-from onnx_passes.runtime.engine_base import Data, Outputs
+from onnx_passes.runtime.engine_base import Data
 from onnx_passes.runtime.engine_models import infer_types
-from onnx_passes.verify.evidence import EngineSpread, OutputCheck
-from onnx_passes.verify.judge import Promise, default_tolerance, judge, score
+from onnx_passes.verify.judge import default_tolerance
 from onnx_passes.verify.node_equality import constant_tensor
 
 STEPS = 4
@@ -408,70 +405,3 @@ def _is_end(value: ir.Value, model: ir.Model) -> bool:
     return (bool(made) or value in model.graph.outputs) and all(
         _is_end(v, model) for v in made
     )
-
-
-_EXACT = Promise(Equality())
-
-HEADROOM = 10.0
-"""How many times its spread an engine is allowed, where no limit was given."""
-
-LARGEST_NOISE_LIMIT = 1e-2
-"""The largest limit that noise may lead to, as a share of an element, and of the largest one.
-
-A wrong factor of 1.02 is seen. What is farther off and within the noise is not judged."""
-
-_COARSE = 4.0
-"""The same as a multiple of the default of a type, for those whose steps are larger."""
-
-
-@dataclass(frozen=True)
-class OriginalRuns:
-    """Two runs of the original, by sample; ``between`` says what they are."""
-
-    engine: str
-    between: str
-    first: Sequence[Outputs]
-    second: Sequence[Outputs]
-
-    def spread(self, ignored: frozenset[str] = frozenset()) -> list[EngineSpread]:
-        """Return the spread of each numeric output, over all samples."""
-        return [
-            EngineSpread(found.output, self.between, found.max_abs, found.max_rel or 0.0)
-            for found in judge(self.first, self.second, _EXACT, ignored=ignored).outputs
-            if found.max_abs is not None
-        ]
-
-    def against(
-        self,
-        limit: Tolerance,
-        overrides: Mapping[str, Tolerance],
-        ignored: frozenset[str] = frozenset(),
-        scaled: Collection[str] = (),
-    ) -> list[OutputCheck]:
-        """Hold one run against the other under a limit, as a pass would be held.
-
-        Outputs without a limit, integers for one, are left out. ``scaled`` outputs are
-        measured against their largest element.
-        """
-        promise = Promise(limit, overrides=overrides, low=frozenset(scaled))
-        found = judge(self.first, self.second, promise, ignored=ignored).outputs
-        return [output for output in found if output.share is not None]
-
-    def limit_of(self, found: OutputCheck, factor: float) -> Tolerance:
-        """Return a limit above the noise, but at most one under which a fault is seen.
-
-        ``found`` is the output under its default limit; ``factor`` how many times that the
-        noise asks for.
-        """
-        values = [sample.get(found.output) for sample in self.first]
-        floats = [np.abs(widen(v)) for v in values if isinstance(v, np.ndarray)]
-        largest = (np.max(v, initial=0.0, where=np.isfinite(v)) for v in floats)
-        size = max(map(float, largest), default=np.inf)
-        if found.rtol:
-            factor = min(factor, max(LARGEST_NOISE_LIMIT / found.rtol, _COARSE))
-        atol = max(min(found.atol * factor, LARGEST_NOISE_LIMIT * size), found.atol)
-        return Tolerance(found.rtol * factor, atol)
-
-    def score(self, ignored: frozenset[str] = frozenset()) -> float:
-        """Return the spread as one number: see :func:`onnx_passes.verify.judge.score`."""
-        return score(self.first, self.second, ignored)

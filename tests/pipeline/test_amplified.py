@@ -7,7 +7,7 @@ import pytest
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
-from onnx_passes.pipeline import baseline
+from onnx_passes.pipeline import noise
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import to_json
 
@@ -97,7 +97,7 @@ def test_where_the_original_moves_by_more_than_a_fault_may_hide_in_nothing_is_sa
 
 
 def test_drift_beyond_that_is_blamed_on_no_rewrite(monkeypatch):
-    monkeypatch.setattr(baseline, "_UNITS", 0)
+    monkeypatch.setattr(noise, "_UNITS", 0)
     done = run(AMPLIFIES, "amplified-fold", DEFAULT)
     (report,) = done.report.passes
     assert done.error is not None

@@ -13,12 +13,12 @@ from onnx_passes.configs.pipeline_files import config_from_data, default_config
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import Transformation
+from onnx_passes.pipeline.noise import LARGEST_NOISE_LIMIT, OriginalRuns
 from onnx_passes.pipeline.output_checks import Thresholds
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Verdict
-from onnx_passes.verify.rounding import LARGEST_NOISE_LIMIT, OriginalRuns
 
 # ONNX Runtime fuses this normalisation where it may, and then rounds otherwise; the last
 # factor lifts that above the default limit.
