@@ -21,7 +21,8 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.observability import Agreement, Downstream
-from onnx_passes.pipeline.random_values import Allowance, RandomComparison, new_value
+from onnx_passes.pipeline.random_values import Allowance, RandomComparison
+from onnx_passes.pipeline.reaching import new_value
 from onnx_passes.pipeline.recorder import Recorded
 from onnx_passes.pipeline.rounding import (
     Cause,

@@ -7,7 +7,7 @@ import pytest
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
-from onnx_passes.pipeline.random_values import along_ray, reach
+from onnx_passes.pipeline.reaching import along_ray, reach
 from onnx_passes.pipeline.run import run_pipeline
 
 X = np.float32([[0.5, -2, 3, 0.25]])
