@@ -130,7 +130,9 @@ class RandomComparison:
     varying: AbstractSet[str]
     fuses: bool = False
     _ready: dict[int, _Ready] = field(init=False, default_factory=dict)
-    _starts: dict[int, list[ir.Node] | None] = field(init=False, default_factory=dict)
+    _starts: dict[int, tuple[ObligationPart, list[ir.Node] | None]] = field(
+        init=False, default_factory=dict
+    )
 
     def compare(
         self, part: ObligationPart, *, ties: bool = False, steps: int = _STEPS
@@ -220,8 +222,8 @@ class RandomComparison:
         Such values are equal for another reason, as ``d`` is to ``Sub(x, m)``.
         """
         if id(part) not in self._starts:
-            self._starts[id(part)] = self._find_start(part)
-        found = self._starts[id(part)]
+            self._starts[id(part)] = part, self._find_start(part)
+        _, found = self._starts[id(part)]
         return None if found is None else [*found]
 
     def _find_start(self, part: ObligationPart) -> list[ir.Node] | None:
