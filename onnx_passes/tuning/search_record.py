@@ -335,7 +335,6 @@ class Record:
             cost=score.cost,
             shared=score.shared,
             samples=len(score.effect),
-            bounds={name: plain(bound) for name, bound in score.bounds.items()},
         )
 
     def score(self, group: str, name: str) -> Score | None:
@@ -359,8 +358,7 @@ class Record:
             float(entry["snr"]),
             entry["cost"],
             effect,
-            {name: float(bound) for name, bound in entry["bounds"].items()},
-            entry.get("shared", 0.0),
+            shared=entry.get("shared", 0.0),
         )
 
     def add_sketch(self, sketch: Sketch) -> None:
@@ -610,10 +608,6 @@ def _group(result: SearchResult, name: str, tried: Sequence[PlainMapping]) -> Pl
         "format": chosen,
         "snr": plain(own.snr) if own else "inf",
         "gain": gain,
-        "bounds": {
-            "kind": "sound, for each element of a product, for inputs in the recorded ranges",
-            "nodes": {n: plain(b) for n, b in own.bounds.items()} if own else {},
-        },
         "refused": {n: s.refused for n, s in scores.items() if s.refused},
         "others": {
             n: {
@@ -701,12 +695,6 @@ def explain(entries: Sequence[PlainMapping], node: str, data: PlainMapping) -> l
         why = "chosen" if entry["format"] == chosen else why
         noise = float(entry["snr"])
         text.append(f"  {entry['format']}: SNR {noise:.1f} dB, gain {gain:.4g}; {why}")
-        if node in entry["bounds"]:
-            bound = float(entry["bounds"][node])
-            text.append(
-                f"    each element of its product is off by at most {bound:.4g} "
-                "(sound bound, for inputs in the recorded ranges)"
-            )
     return text
 
 
