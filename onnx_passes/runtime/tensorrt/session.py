@@ -18,14 +18,10 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array, DType
 from onnx_passes.errors import EngineCrashedError, EngineError, EngineUnavailableError
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Foreign, PlainDict
 from onnx_passes.runtime.engine_base import Feeds, Outputs, SessionInterface
 from onnx_passes.runtime.tensorrt.bindings import (
     BuildLog,
-    TrtContext,
-    TrtEngine,
-    TrtMember,
-    TrtRuntime,
     inspect_layers,
     make_listener,
     numpy_type,
@@ -91,13 +87,13 @@ class LoadedEngine:
             )
         self._log = log
         # Freed in the opposite order: each needs the one before it alive.
-        self._runtime: TrtRuntime | None = self._make(trt.Runtime, log.listener)
+        self._runtime: Foreign | None = self._make(trt.Runtime, log.listener)
         if host_code:
             self._runtime.engine_host_code_allowed = True
-        self.engine: TrtEngine = self._make(self._runtime.deserialize_cuda_engine, plan)
+        self.engine: Foreign = self._make(self._runtime.deserialize_cuda_engine, plan)
         self.profiles: int = max(self.engine.num_optimization_profiles, 1)
         self.ports = tuple(_ports(trt, self.engine))
-        self.context: TrtContext = self._make(self.engine.create_execution_context)
+        self.context: Foreign = self._make(self.engine.create_execution_context)
 
     def _make(self, make: Callable[..., T | None], *arguments: object) -> T:
         try:
@@ -121,7 +117,7 @@ class LoadedEngine:
             self.__dict__.pop(name, None)
 
 
-def _ports(trt: ModuleType, engine: TrtEngine) -> Iterator[EnginePort]:
+def _ports(trt: ModuleType, engine: Foreign) -> Iterator[EnginePort]:
     for index in range(engine.num_io_tensors):
         name = engine.get_tensor_name(index)
         is_input = engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT
@@ -138,7 +134,7 @@ def _ports(trt: ModuleType, engine: TrtEngine) -> Iterator[EnginePort]:
         )
 
 
-def _ranges(engine: TrtEngine, name: str, values: bool) -> Iterator[Ranges]:
+def _ranges(engine: Foreign, name: str, values: bool) -> Iterator[Ranges]:
     for index in range(engine.num_optimization_profiles):
         found: Sequence[Sequence[int]] = ()
         if values:
@@ -240,7 +236,7 @@ class DebugTensors:
             self_: object,
             addr: object,
             location: object,
-            type_: TrtMember,
+            type_: Foreign,
             shape: Iterable[int],
             name: str,
             stream: int,
@@ -257,7 +253,7 @@ class DebugTensors:
         self,
         addr: object,
         location: object,
-        type_: TrtMember,
+        type_: Foreign,
         shape: tuple[int, ...],
         name: str,
         stream: int,
@@ -349,7 +345,7 @@ class TensorRtSession:
         if lacking := [name for name in self.interface.outputs if name not in self._outputs]:
             raise EngineError(f"the engine lacks the outputs {', '.join(lacking)}")
 
-    def _watch(self, context: TrtContext) -> None:
+    def _watch(self, context: Foreign) -> None:
         self._watched = DebugTensors(self._trt, self._cuda)
         if not context.set_debug_listener(self._watched.listener):
             raise self._failure("TensorRT takes no listener for debug tensors")
@@ -459,7 +455,7 @@ class TensorRtSession:
                 ranges.append(f"{port.name} may be {list(least)} to {list(most)}")
         return ", ".join(ranges)
 
-    def _feed(self, context: TrtContext, port: EnginePort, array: Array) -> None:
+    def _feed(self, context: Foreign, port: EnginePort, array: Array) -> None:
         if not context.set_input_shape(port.name, tuple(array.shape)):
             raise self._failure(
                 f"TensorRT does not take {list(array.shape)} for {port.name!r}"
@@ -474,7 +470,7 @@ class TensorRtSession:
             address = target
         self._set_address(context, port, address)
 
-    def _infer_shapes(self, context: TrtContext) -> None:
+    def _infer_shapes(self, context: Foreign) -> None:
         try:
             lacking = context.infer_shapes()
         except RuntimeError as error:
@@ -482,7 +478,7 @@ class TensorRtSession:
         if lacking:
             raise self._failure(f"TensorRT lacks the shapes of {', '.join(lacking)}")
 
-    def _place(self, context: TrtContext, port: EnginePort) -> None:
+    def _place(self, context: Foreign, port: EnginePort) -> None:
         """Give an output its memory, or the means to ask for it where the data decide."""
         shape = tuple(context.get_tensor_shape(port.name))
         if any(size < 0 for size in shape):
@@ -505,7 +501,7 @@ class TensorRtSession:
             memory = self._memory(self._device, port.name, self._cuda.device_memory)
         self._set_address(context, port, memory.reserve(size))
 
-    def _fetch(self, context: TrtContext, port: EnginePort) -> Array:
+    def _fetch(self, context: Foreign, port: EnginePort) -> Array:
         grown = self._grown.get(port.name)
         shape = tuple(context.get_tensor_shape(port.name)) if grown is None else grown.shape
         if shape is None or any(size < 0 for size in shape):
@@ -524,7 +520,7 @@ class TensorRtSession:
         found = copy_from_host(address, dtype, shape)
         return found
 
-    def _set_address(self, context: TrtContext, port: EnginePort, address: int) -> None:
+    def _set_address(self, context: Foreign, port: EnginePort, address: int) -> None:
         if not context.set_tensor_address(port.name, address):
             raise self._failure(f"TensorRT does not take the memory of {port.name!r}")
 
