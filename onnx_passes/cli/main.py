@@ -173,7 +173,6 @@ GROUPS = {
         "strip-weights": "remove the weights of a model, to share it without them",
         "restore-weights": "put weights back, or random ones like them, into a model",
         "prune": "set two of each four weights to zero, for sparse tensor cores",
-        "plugin": "find the operators that TensorRT plugins take over, and replace them",
     },
     "Write passes": {
         "list": "list the passes, or the presets",

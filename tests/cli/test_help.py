@@ -16,7 +16,6 @@ ROOT = Path(__file__).parents[2]
 JSON = {
     *("inspect", "lint", "compare", "sanitize", "extract", "insert", "split", "rename"),
     *("set-metadata", "strip-weights", "restore-weights", "diff", "reduce", "data", "prune"),
-    "plugin",
 }
 
 

@@ -26,7 +26,7 @@ from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 from onnx_passes.model.walk import tensors_replaced, weight_bytes
 from onnx_passes.plain import Foreign
-from onnx_passes.runtime.isolated import Child, ChildSpec, call, call_alone
+from onnx_passes.runtime.isolated import Child, ChildSpec, call
 from onnx_passes.runtime.tensorrt.bindings import (
     BuildLog,
     Package,
@@ -64,37 +64,6 @@ def load_plugins(trt: ModuleType, log: BuildLog, paths: Sequence[str]) -> None:
                 help="install what it needs, or build it for this version of TensorRT",
             )
         _loaded.add(place)
-
-
-def list_creators(
-    package: Package, libraries: Sequence[str] = (), *, seconds: float = 120.0
-) -> list[dict[str, str]]:
-    """Return name, version and namespace of each plugin that is registered.
-
-    Errors are those of :func:`load_plugins`, and of a child process that ends or takes longer
-    than ``seconds``.
-    """
-    load_bindings(package)
-    while_ = "listing its plugins"
-    found: list[dict[str, str]] = call_alone(
-        package, list_registered, package, list(libraries), while_=while_, seconds=seconds
-    )
-    return found
-
-
-def list_registered(package: Package, libraries: Sequence[str]) -> list[dict[str, str]]:
-    """Return the plugins that are registered in this process; see :func:`list_creators`."""
-    trt = load_bindings(package)
-    load_plugins(trt, BuildLog(trt, "error"), libraries)
-    return [_plain(one) for one in trt.get_plugin_registry().all_creators]
-
-
-def _plain(creator: Foreign) -> dict[str, str]:
-    return {
-        "name": str(creator.name),
-        "version": str(creator.plugin_version),
-        "namespace": str(creator.plugin_namespace),
-    }
 
 
 _LIMIT = (2 << 30) - (64 << 20)
