@@ -108,7 +108,6 @@ CASES: tuple[Case, ...] = (
     Case("products", "strip-weights {model} -o {folder}/stripped.onnx"),
     Case("products", "restore-weights {folder}/stripped.onnx --from {model} -o {out}"),
     Case("products", "restore-weights {folder}/stripped.onnx --random 0 -o {out}"),
-    Case("products", "prune {model} -o {out}"),
     Case("products", "rename {model} -o {out} v1=u1"),
     Case("products", "-s save.external_data=inline -o {out} {model}"),
 )

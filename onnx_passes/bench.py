@@ -30,7 +30,7 @@ from onnx_passes.surgery.graph_edits import (
     split,
 )
 from onnx_passes.surgery.sanitizing import sanitize
-from onnx_passes.surgery.weights import prune, restore_weights, strip_weights
+from onnx_passes.surgery.weights import restore_weights, strip_weights
 from onnx_passes.verify.capability import capability
 from onnx_passes.verify.inspection import inspect_model as inspect
 from onnx_passes.verify.inspection import statistics
@@ -64,7 +64,6 @@ __all__ = [
     "lint",
     "load",
     "open_results",
-    "prune",
     "reduce",
     "rename",
     "restore_weights",

@@ -91,7 +91,7 @@ def _models(folder: Path) -> Iterator[Case]:
         "two nodes, functions and inputs of one name": (_same, ("view", "{}", "-o", "a.html")),
         "a domain that is a path": (_domain, ("diff", "{}", M)),
         "an input that is a sequence of maps": (_sequence, ("compare", "{}")),
-        "a tensor of an unknown type": (_unknown, ("prune", "{}", "-o", "a.onnx")),
+        "a tensor of an unknown type": (_unknown, ("strip-weights", "{}", "-o", "a.onnx")),
     }  # fmt: skip
     for number, (told, (change, words)) in enumerate(changes.items()):
         made = model()

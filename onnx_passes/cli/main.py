@@ -172,7 +172,6 @@ GROUPS = {
         "set-metadata": "change the metadata of a model",
         "strip-weights": "remove the weights of a model, to share it without them",
         "restore-weights": "put weights back, or random ones like them, into a model",
-        "prune": "set two of each four weights to zero, for sparse tensor cores",
     },
     "Write passes": {
         "list": "list the passes, or the presets",
@@ -186,7 +185,7 @@ GROUPS = {
 """The commands, and what each does, by what people come for."""
 COMMANDS = {name: told for group in GROUPS.values() for name, told in group.items()}
 _TOGETHER = {
-    "edit": "insert prune rename set_metadata split strip_weights restore_weights",
+    "edit": "insert rename set_metadata split strip_weights restore_weights",
     "inspect": "inspect diff lint",
     "pass": "explain new_pass config completion",
 }
