@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,7 +17,6 @@ from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
     from onnx_passes.model.load import LoadedModel
-    from onnx_passes.runtime.tensorrt.bindings import Package
     from onnx_passes.verify.capability import ModelPart
 
 
@@ -33,15 +32,10 @@ Examples:
 _MODEL = """\
 Print the inputs, outputs, opsets and nodes of MODEL, in stable text meant for diff.
 
-A TensorRT engine (.engine, .plan, .trt) is loaded in a child process, and its inputs, outputs,
-profiles, layers and device memory are printed. That takes a GPU. Without one the size and
-the version that built it are printed, and the exit code is 3.
-
 \b
 Examples:
   onnx-passes inspect model model.onnx --show layers attrs
   onnx-passes inspect model model.onnx --show values --json
-  onnx-passes inspect model model.engine --engine tensorrt-rtx
 """
 _DATA = """\
 Print what saved inputs or outputs hold: .npz, .npy, .json, .pb, ONNX test data folders.
@@ -82,24 +76,11 @@ inspect_command.default = "model"
     help="Print nodes, attributes, initializers, or their statistics; one or several.",
 )
 @click.option("--list-unbounded", is_flag=True, help="List dimensions without a fixed size.")
-@click.option(
-    "-e",
-    "--engine",
-    "package",
-    type=click.Choice(["tensorrt-rtx", "tensorrt"]),
-    default="tensorrt-rtx",
-    show_default=True,
-    help="Package that built MODEL, if it is an engine.",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 def inspect_model_command(
-    file: str, show: tuple[str, ...], list_unbounded: bool, package: Package, as_json: bool
+    file: str, show: tuple[str, ...], list_unbounded: bool, as_json: bool
 ) -> None:
-    """Print what a model, or an engine, is made of."""
-    from onnx_passes.runtime.tensorrt.described import is_engine
-
-    if is_engine(file):
-        _engine(file, package, as_json=as_json)
+    """Print what a model is made of."""
     from onnx_passes.model.load import load_model
     from onnx_passes.verify.inspection import inspect_lines, inspect_model, unbounded
 
@@ -113,17 +94,6 @@ def inspect_model_command(
     echo_lines(inspect_lines(report))
     echo_lines(f"unbounded {line}" for line in report.get("unbounded", ()))
     echo_lines((f"note: {note}" for note in loaded.notes), err=True)
-
-
-def _engine(file: str, package: Package, *, as_json: bool) -> NoReturn:
-    from onnx_passes.runtime.tensorrt.described import describe_engine, lines
-
-    report = describe_engine(file, package)
-    if as_json:
-        click.echo(json.dumps(report, indent=2))
-    else:
-        echo_lines(lines(report))
-    raise click.exceptions.Exit(3 if "not_read" in report else 0)
 
 
 @inspect_command.command("capability", help=_CAPABILITY)

@@ -109,17 +109,6 @@ def test_what_the_compiler_does_not_have_is_told(cli, model, words, told):
 
 
 @pytest.mark.tensorrt
-def test_an_engine_that_is_inspected_without_a_gpu_tells_why_it_is_not_read(cli, model):
-    if gpu_count():
-        pytest.skip("a GPU is here, and tells all")
-    profiles = ("--profile", "a=1x2", "--profile", "b=1x2")
-    assert cli("build", model, "-o", "a.engine", *profiles).code == 0
-    done = cli("inspect", "model", "a.engine")
-    assert done.code == 3
-    assert "not read: there is no NVIDIA driver on this machine (" in done.out
-
-
-@pytest.mark.tensorrt
 def test_what_is_rejected_leaves_the_engine_of_before(cli, rejected, tmp_path):
     kept = tmp_path / "a.engine"
     kept.write_bytes(b"an earlier one")

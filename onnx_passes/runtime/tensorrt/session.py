@@ -147,31 +147,6 @@ def _ranges(engine: Foreign, name: str, values: bool) -> Iterator[Ranges]:
         yield least, best, most
 
 
-def skeleton(ports: tuple[EnginePort, ...]) -> ir.Model:
-    """Return a model without nodes that is called as an engine is.
-
-    Raises EngineError if it has no inputs or outputs.
-    """
-    if not ports:
-        raise EngineError("the engine has neither inputs nor outputs")
-    values = {
-        port.name: ir.Value(
-            name=port.name,
-            shape=ir.Shape([None if size < 0 else size for size in port.shape]),
-            type=ir.TensorType(port.dtype),
-        )
-        for port in ports
-    }
-    graph = ir.Graph(
-        [values[port.name] for port in ports if port.is_input],
-        [values[port.name] for port in ports if not port.is_input],
-        nodes=[],
-        opset_imports={"": 20},
-        name="engine",
-    )
-    return ir.Model(graph, ir_version=10)
-
-
 class OutputAllocator:
     """Memory of one output, which TensorRT asks for while it runs.
 
@@ -304,7 +279,7 @@ class TensorRtSession:
         plan: bytes,
         log: BuildLog,
         *,
-        interface: SessionInterface | None = None,
+        interface: SessionInterface,
         watch: bool = False,
         host_code: bool = False,
         profile: bool = False,
@@ -330,7 +305,7 @@ class TensorRtSession:
             ports = self._loaded.ports
             self._inputs = [port for port in ports if port.is_input]
             self._outputs = {port.name: port for port in ports if not port.is_input}
-            self.interface = interface or SessionInterface(skeleton(ports))
+            self.interface = interface
             self._check_outputs()
             if watch:
                 self._watch(self._loaded.context)
