@@ -36,7 +36,6 @@ from onnx_passes.runtime.engine_base import (
     Outputs,
     Session,
     SessionInterface,
-    did_you_mean,
 )
 from onnx_passes.runtime.engine_models import content_digest
 from onnx_passes.runtime.isolated import IsolatedEngine
@@ -323,20 +322,6 @@ def configure(trt: ModuleType, config: Foreign, options: TensorRtOptions) -> For
         config.builder_optimization_level = options.optimization_level
     if options.workspace is not None:
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, options.workspace)
-    for name, size in options.memory_pools:
-        pool = _member(trt, "MemoryPoolType", name, "memory_pools")
-        config.set_memory_pool_limit(pool, size)
-    if options.hardware_compatibility != "none":
-        _no_rtx(trt, "hardware_compatibility", "name compute_capabilities")
-        name = options.hardware_compatibility
-        config.hardware_compatibility_level = _member(
-            trt, "HardwareCompatibilityLevel", name, "hardware_compatibility"
-        )
-    if options.version_compatible:
-        _no_rtx(trt, "version_compatible", "build again with each version")
-        config.set_flag(trt.BuilderFlag.VERSION_COMPATIBLE)
-        # A later version has none of the libraries that the engine was built with.
-        config.plugins_to_serialize = list(options.plugins)
     if options.compute_capabilities:
         _target(trt, config, options.compute_capabilities)
     elif hasattr(trt, "ComputeCapability"):
@@ -383,26 +368,6 @@ def _target_here(trt: ModuleType, config: Foreign) -> None:
     name = f"SM{here.capability.replace('.', '')}"
     config.num_compute_capabilities = 1
     config.set_compute_capability(members.get(name, trt.ComputeCapability.CURRENT), 0)
-
-
-def _member(trt: ModuleType, enumeration: str, name: str, option: str) -> Foreign:
-    # An enumeration of the bindings lists its members by name.
-    members = getattr(trt, enumeration).__members__
-    if name.upper() not in members:
-        known = [one.lower() for one in members]
-        raise ConfigError(
-            f"{option}: {trt.__name__} has no {name!r}", help=did_you_mean(name, known)
-        )
-    found: Foreign = members[name.upper()]
-    return found
-
-
-def _no_rtx(trt: ModuleType, option: str, instead: str) -> None:
-    if hasattr(trt, "ComputeCapability"):
-        raise ConfigError(
-            f"{option}: TensorRT for RTX does not support it",
-            help=f"leave the option out, and {instead}; or use tensorrt",
-        )
 
 
 DEFAULT_CAPABILITY = "8.9"
@@ -501,7 +466,6 @@ class TensorRtEngine:
                 log,
                 interface=SessionInterface(model),
                 watch=self.options.watch,
-                host_code=self.options.version_compatible,
                 profile=self.options.profile,
             )
         except EngineUnavailableError as error:

@@ -71,14 +71,11 @@ class LoadedEngine:
     order, and ``profiles`` counts optimization profiles.
     """
 
-    def __init__(
-        self, trt: ModuleType, plan: bytes, log: BuildLog, *, host_code: bool = False
-    ) -> None:
+    def __init__(self, trt: ModuleType, plan: bytes, log: BuildLog) -> None:
         """Load an engine onto the GPU.
 
-        ``host_code`` permits code for the host in the engine: one for later versions has its
-        libraries with it. Raises EngineUnavailableError with the log if there is no GPU or not
-        the right one, and UnsupportedModelError for types that are not fed or fetched.
+        Raises EngineUnavailableError with the log if there is no GPU or not the right one, and
+        UnsupportedModelError for types that are not fed or fetched.
         """
         if (missing := gpu_missing()) is not None:
             # Without a driver a Runtime may end the process, when it is freed at the latest.
@@ -88,8 +85,6 @@ class LoadedEngine:
         self._log = log
         # Freed in the opposite order: each needs the one before it alive.
         self._runtime: Foreign | None = self._make(trt.Runtime, log.listener)
-        if host_code:
-            self._runtime.engine_host_code_allowed = True
         self.engine: Foreign = self._make(self._runtime.deserialize_cuda_engine, plan)
         self.profiles: int = max(self.engine.num_optimization_profiles, 1)
         self.ports = tuple(_ports(trt, self.engine))
@@ -281,12 +276,11 @@ class TensorRtSession:
         *,
         interface: SessionInterface,
         watch: bool = False,
-        host_code: bool = False,
         profile: bool = False,
     ) -> None:
         """Load an engine.
 
-        The model is called by ``interface``, by default as the engine is. With ``watch``, a
+        The model is called by ``interface``. With ``watch``, a
         run without names also returns debug tensors; ``profile`` keeps the time of each layer,
         which slows runs down. Errors are those of :class:`LoadedEngine`, and
         EngineError for a GPU that fails.
@@ -301,7 +295,7 @@ class TensorRtSession:
         self._profile = 0
         self._cuda = Cuda()
         try:
-            self._loaded = LoadedEngine(trt, plan, log, host_code=host_code)
+            self._loaded = LoadedEngine(trt, plan, log)
             ports = self._loaded.ports
             self._inputs = [port for port in ports if port.is_input]
             self._outputs = {port.name: port for port in ports if not port.is_input}
