@@ -97,14 +97,12 @@ class Demand:
     """What is demanded of each candidate.
 
     If ``accuracy`` is ``None``, outputs are held to their limits. ``metrics`` are ranges by
-    name. ``confidence`` is that of the bounds in a report. With ``first``, a run stops at one
-    sample that is beyond its limits.
+    name. ``confidence`` is that of the bounds in a report.
     """
 
     accuracy: Accuracy | None = None
     metrics: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     confidence: float = 0.95
-    first: bool = False
 
     @property
     def early(self) -> bool:
@@ -113,8 +111,6 @@ class Demand:
 
     def enough(self, states: list[PairState]) -> bool:
         """Whether the verdict on all candidates is known, or one failed."""
-        if self.first and any(state.failing for state in states):
-            return True
         if not self.early or self.accuracy is None:
             return False
         decided = [self.accuracy.decide(flips_of(state)) for state in states]

@@ -94,10 +94,7 @@ class Errors:
             else:
                 error = np.where(usable, np.abs(new - old), np.where(same, 0.0, np.inf))
                 clean, other = np.where(usable, old, 0), np.where(usable, new, 0)
-            size = np.abs(clean)
-            if self._limit.scale_by_max:
-                size = size.max(axis=1, initial=0, keepdims=True)
-            allowed = 0.0 if close is None else close[1] + close[0] * size
+            allowed = 0.0 if close is None else close[1] + close[0] * np.abs(clean)
             bad: Array = ~same & ~(error <= allowed)
             failing = self._fail(bad, rows, error.max(axis=1, initial=0))
             self.largest.add(error.max(axis=1, initial=0), rows)
@@ -515,9 +512,7 @@ class Measures:
 
     Tolerances of None are the defaults of each dtype. ``overrides`` has pairs (rtol, atol) by
     name of an output. ``scores`` is the output with class scores: None for the first float
-    output of two axes or more, "" for none. ``inner`` outputs are values from inside of a
-    model. Their small elements carry the error of the large ones, so that each sample is
-    measured against its largest element.
+    output of two axes or more, "" for none.
     """
 
     exact: bool = False
@@ -526,16 +521,14 @@ class Measures:
     overrides: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     scores: str | None = None
     metrics: tuple[str, ...] = ()
-    inner: tuple[str, ...] = ()
 
     def limit(self, output: str) -> Limit:
         """Return how far the floats of an output may be off."""
         if self.exact:
             return Limit()
-        inner = output in self.inner
         if output in self.overrides:
-            return Limit(Tolerance(*self.overrides[output]), inner, explicit=True)
-        return Limit(Tolerance(self.rtol, self.atol), inner)
+            return Limit(Tolerance(*self.overrides[output]), explicit=True)
+        return Limit(Tolerance(self.rtol, self.atol))
 
     @classmethod
     def of(
@@ -555,7 +548,6 @@ class Measures:
             "overrides": {name: list(pair) for name, pair in self.overrides.items()},
             "scores": self.scores,
             "metrics": list(self.metrics),
-            **({"inner": list(self.inner)} if self.inner else {}),
         }
 
     @classmethod
@@ -568,7 +560,6 @@ class Measures:
             named,
             data["scores"],
             tuple(data["metrics"]),
-            tuple(data.get("inner", ())),
         )
 
 
