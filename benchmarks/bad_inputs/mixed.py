@@ -73,7 +73,7 @@ def hostile(folder: Path) -> Iterator[Case]:
     yield Case("a journal of something else", data)
     header = struct.pack("<6sBBH", b"\x93NUMPY", 1, 0, 0xFFFF)
     (folder / "short.npy").write_bytes(header + b"{'descr'")
-    yield Case("a header that is too short", ("data", "show", "short.npy"))
+    yield Case("a header that is too short", ("inspect", "data", "short.npy"))
     (folder / "evil.json").write_text(json.dumps({"schema_version": EVIL}))
     yield Case("control characters in a report", ("view", M, "--report", "evil.json"))
     (folder / "x.engine").write_bytes(b"vtrt" + b"\xff" * 200)

@@ -175,7 +175,7 @@ def _boundary(model: ir.Model, part: ir.Model, path: str) -> dict[str, dict[str,
         raise ReferenceDataError(
             f"the file holds no value of the input {missing[0]!r}",
             where=path,
-            help="onnx-passes data show FILE lists what it holds",
+            help="onnx-passes inspect data FILE lists what it holds",
         )
     boundary = Boundary(model, engine_for(model), given)
     found: dict[str, dict[str, Array]] = {"inputs": {}, "outputs": {}}

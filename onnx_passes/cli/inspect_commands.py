@@ -166,14 +166,7 @@ def _save(parts: list[ModelPart], folder: Path, source: LoadedModel) -> list[Pla
 def inspect_data_command(
     file: str, every: bool, stats: bool, draw: bool, values: bool, as_json: bool
 ) -> None:
-    """Print what saved data hold."""
-    show(file, every=every, stats=stats, draw=draw, values=values, as_json=as_json)
-
-
-def show(
-    file: str | Path, *, every: bool, stats: bool, draw: bool, values: bool, as_json: bool
-) -> None:
-    """Print what a file of saved data holds: the first sample, or ``every`` one."""
+    """Print what saved data hold: the first sample, or ``every`` one."""
     import numpy as np
 
     from onnx_passes.verify import inspection as numbers

@@ -161,7 +161,7 @@ GROUPS = {
         "inspect": "print what a model, or saved data, hold",
         "view": "write the graph of a model as a page for a browser",
         "diff": "list how two models differ, whatever their inner names are",
-        "data": "join, convert and show saved inputs and outputs",
+        "data": "join and convert saved inputs and outputs",
     },
     "Edit": {
         "sanitize": "tidy a model: fold, clean up, other shapes or outputs",

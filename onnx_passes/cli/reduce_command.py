@@ -364,7 +364,7 @@ def _read_golden(path: str | None, model: ir.Model) -> list[dict[str, Array]]:
         raise ReferenceDataError(
             f"the file holds no value of this model, but {', '.join(list(values)[:3])}",
             where=path,
-            help="see that it was saved from this model: onnx-passes data show " + path,
+            help="see that it was saved from this model: onnx-passes inspect data " + path,
         )
     found = [{n: a for n, a in each.items() if n in known} for each in samples]
     return found or [{}]

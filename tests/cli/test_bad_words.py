@@ -38,9 +38,6 @@ $ build model.onnx -o a.engine
 --network-hook nowhere => network_hook cannot be 'nowhere'
 --profile a=1x2 --profile a=4x2 --profile b=1 --profile b=2 --profile b=2 => --profile is given
   2 times for 'a', and 3 times for another input
---memory-pool dram => --memory-pool 'dram' cannot be read
---memory-pool dram=much => cannot be 'much'
---hardware-compatibility all => 'all' is not one of
 --workspace much => workspace cannot be 'much'
 --time-limit 0 => time_limit must be seconds over 0
 $ certify
@@ -52,7 +49,7 @@ $
 inspct relu.onnx => did you mean 'inspect'?
 dif a b => did you mean 'diff'?
 data mrge a => did you mean 'merge'?
-data to-inptu a => did you mean 'to-input'?
+data mereg a => did you mean 'merge'?
 inspect modle a => did you mean 'model'?
 -c optimize -c cleanup model.onnx => is given twice
 -c cleanup -o a.onnx --output b.onnx model.onnx => is given twice
