@@ -198,7 +198,6 @@ $ reduce sanitized.onnx -o small.onnx --data x.npy
 --interactive => --interactive and --data do not go together
 --engine onnxruntime --against golden => --against golden do not go
 -c cleanup --load-inputs x.npz => --load-inputs and --data
--c cleanup -j 2 --scheduler local:2 => two kinds of workers
 -c cleanup --columns z=x => the model has no input 'z'
 $ sanitize sanitized.onnx -o out.onnx
 => nothing to do
