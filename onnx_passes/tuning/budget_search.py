@@ -36,7 +36,9 @@ from onnx_passes.tuning.loss_budget import (
     AllSamples,
     BudgetUse,
     RejectedError,
+    Sketch,
     add_noise,
+    draw,
 )
 from onnx_passes.tuning.search_record import (
     Ended,
@@ -64,6 +66,14 @@ class FewSamples:
     def measure(self, choice: Choice) -> float:
         """Return the share of the budget that a choice uses on the samples."""
         return self._share(self._run(choice))
+
+    def note(self, choice: Choice, outputs: list[Outputs] | None) -> float | None:
+        """Use what a run on all samples computed on these; return its share of the budget."""
+        if outputs is None:
+            return None
+        joined = self._task.join(outputs)
+        self._record.add_outputs(self._table.names(choice), joined)
+        return self._share(joined)
 
     def find_together(self, choice: Choice, measured: float) -> Part:
         """Return the fewest options of a choice that lose more together than expected.
@@ -180,7 +190,9 @@ class CheapestChoice:
         return self._share(self._task.run_few(model))
 
     def _share(self, outputs: list[Outputs]) -> float:
-        return self._task.budget.measure(outputs, self._original, sure=False).total
+        task = self._task
+        ours, theirs = (task.spread(o) for o in (outputs, self._original))
+        return task.budget.measure(ours, theirs, sure=False).total
 
 
 _DOUBT, _LEAST_DOUBT = 1.5, 1.02
@@ -334,13 +346,23 @@ class TuningAttempts:
             return choice, tried, None
         why = spent.problem and f"{spent.problem}; {table.describe_worst(choice)}"
         tried = self._note(choice, spent, why, model)
+        if few is None:
+            held = None if older is not None else self._last_few()
+            few = self.few.note(choice, held or self._record.outputs(names))
         self._learn(self._expected[choice], few, spent.total)
         if not tried.accepted:
-            self._blame(choice, self.few.measure(choice) if few is None else few)
+            if few is not None:
+                self._blame(choice, few)
             self._reject(choice, tried)
             return choice, tried, None
         self.tried.append(tried)
         return choice, tried, model
+
+    def _last_few(self) -> list[Outputs] | None:
+        """Return what the last model computed on the samples of the scores."""
+        outputs, task = self._whole.last, self._task
+        drawn = task.drawn or Sketch(task.sketch)
+        return None if outputs is None else drawn.take(task.feeds, outputs)
 
     def _note(
         self, choice: Choice, spent: BudgetUse | None, why: str, model: ir.Model | None = None
@@ -411,7 +433,7 @@ class TuningSearch:
     def _run_all(self) -> SearchResult:
         spent = self._all.begin()
         self._whole += 1
-        task = self.task
+        task = self.task = self._draw()
         nothing = {group.name: "float32" for group in task.groups}
         first = TriedModel(nothing, 0.0, 0.0, spent, accepted=True)
         result = SearchResult(task, task.original, first, -math.inf, 0.0)
@@ -439,6 +461,19 @@ class TuningSearch:
         if self._table is None:
             return "nothing was scored"
         return self._table.describe_least()
+
+    def _draw(self) -> Task:
+        """Choose the samples of the scores, or those that an earlier search has chosen."""
+        task, original = self.task, self._all.original
+        if original is None or task.drawn is not None:
+            return task
+        drawn = self.record.sketch(task.feeds)
+        if drawn is None and self.record.of("score"):
+            drawn = Sketch(task.sketch)  # an earlier search took the first ones
+        if drawn is None:
+            drawn = draw(task.feeds, task.sketch, original, task.budget)
+            self.record.add_sketch(drawn)
+        return replace(task, sketch=drawn.feeds, drawn=drawn)
 
     def _search(self, result: SearchResult) -> None:
         task = self.task
@@ -480,7 +515,7 @@ class TuningSearch:
             rows[0] = [replace(score, cost=score.cost + rest) for score in rows[0]]
         outputs = scorer.recorded.outputs
         rows = [[task.join_effects(score, outputs) for score in row] for row in rows]
-        table = ChoiceTable(rows, task.join(outputs), task.budget)
+        table = ChoiceTable(rows, task.join(outputs), task.budget, spread=task.spread)
         self._table = table
         if early:
             self._draw_front(result, table)

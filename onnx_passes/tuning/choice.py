@@ -157,15 +157,18 @@ class ChoiceTable:
     """The options of each group.
 
     `rows` has the scores of each group, float32 first, without refused formats. `outputs` are
-    the original's on the samples of the scores. Predictions are multiplied by `factor`, which
-    is how much more was lost on all samples.
+    the original's on the samples of the scores, and `spread` makes outputs of all samples of
+    them. Predictions are multiplied by `factor`, which is how much more was lost on all
+    samples.
     """
 
     rows: list[list[Score]]
     outputs: Sequence[Outputs]
     budget: LossBudget
     factor: float = 1.0
+    spread: Callable[[Sequence[Outputs]], Sequence[Outputs]] = lambda outputs: outputs
     _known: dict[Choice, BudgetUse] = field(default_factory=dict)
+    _reference: Sequence[Outputs] | None = None
 
     @property
     def start(self) -> Choice:
@@ -227,7 +230,9 @@ class ChoiceTable:
 
     def measure(self, outputs: Sequence[Outputs]) -> BudgetUse:
         """Return what outputs on the samples of the scores use of the budget."""
-        return self.budget.measure(outputs, self.outputs, sure=False)
+        if self._reference is None:
+            self._reference = self.spread(self.outputs)
+        return self.budget.measure(self.spread(outputs), self._reference, sure=False)
 
     def alone(self, row: int, option: int) -> Choice:
         """Return the choice in which one group has an option, and all others float32."""

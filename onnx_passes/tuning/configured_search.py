@@ -350,29 +350,24 @@ def _engine(config: PipelineConfig, model: ir.Model) -> Engine:
 
 
 def take_few(model: ir.Model, feeds: Sequence[Feeds], count: int) -> list[Feeds]:
-    """Return samples from all over some feeds.
+    """Return the first samples of some feeds.
 
-    They are rows where the model says that its inputs share a first dimension of any size;
+    A batch is cut where the model says that its inputs share a first dimension of any size;
     else whole feeds are taken.
     """
     dims = {_first(value) for value in model.graph.inputs if str(value.name) in feeds[0]}
     if len(dims) != 1 or None in dims:
-        return [feeds[place] for place in _evenly(len(feeds), count)]
-    arrays = [{name: np.asarray(value) for name, value in feed.items()} for feed in feeds]
-    ends = np.cumsum([min(len(value) for value in feed.values()) for feed in arrays])
-    taken = np.array(_evenly(int(ends[-1]), count))
+        return list(feeds[: max(1, count)])
     found: list[Feeds] = []
-    for start, end, feed in zip((0, *ends), ends, arrays, strict=False):
-        rows = taken[(taken >= start) & (taken < end)] - start
-        if rows.size:
-            found.append({name: value[rows] for name, value in feed.items()})
+    for feed in feeds:
+        sizes = {np.shape(value)[0] for value in feed.values()}  # type: ignore[arg-type]
+        size = min(sizes)
+        taken = min(count, size)
+        found.append({name: np.asarray(value)[:taken] for name, value in feed.items()})
+        count -= taken
+        if count <= 0:
+            break
     return found
-
-
-def _evenly(size: int, count: int) -> list[int]:
-    """Return numbers below a size, spread evenly."""
-    places = np.linspace(0, size - 1, max(1, min(count, size)))
-    return [round(place) for place in places.tolist()]
 
 
 def _first(value: ir.Value) -> str | None:

@@ -1,6 +1,7 @@
 """What a model may lose, and the samples on which the loss is measured.
 
-All samples are in memory or a stream.
+All samples are in memory or a stream. A sketch is the few samples that predict the loss of
+all.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol, Self, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts import metrics
-from onnx_passes.contracts.scores import kind_of, widen
+from onnx_passes.contracts.scores import divergences, kind_of, widen
 from onnx_passes.data.confidence import Interval, clopper_pearson
 from onnx_passes.data.demand import Demand
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
@@ -249,6 +250,16 @@ class AllSamples(Protocol):
         """
         ...
 
+    @property
+    def original(self) -> list[Outputs] | None:
+        """The outputs of the original by sample; None if they are not held."""
+        ...
+
+    @property
+    def last(self) -> list[Outputs] | None:
+        """The outputs of the last model by sample; None if they are not held."""
+        ...
+
     def close(self) -> None:
         """Remove what was written, and end the workers."""
         ...
@@ -262,7 +273,7 @@ class SamplesInMemory:
     ) -> None:
         self._model, self._engine, self._feeds = model, engine, feeds
         self._budget = budget
-        self.original = list[Outputs]()
+        self.original, self.last = list[Outputs](), list[Outputs]()
 
     def begin(self) -> BudgetUse:
         """Measure the original; see ``AllSamples.begin``."""
@@ -274,7 +285,8 @@ class SamplesInMemory:
         """Measure a model; see ``AllSamples.measure``."""
         judge = rounding_engine(self._engine, model)
         try:
-            spent = self._budget.measure(self._run(model, judge), self.original)
+            self.last = self._run(model, judge)
+            spent = self._budget.measure(self.last, self.original)
             if judge is self._engine or not spent.holds:
                 return spent
             deployed = self._run(model, self._engine)
@@ -317,6 +329,9 @@ Measured: TypeAlias = tuple[dict[str, float], tuple[int, int], str]
 
 class StreamedSamples:
     """Samples of a data set, with no more than a shard in memory."""
+
+    original = last = None
+    """Outputs of a stream are not held."""
 
     def __init__(self, model: ir.Model, stream: Stream, budget: LossBudget) -> None:
         self._model, self._stream, self._budget = model, stream, budget
@@ -418,6 +433,27 @@ def _check_complete(counts: PlainMapping) -> None:
         )
 
 
+_NOISE, _PROBES = 0.05, 2
+"""Noise, as a share of a sample's outputs, and how often it is drawn."""
+
+
+def sensitivity(samples: Sequence[Outputs], budget: LossBudget) -> Array | None:
+    """Return what samples lose by noise, floats by sample; None if nothing is lost."""
+    rng = np.random.default_rng(0)
+    total = np.zeros(len(samples))
+    rows = _stack(samples, budget)
+    for _ in range(_PROBES):
+        if rows is not None:
+            found = _of_rows(rows, budget, rng)
+        else:
+            found = _one_by_one(samples, budget, rng)
+        for shares in found.values():
+            mean = shares.mean()
+            if np.isfinite(mean) and mean > 0:
+                total += shares / mean
+    return total if total.any() else None
+
+
 def add_noise(value: Data, level: float, rng: np.random.Generator) -> Data:
     """Return values with white noise.
 
@@ -429,3 +465,208 @@ def add_noise(value: Data, level: float, rng: np.random.Generator) -> Data:
     size = np.sqrt(np.mean(np.square(value, dtype=np.float64)))
     noise = rng.normal(size=value.shape) * level * size
     return np.asarray(value + noise, value.dtype)
+
+
+def _one_by_one(
+    samples: Sequence[Outputs], budget: LossBudget, rng: np.random.Generator
+) -> dict[str, Array]:
+    """Return the shares of the budget by metric, floats by sample."""
+    spent = []
+    for sample in samples:
+        moved = {name: add_noise(value, _NOISE, rng) for name, value in sample.items()}
+        spent.append(budget.measure([moved], [sample], sure=False).shares)
+    return {kind: np.array([own[kind] for own in spent]) for kind in spent[0]}
+
+
+def _of_rows(rows: Array, budget: LossBudget, rng: np.random.Generator) -> dict[str, Array]:
+    """Return by metric what samples lose by noise; `rows` has shape [samples, classes]."""
+    wide = rows.astype(np.float64)
+    size = np.sqrt(np.square(wide).mean(1, keepdims=True))
+    moved = (wide + rng.normal(size=rows.shape) * _NOISE * size).astype(rows.dtype)
+    ours = moved.astype(np.float64)
+    return {
+        name: np.array([budget.share(name, float(v)) for v in _BY_ROW[name](ours, wide)])
+        for name in budget.limits
+    }
+
+
+def _stack(samples: Sequence[Mapping[str, Data]], budget: LossBudget) -> Array | None:
+    """Return the scores as rows, floats [samples, classes], if each metric is one of rows."""
+    if budget.flips is not None or not budget.limits.keys() <= _BY_ROW.keys():
+        return None
+    arrays = [np.asarray(value) for sample in samples for value in sample.values()]
+    if len(arrays) != len(samples) or len({(a.shape, a.dtype) for a in arrays}) != 1:
+        return None
+    first = arrays[0]
+    # Divergences are of rows: a sample has to be one.
+    if first.dtype.kind != "f" or first.ndim == 0 or first.size != first.shape[-1]:
+        return None
+    rows = np.stack(arrays).reshape(len(arrays), -1)
+    return rows if np.isfinite(rows).all() else None
+
+
+def _snr(ours: Array, theirs: Array) -> Array:
+    noise = np.square(ours - theirs).sum(1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(noise > 0, 10 * np.log10(np.square(theirs).sum(1) / noise), np.inf)
+
+
+_BY_ROW: Mapping[str, Callable[[Array, Array], Array]] = {
+    "snr": _snr,
+    "rmse": lambda ours, theirs: np.sqrt(np.square(ours - theirs).mean(1)),
+    "max_abs_error": lambda ours, theirs: np.abs(ours - theirs).max(1),
+    "kl_divergence": lambda ours, theirs: divergences([ours], [theirs]),
+}
+"""Metrics of each row of arrays [rows, elements]."""
+
+
+_MOST = 1024
+"""So many samples are represented; of more, some that are spread evenly."""
+_SENSITIVE = 0.75
+"""Share of the few samples that may be the most sensitive ones."""
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """Few samples.
+
+    They are whole feeds, or rows of one feed (`by_rows`). `numbers` are those of the samples
+    among all; empty for the first ones, which are measured as they are. `represented` has for
+    each feed of all the places in the sketch of what represents its rows. It is one place a
+    feed if whole feeds represent each other.
+    """
+
+    feeds: Sequence[Feeds]
+    numbers: Sequence[int] = ()
+    represented: Sequence[Sequence[int]] = ()
+    by_rows: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        feeds: Sequence[Feeds],
+        numbers: Sequence[int],
+        represented: Sequence[Sequence[int]],
+        *,
+        by_rows: bool,
+    ) -> Self:
+        """Return a sketch of chosen samples."""
+        if not by_rows:
+            return cls([feeds[number] for number in numbers], numbers, represented)
+        whole = _join(feeds)
+        assert whole is not None, "rows were chosen"
+        return cls([_rows(whole, numbers)], numbers, represented, by_rows)
+
+    def spread(self, outputs: Sequence[Outputs]) -> Sequence[Outputs]:
+        """Return outputs of all samples, made of those that represent them."""
+        if not self.represented:
+            return outputs
+        if not self.by_rows:
+            return [outputs[place] for place in self.represented[0]]
+        (own,) = outputs
+        return [_rows(own, places) for places in self.represented]
+
+    def take(self, feeds: Sequence[Feeds], outputs: Sequence[Outputs]) -> list[Outputs] | None:
+        """Return the outputs of the sketch's samples; None if they cannot be distinguished."""
+        if self.by_rows:
+            whole = _join(outputs)
+            return None if whole is None else [_rows(whole, self.numbers)]
+        if self.represented:
+            return [outputs[number] for number in self.numbers]
+        found: list[Outputs] = []
+        for feed, part, own in zip(feeds, self.feeds, outputs, strict=False):
+            sizes, taken = _sizes(feed), _sizes(part)
+            if sizes == taken:
+                found.append(own)
+                continue
+            cut = min((size for size in taken if size is not None), default=None)
+            if cut is None or _sizes(own) != sizes or len(sizes) != 1:
+                return None
+            found.append(_rows(own, range(cut)))
+        return found if len(found) == len(self.feeds) else None
+
+
+def draw(
+    feeds: Sequence[Feeds],
+    first: Sequence[Feeds],
+    original: Sequence[Outputs],
+    budget: LossBudget,
+) -> Sketch:
+    """Return a sketch of the size of another one, of samples by their sensitivity.
+
+    `first` is a sketch of the first feeds, the last of them cut if the model allows it. It is
+    returned if samples cannot be distinguished.
+    """
+    plain = Sketch(first)
+    pairs = list(zip(feeds, first, strict=False))
+    cut = any(_sizes(feed) != _sizes(part) for feed, part in pairs)
+    whole = _join(original) if cut else None
+    inputs = _join(feeds) if cut else None
+    if cut and (whole is None or inputs is None or _sizes(whole) != _sizes(inputs)):
+        return plain
+    size = sum(_count(part) for part in first) if cut else len(first)
+    total = _count(inputs) if inputs is not None else len(feeds)
+    if size >= total:
+        return plain
+    every = np.linspace(0, total - 1, min(total, _MOST)).round().astype(int)
+    samples = [original[i] if whole is None else _rows(whole, [i]) for i in every]
+    weights = sensitivity(samples, budget)
+    if weights is None:
+        return plain
+    chosen, represented = _choose(weights, size)
+    numbers = every[chosen].tolist()
+    if inputs is None:
+        return Sketch.of(feeds, numbers, [represented.tolist()], by_rows=False)
+    ends = np.searchsorted(every, np.cumsum([_count(feed) for feed in feeds]))
+    parts = [part.tolist() for part in np.split(represented, ends[:-1])]
+    return Sketch.of(feeds, numbers, [part for part in parts if part], by_rows=True)
+
+
+def _choose(weights: Array, size: int) -> tuple[Array, Array]:
+    """Choose samples, all of the most sensitive and some of the others.
+
+    Return their numbers in order, and for each sample the place among these of the one that
+    represents it.
+    """
+    order = np.argsort(-weights, kind="stable")
+    count, squares = len(weights), np.cumsum((weights[order] ** 2)[::-1])[::-1]
+    most = int(size * _SENSITIVE)
+    # Losses scatter about what the noise shows, in proportion to it.
+    spread = [(count - k) * squares[k] / (size - k) for k in range(most + 1)]
+    taken = int(np.argmin(spread))
+    blocks = np.array_split(order[taken:], size - taken)
+    middles = [block[len(block) // 2] for block in blocks]
+    chosen = np.sort(np.concatenate([order[:taken], middles]))
+    represented = np.zeros(count, int)
+    represented[order[:taken]] = np.searchsorted(chosen, order[:taken])
+    for block, middle in zip(blocks, middles, strict=True):
+        represented[block] = np.searchsorted(chosen, middle)
+    return chosen, represented
+
+
+def _join(samples: Sequence[Mapping[str, Data]]) -> dict[str, Data] | None:
+    """Return samples as one, along the first axis; None if they have none in common."""
+    found: dict[str, Data] = {}
+    for sample in samples:
+        sizes = _sizes(sample)
+        if len(sizes) != 1 or None in sizes:
+            return None
+    for name in samples[0]:
+        arrays = [np.asarray(sample[name]) for sample in samples]
+        if len({(array.shape[1:], array.dtype) for array in arrays}) > 1:
+            return None
+        found[name] = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    return found
+
+
+def _rows(values: Mapping[str, Data], rows: Sequence[int]) -> dict[str, Data]:
+    return {name: np.asarray(value)[list(rows)] for name, value in values.items()}
+
+
+def _count(values: Mapping[str, Data]) -> int:
+    return min((size for size in _sizes(values) if size is not None), default=1)
+
+
+def _sizes(values: Mapping[str, Data]) -> set[int | None]:
+    """Return the first dimensions of values; None for what has none."""
+    return {len(v) if isinstance(v, np.ndarray) and v.ndim else None for v in values.values()}

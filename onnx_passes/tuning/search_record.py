@@ -40,6 +40,7 @@ from onnx_passes.tuning.loss_budget import (
     BudgetUse,
     LossBudget,
     SamplesInMemory,
+    Sketch,
     Stream,
     StreamedSamples,
 )
@@ -52,11 +53,11 @@ class Task:
 
     The budget is about all `feeds`, or a `stream` in their place; groups are scored on
     `sketch`. `evaluations` is the number of whole models that may run on all samples; no other
-    starts after `seconds`. The search fills `known`. Engines in `judges` must build what is
-    chosen, and measure nothing. The search ends once no choice is expected to cost less by
-    more than the share `gap`. With `score_all`, groups are scored even if the cheapest choice
-    keeps the budget. `given` is the model before its opset was raised, None if it was not;
-    `notes` say why.
+    starts after `seconds`. The search fills `known` and `drawn`. Engines in `judges` must
+    build what is chosen, and measure nothing. The search ends once no choice is expected to
+    cost less by more than the share `gap`. With `score_all`, groups are scored even if the
+    cheapest choice keeps the budget. `given` is the model before its opset was raised, None if
+    it was not; `notes` say why.
     """
 
     model: ir.Model
@@ -73,6 +74,7 @@ class Task:
     known: Observed = field(default_factory=Observed)
     judges: Sequence[Engine] = ()
     gap: float = 0.01
+    drawn: Sketch | None = None
     score_all: bool = False
     given: ir.Model | None = None
     notes: Sequence[str] = ()
@@ -102,6 +104,10 @@ class Task:
         if self.stream is not None:
             return StreamedSamples(self.original, self.stream, self.budget)
         return SamplesInMemory(self.original, self.engine, self.feeds, self.budget)
+
+    def spread(self, outputs: Sequence[Outputs]) -> Sequence[Outputs]:
+        """Return outputs of all samples, made of those of the samples of the scores."""
+        return outputs if self.drawn is None else self.drawn.spread(outputs)
 
     def join(self, outputs: list[Outputs]) -> list[Outputs]:
         """Join outputs of the samples of the scores, where those of all samples are joined."""
@@ -354,6 +360,23 @@ class Record:
             effect,
             shared=entry.get("shared", 0.0),
         )
+
+    def add_sketch(self, sketch: Sketch) -> None:
+        """Write down which samples groups are scored on, if they were chosen."""
+        if sketch.numbers:
+            self.add(
+                "sketch",
+                numbers=list(sketch.numbers),
+                represented=[list(places) for places in sketch.represented],
+                by_rows=sketch.by_rows,
+            )
+
+    def sketch(self, feeds: Sequence[Feeds]) -> Sketch | None:
+        """Return the samples that were chosen by an earlier run; None if none were."""
+        for entry in self.of("sketch"):
+            numbers, represented = entry["numbers"], entry["represented"]
+            return Sketch.of(feeds, numbers, represented, by_rows=entry["by_rows"])
+        return None
 
     def add_outputs(self, names: Mapping[str, str], outputs: Sequence[Outputs]) -> None:
         """Record what a choice computed on the few samples; nothing without a folder."""

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from onnx_passes.configs.pipeline_files import config_from_data
-from onnx_passes.testing import parse
 from onnx_passes.tuning import configured_search as tuning_task
 from onnx_passes.tuning.configured_search import task_of
 from onnx_passes.verify.reference_data import ReferenceData
@@ -21,18 +20,3 @@ def test_sessions_of_large_models_share_no_memory(original, monkeypatch, engines
     assert task_of(original, config, None, reference).engine.memory_arena
     monkeypatch.setattr(tuning_task, "_LARGE", 1 << 10)
     assert task_of(original, config, None, reference).engine.memory_arena is arena
-
-
-@pytest.mark.parametrize(
-    ("shape", "sizes", "found"),
-    [
-        ("n,2", [9], [[0, 4, 8]]),
-        ("n,2", [2, 6, 1], [[0], [2], [0]]),
-        ("4,2", [4, 4, 4, 4], [range(4)] * 3),
-    ],
-)
-def test_groups_are_scored_on_samples_from_all_over(shape, sizes, found):
-    model = parse(f"(float[{shape}] x) => (float[{shape}] y) {{ y = Neg(x) }}")
-    feeds = [{"x": np.arange(n)} for n in sizes]
-    taken = tuning_task.take_few(model, feeds, 3)
-    assert [list(feed["x"]) for feed in taken] == [list(rows) for rows in found]

@@ -1,3 +1,4 @@
+import math
 import tracemalloc
 
 import numpy as np
@@ -10,16 +11,20 @@ from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.plan import IncompleteDataError, make_plan
 from onnx_passes.data.workers import InProcess, WorkersGoneError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.tuning import loss_budget as module
 from onnx_passes.tuning.configured_search import draw_batches
 from onnx_passes.tuning.loss_budget import (
     FlipLimit,
     LossBudget,
     RejectedError,
     SamplesInMemory,
+    Sketch,
     Stream,
     StreamedSamples,
+    draw,
+    sensitivity,
 )
-from onnx_passes.tuning.search_record import join_outputs
+from onnx_passes.tuning.search_record import Record, join_outputs
 from tests.tuning.conftest import DIGITS
 
 LABELS = np.load(DIGITS / "labels.npy")
@@ -147,3 +152,177 @@ def test_batches_are_joined_along_the_axis_of_samples():
     assert (join_outputs([{"y": row} for row in whole], 1)[0]["y"] == whole).all()
     odd = [{"y": whole[:2]}, {"y": whole[:2, :3]}]
     assert join_outputs(odd, 2) == odd
+
+
+LIMITS_SAMPLE_SENSITIVITY = [
+    {"kl_divergence": (0.0, 1e-3)},
+    {"snr": (25.0, math.inf)},
+    {"rmse": (0.0, 0.2)},
+    {"max_abs_error": (0.0, 0.3), "kl_divergence": (0.0, 1.0)},
+]
+
+
+def outputs(count=20):
+    rng = np.random.default_rng(3)
+    return [{"y": rng.normal(size=(1, 10)).astype(np.float32) * 3} for _ in range(count)]
+
+
+@pytest.mark.parametrize("limits", LIMITS_SAMPLE_SENSITIVITY, ids=str)
+def test_all_at_once_is_one_by_one(limits, monkeypatch):
+    samples, budget = outputs(), LossBudget(limits)
+    budget.begin(samples)
+    quick = sensitivity(samples, budget)
+    monkeypatch.setattr(module, "_stack", lambda samples, budget: None)
+    np.testing.assert_allclose(quick, sensitivity(samples, budget), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("limits", "flips", "rows"),
+    [
+        ({"cosine": (0.9, 1.0)}, None, 1),
+        ({"rmse": (0.0, 0.2)}, FlipLimit(0.5), 1),
+        ({"rmse": (0.0, 0.2)}, None, 2),
+    ],
+)
+def test_what_is_no_row_of_scores_is_measured_one_by_one(limits, flips, rows):
+    samples = [{"y": np.repeat(sample["y"], rows, 0)} for sample in outputs()]
+    budget = LossBudget(limits, flips)
+    assert module._stack(samples, budget) is None
+    budget.begin(samples)
+    assert sensitivity(samples, budget).shape == (20,)
+
+
+def test_numbers_that_are_not_finite_are_measured_one_by_one():
+    samples = outputs()
+    samples[3]["y"][0, 2] = np.inf
+    assert module._stack(samples, LossBudget({"rmse": (0.0, 1.0)})) is None
+
+
+def budget_sketch(**limits):
+    found = LossBudget({name: (0.0, high) for name, high in limits.items()})
+    found.begin_with(dict.fromkeys(limits, 0.0), 0)
+    return found
+
+
+@pytest.fixture
+def scores():
+    """Return scores of 400 samples; 20 of them have two that are close to each other."""
+    rng = np.random.default_rng(0)
+    found = rng.normal(size=(400, 10)).astype(np.float32)
+    found[:, 0] += 12
+    unsure = rng.choice(400, 20, replace=False)
+    found[unsure, 1] = found[unsure, 0] + 0.1
+    return found, set(unsure.tolist())
+
+
+def test_the_most_sensitive_samples_are_all_taken(scores):
+    outputs, unsure = scores
+    feeds = [{"x": np.arange(400.0).reshape(400, 1)}]
+    made = draw(
+        feeds, [{"x": feeds[0]["x"][:40]}], [{"y": outputs}], budget_sketch(kl_divergence=1)
+    )
+    assert made.by_rows
+    assert unsure < set(made.numbers)
+    assert len(made.numbers) == 40
+    np.testing.assert_array_equal(made.feeds[0]["x"][:, 0], made.numbers)
+
+
+def test_what_few_lose_is_what_all_lose(scores):
+    outputs, _ = scores
+    feeds, first = [{"x": np.zeros((400, 1))}], [{"x": np.zeros((40, 1))}]
+    asked = budget_sketch(kl_divergence=1)
+    made = draw(feeds, first, [{"y": outputs}], asked)
+    errors = {"drawn": [], "first": []}
+    for seed in range(20):
+        noise = np.random.default_rng([1, seed]).normal(size=outputs.shape) * 0.3
+        moved = (outputs + noise).astype(np.float32)
+        all_lose = asked.measure([{"y": moved}], [{"y": outputs}]).total
+        few = [made.take(feeds, [{"y": values}]) for values in (moved, outputs)]
+        drawn = asked.measure(*map(made.spread, few), sure=False).total
+        plain = asked.measure([{"y": moved[:40]}], [{"y": outputs[:40]}], sure=False).total
+        errors["drawn"].append(abs(np.log(drawn / all_lose)))
+        errors["first"].append(abs(np.log(plain / all_lose)))
+    assert max(errors["drawn"]) < 0.2
+    assert np.median(errors["first"]) > 2 * np.median(errors["drawn"])
+
+
+def test_a_uniform_loss_takes_samples_from_all_over():
+    outputs = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
+    outputs /= np.linalg.norm(outputs, axis=1, keepdims=True)
+    feeds = [{"x": np.zeros((300, 1))}]
+    made = draw(feeds, [{"x": np.zeros((30, 1))}], [{"y": outputs}], budget_sketch(rmse=1))
+    counts = np.bincount(made.represented[0], minlength=30)
+    assert counts.min() >= 3
+    assert counts.sum() == 300
+
+
+def test_rows_of_several_feeds_are_put_together():
+    rng = np.random.default_rng(0)
+    outputs = [{"y": rng.normal(size=(n, 5)).astype(np.float32)} for n in (50, 30)]
+    feeds = [{"x": np.arange(50.0)}, {"x": np.arange(50.0, 80.0)}]
+    made = draw(feeds, [{"x": feeds[0]["x"][:20]}], outputs, budget_sketch(rmse=1))
+    np.testing.assert_array_equal(made.feeds[0]["x"], made.numbers)
+    taken = made.take(feeds, outputs)
+    joined = np.concatenate([own["y"] for own in outputs])
+    np.testing.assert_array_equal(taken[0]["y"], joined[list(made.numbers)])
+    assert [len(own["y"]) for own in made.spread(taken)] == [50, 30]
+
+
+def test_whole_feeds_represent_each_other():
+    rng = np.random.default_rng(0)
+    outputs = [{"y": np.float32(rng.normal(size=(3, i % 7 + 1)))} for i in range(40)]
+    feeds = [{"x": np.array([float(i)])} for i in range(40)]
+    made = draw(feeds, feeds[:8], outputs, budget_sketch(max_abs_error=1))
+    assert not made.by_rows
+    assert [int(feed["x"][0]) for feed in made.feeds] == list(made.numbers)
+    taken = made.take(feeds, outputs)
+    assert taken == [outputs[number] for number in made.numbers]
+    assert len(made.spread(taken)) == 40
+
+
+def test_of_very_many_samples_some_are_represented():
+    outputs = np.random.default_rng(0).normal(size=(5000, 3)).astype(np.float32)
+    feeds = [{"x": np.zeros(5000)}]
+    made = draw(feeds, [{"x": np.zeros(64)}], [{"y": outputs}], budget_sketch(rmse=1))
+    assert len(made.numbers) == 64
+    assert max(made.numbers) > 4000
+    assert len(made.represented[0]) == 1024
+
+
+@pytest.mark.parametrize(
+    ("outputs", "limits"),
+    [
+        ({"y": np.float32(3.0)}, {"rmse": 1.0}),
+        ({"y": np.arange(40) > 7}, {"rmse": 1.0}),
+        ({"y": np.zeros((7, 2), np.float32)}, {"rmse": 1.0}),
+    ],
+    ids=["scalar", "nothing moves", "another length"],
+)
+def test_where_samples_cannot_be_told_apart_the_first_are_kept(outputs, limits):
+    first = [{"x": np.zeros(8)}]
+    made = draw([{"x": np.zeros(40)}], first, [outputs], budget_sketch(**limits))
+    assert made.feeds is first
+    assert not made.numbers
+    assert made.spread([{"y": 1}]) == [{"y": 1}]
+
+
+def test_few_samples_are_cut_from_what_all_gave():
+    feeds = [{"x": np.zeros(40)}, {"x": np.zeros(40)}]
+    outputs = [{"y": np.arange(40)}, {"y": np.arange(40)}]
+    (cut,) = Sketch([{"x": np.zeros(8)}]).take(feeds, outputs)
+    (whole, part) = Sketch([feeds[0], {"x": np.zeros(4)}]).take(feeds, outputs)
+    assert (len(cut["y"]), len(whole["y"]), len(part["y"])) == (8, 40, 4)
+    assert Sketch([{"x": np.zeros(8)}]).take(feeds, [{"y": np.zeros(3)}] * 2) is None
+
+
+def test_a_record_holds_which_samples_were_drawn(scores, tmp_path):
+    feeds = [{"x": np.arange(400.0)}]
+    made = draw(
+        feeds, [{"x": np.zeros(40)}], [{"y": scores[0]}], budget_sketch(kl_divergence=1)
+    )
+    Record(tmp_path, "key").add_sketch(made)
+    again = Record(tmp_path, "key").sketch(feeds)
+    assert again.numbers == made.numbers
+    assert again.represented == made.represented
+    np.testing.assert_array_equal(again.feeds[0]["x"], made.feeds[0]["x"])
+    assert Record(None, "").sketch(feeds) is None
