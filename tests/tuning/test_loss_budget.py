@@ -151,11 +151,6 @@ def test_batches_are_joined_along_the_axis_of_samples():
     assert join_outputs(odd, 2) == odd
 
 
-def outputs(count=20):
-    rng = np.random.default_rng(3)
-    return [{"y": rng.normal(size=(1, 10)).astype(np.float32) * 3} for _ in range(count)]
-
-
 def budget_sketch(**limits):
     found = LossBudget({name: (0.0, high) for name, high in limits.items()})
     found.begin_with(dict.fromkeys(limits, 0.0), 0)
