@@ -150,7 +150,6 @@ $ extract model.onnx -o part.onnx
 --inputs s:2x:float32 => '2x' is not a shape
 --inputs s:2x2:flaot32 => did you mean 'float32'?
 --outputs s --inputs y => depend on 'a', 'b' as well
---outputs s --with-data nothing.npz => does not exist
 --inputs s:2x-2:float32 => '2x-2' is not a shape
 --inputs t:2x2:float32 => the model has no value 't'
 --outputs y:int64 => cannot have these types and shapes
