@@ -158,11 +158,6 @@ def test_addresses_that_are_none_are_refused(address):
         make_dask(address)
 
 
-def test_encryption_needs_certificates():
-    with pytest.raises(UsageError, match="needs certificates"):
-        make_dask("tls://host:8786")
-
-
 class Ends(InProcess):
     """Ends the run after some shards, as a killed client does."""
 
