@@ -12,7 +12,7 @@ from onnx_passes.cli.common import FILE, Family
 from onnx_passes.cli.output import check_folder, echo_line, echo_lines
 from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.errors import UsageError
-from onnx_passes.plain import Plain, PlainDict
+from onnx_passes.plain import PlainDict, spelled
 from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def inspect_data_command(
                 row["histogram"] = numbers.histogram(array)
                 lines += numbers.histogram_lines(row["histogram"])
             if values:
-                row["values"] = _plain(array.tolist())
+                row["values"] = spelled(array.tolist())
                 lines += np.array2string(array, threshold=2**31 - 1).splitlines()
             report.append(row)
             if not as_json:
@@ -200,15 +200,6 @@ def inspect_data_command(
         click.echo(f"{len(samples)} samples; --all prints each")
     if not report:
         raise UsageError(f"{file} holds no values", help="save values by name: np.savez")
-
-
-def _plain(value: object) -> Plain:
-    """Replace what JSON cannot hold: NaN and the infinities become text."""
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and (value != value or abs(value) == float("inf")):
-        return str(value)
-    return value if isinstance(value, int | float | str | bool) else str(value)
 
 
 DIFF_HELP = """\

@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 from onnx_passes.data.confidence import DecisionFlips, Interval, clopper_pearson
-from onnx_passes.data.exact_sums import plain
 from onnx_passes.data.measures import PairState
 from onnx_passes.errors import UsageError
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import PlainDict, spelled
 
 
 class RunOutcome(StrEnum):
@@ -152,7 +151,7 @@ class Demand:
         outcome = rule.decide(flips)
         bounds = rule.interval(flips) if flips.count else None
         found["accuracy"] = {
-            "drop": plain(flips.drop),
+            "drop": spelled(flips.drop),
             "limit": rule.drop,
             "lost": flips.lost,
             "gained": flips.gained,
@@ -175,7 +174,7 @@ class Demand:
     def _judge_metrics(self, state: PairState, found: PlainDict) -> RunOutcome:
         values = state.metrics.finish()
         found["metrics"] = {
-            name: {"value": values[name], "low": plain(low), "high": plain(high)}
+            name: {"value": values[name], "low": spelled(low), "high": spelled(high)}
             for name, (low, high) in self.metrics.items()
         }
         inside = all(

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.plain import Plain
+from onnx_passes.plain import Plain, spelled
 
 
 @dataclass(frozen=True)
@@ -75,15 +75,8 @@ class ExactSum:
         self._units = mantissa << (exponent + _SHIFT)
 
 
-def plain(value: float) -> float | str | None:
-    """Return a number as JSON has it, which knows no NaN and no infinities."""
-    if math.isfinite(value):
-        return value
-    return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-
-
 def number(value: Plain) -> float:
-    """Read what :func:`plain` returns."""
+    """Read what :func:`spelled` returns."""
     return float(value)
 
 
@@ -124,7 +117,7 @@ class WorstSamples:
 
     def to_json(self) -> list[Plain]:
         """Return pairs of badness and number."""
-        return [[plain(badness), row] for badness, row in self.samples]
+        return [[spelled(badness), row] for badness, row in self.samples]
 
     def load(self, state: Iterable[Plain]) -> None:
         self.samples = [(number(badness), int(row)) for badness, row in state]

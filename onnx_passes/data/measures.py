@@ -30,7 +30,6 @@ from onnx_passes.data.exact_sums import (
     WorstSamples,
     first_rows,
     number,
-    plain,
 )
 from onnx_passes.errors import (
     OnnxPassesError,
@@ -38,7 +37,7 @@ from onnx_passes.errors import (
     UsageError,
     VerificationError,
 )
-from onnx_passes.plain import Plain, PlainDict, PlainMapping
+from onnx_passes.plain import Plain, PlainDict, PlainMapping, spelled
 from onnx_passes.verify.judge import Limit
 from onnx_passes.verify.runs.judges import named_function
 
@@ -157,10 +156,10 @@ class Errors:
         mean = self.sums["cosines"].value / cosines if cosines else math.nan
         return {
             **self.counts,
-            "max_abs": plain(self.largest.worst),
-            "rmse": plain(math.sqrt(noise / counted)) if counted else None,
-            "sqnr_db": plain(_decibels(signal, noise)) if counted else None,
-            "mean_cosine": plain(mean) if cosines else None,
+            "max_abs": spelled(self.largest.worst),
+            "rmse": spelled(math.sqrt(noise / counted)) if counted else None,
+            "sqnr_db": spelled(_decibels(signal, noise)) if counted else None,
+            "mean_cosine": spelled(mean) if cosines else None,
             "largest": self.largest.to_json(),
             "failing": self.failing.to_json(),
             "reasons": dict(sorted(self.reasons.items())),
@@ -277,7 +276,7 @@ class Classes:
         state = self.to_json()
         del state["divergence"]
         mean = self.divergence.value / self.rows if self.rows else math.nan
-        found = state | {"mean_kl": plain(mean)}
+        found = state | {"mean_kl": spelled(mean)}
         if self.labelled:
             found["accuracy_left"] = self.correct("left") / self.labelled
             found["accuracy_right"] = self.correct("right") / self.labelled
@@ -391,7 +390,7 @@ class _Registered:
         return self._sum.value / (self._weight if how == "mean" else 1)
 
     def to_json(self) -> Plain:
-        extreme = None if self._extreme is None else plain(self._extreme)
+        extreme = None if self._extreme is None else spelled(self._extreme)
         return [self._sum.to_json(), self._weight, extreme]
 
     def load(self, state: Plain) -> None:
@@ -439,7 +438,7 @@ class Metrics:
             metric.load(state[name])
 
     def finish(self) -> PlainDict:
-        return {name: plain(float(state.finish())) for name, state in self.states.items()}
+        return {name: spelled(float(state.finish())) for name, state in self.states.items()}
 
 
 MOST_DECISIONS = 10_000

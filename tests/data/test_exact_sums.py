@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from onnx_passes.data.exact_sums import (
     ExactSum,
     number,
-    plain,
 )
+from onnx_passes.plain import spelled
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -64,5 +64,5 @@ def test_the_state_is_bounded():
 
 def test_json_has_all_numbers():
     for value in (1.5, math.inf, -math.inf):
-        assert number(json.loads(json.dumps(plain(value)))) == value
-    assert math.isnan(number(plain(math.nan)))
+        assert number(json.loads(json.dumps(spelled(value)))) == value
+    assert math.isnan(number(spelled(math.nan)))
