@@ -65,16 +65,6 @@ def test_a_record_explains_nodes_and_is_gone_on_from(cli, config):
     assert "chosen" in told.out
 
 
-def test_a_record_of_another_search_is_refused(cli, config):
-    cli("tune", MODEL, "-c", config, "-o", "out.onnx", "--record", "search", "-q")
-    found = cli(
-        *("tune", MODEL, "-c", config, "-o", "out.onnx", "--record", "search"),
-        *("--set", "tune.objective=bops"),
-    )
-    assert found.code == 2
-    assert "another model, data or settings" in found.err
-
-
 def test_culprits_of_a_format(cli, config):
     found = cli(
         *("tune", MODEL, "-c", config, "--culprits", "-s", "tune.formats=[int8-static]"),
