@@ -575,7 +575,7 @@ CMD gets each candidate as {model}, and its inputs as the .npz file {inputs};
 without {model} it reads onnx_passes_debug.onnx (--iter-artifact) in this
 folder. Quote CMD, or put it last: all that follows --check is CMD then.
 
-With --data, engines or passes are asked about each sample of a data set, which is read as a
+With --data, engines or passes are asked about each sample of a data set. It is read as a
 stream, and the model is reduced on the first sample that fails.
 
 \b
