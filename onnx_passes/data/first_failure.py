@@ -11,7 +11,7 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.plan import IncompleteDataError, ShardPlan
 from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
-from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.verify.judge import Promise
 
 
@@ -74,6 +74,6 @@ def first_sample(plan: ShardPlan) -> tuple[str, Feeds]:
     return data.name(first), data.feeds(first)
 
 
-def _is_finite(values: Outputs) -> bool:
+def _is_finite(values: Feeds) -> bool:
     arrays = [np.asarray(value) for value in values.values() if value is not None]
     return all(np.isfinite(each).all() for each in arrays if each.dtype.kind in "fc")
