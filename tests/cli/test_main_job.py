@@ -93,10 +93,11 @@ def test_the_pipeline_of_the_report_reads_back(cli, model):
 
 
 def test_writes_every_report(cli, model):
-    files = ["--json", "r.json", "--html", "r.html", "--junit", "r.xml"]
-    assert cli("-c", "cleanup", "-o", "o.onnx", *files, model).code == 0
+    files = ["--json", "r.json", "--html", "a/b/r.html", "--junit", "r.xml"]
+    assert cli("-c", "cleanup", "-o", "c/o.onnx", *files, model).code == 0
+    assert Path("c/o.onnx").exists()
     assert json.loads(Path("r.json").read_text())["exit_code"] == 0
-    assert "<html" in Path("r.html").read_text()
+    assert "<html" in Path("a/b/r.html").read_text()
     assert "<testsuite" in Path("r.xml").read_text()
 
 
