@@ -9,7 +9,7 @@
 
 Functions take and return models in memory (:func:`load` and :func:`save` go between these and
 files); the commands read and write files. What a command does to saved data is done by
-``data_merge``, ``data_concat``, ``data_convert`` and ``data_show``.
+``data_merge``, ``data_concat`` and ``data_convert``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from collections.abc import Sequence
 
 from onnx_passes.model.diff import diff
 from onnx_passes.model.extract import Cut
-from onnx_passes.plain import PlainDict
 from onnx_passes.surgery.graph_edits import (
     extract,
     insert,
@@ -30,7 +29,7 @@ from onnx_passes.surgery.graph_edits import (
     split,
 )
 from onnx_passes.surgery.sanitizing import sanitize
-from onnx_passes.surgery.weights import prune, restore_weights, strip_weights
+from onnx_passes.surgery.weights import restore_weights, strip_weights
 from onnx_passes.verify.capability import capability
 from onnx_passes.verify.inspection import inspect_model as inspect
 from onnx_passes.verify.inspection import statistics
@@ -56,7 +55,6 @@ __all__ = [
     "data_concat",
     "data_convert",
     "data_merge",
-    "data_show",
     "diff",
     "extract",
     "insert",
@@ -64,7 +62,6 @@ __all__ = [
     "lint",
     "load",
     "open_results",
-    "prune",
     "reduce",
     "rename",
     "restore_weights",
@@ -73,6 +70,7 @@ __all__ = [
     "save_results",
     "set_metadata",
     "split",
+    "statistics",
     "strip_weights",
 ]
 
@@ -109,15 +107,3 @@ def data_convert(file: File, output: File, *, kind: Kind = "feeds") -> None:
         ReferenceDataError: The file cannot be read, or the form cannot hold the values.
     """
     write_samples(output, read_samples(file), kind=kind)
-
-
-def data_show(file: File) -> list[dict[str, PlainDict]]:
-    """Return statistics of saved values by name, sample by sample.
-
-    Raises:
-        ReferenceDataError: The file cannot be read.
-    """
-    return [
-        {name: statistics(array) for name, array in sample.items()}
-        for sample in read_samples(file)
-    ]

@@ -1,7 +1,8 @@
-"""Data without types of its own: plain data, and objects of libraries without types."""
+"""Data without types of its own: plain data as JSON has it, and objects of libraries."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -16,3 +17,12 @@ PlainMapping: TypeAlias = Mapping[str, Any]
 
 Foreign: TypeAlias = Any
 """A module or an object of a library without types, or of an optional one."""
+
+
+def spelled(value: Plain) -> Plain:
+    """Return plain data as JSON has it: NaN and the infinities are text."""
+    if isinstance(value, dict):
+        return {key: spelled(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [spelled(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -106,7 +106,6 @@ BY_NAME = {
     "onnx_passes.runtime.ort": "libraries that may be missing",
     "onnx_passes.runtime.tensorrt.bindings": "one of two libraries",
     "onnx_passes.runtime.tensorrt.engine": "a function of the user",
-    "onnx_passes.surgery.plugins": "a module of the user",
     "onnx_passes.verify.reduce.fork_server": "modules of the user",
     "onnx_passes.verify.repro_level": "one of two libraries",
     "onnx_passes.certifying.rewrite_rule": "an object of the user",

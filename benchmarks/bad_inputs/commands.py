@@ -88,7 +88,7 @@ def hostile(folder: Path) -> Iterator[Case]:
     np.save(folder / "fields.npy", np.zeros(3, [("a", "<f4"), ("b", "<i8")]))
     yield Case("an array of records", ("data", "convert", "fields.npy", "-o", "a.json"))
     np.savez(folder / "names.npz", **{EVIL.replace("\x00", ""): np.ones(3, np.float32)})
-    yield Case("control characters in .npz", ("data", "show", "names.npz"))
+    yield Case("control characters in .npz", ("inspect", "data", "names.npz"))
 
 
 def _npy(array: np.ndarray) -> bytes:

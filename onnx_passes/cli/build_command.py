@@ -54,19 +54,6 @@ Examples:
 @click.option("--optimization-level", type=click.IntRange(0, 5), help="Effort of the builder.")
 @click.option("--workspace", metavar="SIZE", help="Scratch memory of layers: 512MiB.")
 @click.option(
-    "--memory-pool",
-    "pools",
-    multiple=True,
-    metavar="POOL=SIZE",
-    help="Limit of another pool of the builder: tactic_dram=1GiB.",
-)
-@click.option(
-    "--hardware-compatibility",
-    type=click.Choice(["ampere_plus", "same_compute_capability"]),
-    help="GPUs beside this one that an engine of TensorRT is to run on.",
-)
-@click.option("--version-compatible", is_flag=True, help="Let later versions run it.")
-@click.option(
     "--plugin",
     "plugins",
     multiple=True,
@@ -105,9 +92,6 @@ def command(
     tf32: bool,
     optimization_level: int | None,
     workspace: str | None,
-    pools: tuple[str, ...],
-    hardware_compatibility: str | None,
-    version_compatible: bool,
     plugins: tuple[Path, ...],
     verbosity: str | None,
     cache: str | None,
@@ -139,9 +123,6 @@ def command(
         "tf32": tf32 or None,
         "optimization_level": optimization_level,
         "workspace": workspace,
-        "memory_pools": dict(map(_pool, pools)) or None,
-        "hardware_compatibility": hardware_compatibility,
-        "version_compatible": version_compatible or None,
         "plugins": [str(path.absolute()) for path in plugins] or None,
         "verbosity": verbosity,
         "cache": cache and str(Path(cache).absolute()),
@@ -188,15 +169,6 @@ def _profiles(texts: tuple[str, ...]) -> list[dict[str, dict[str, list[int]]]]:
         {name: sizes[index % len(sizes)] for name, sizes in given.items()}
         for index in range(count)
     ]
-
-
-def _pool(text: str) -> tuple[str, str]:
-    name, equals, size = text.partition("=")
-    if not equals or not name:
-        raise UsageError(
-            f"--memory-pool {text!r} cannot be read", help="write pool=size: tactic_dram=1GiB"
-        )
-    return name, size
 
 
 def _profile(text: str) -> tuple[str, dict[str, list[int]]]:

@@ -8,10 +8,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
@@ -322,11 +321,6 @@ class Family(click.Group):
     """
 
     default: str | None = None
-    aliases: Mapping[str, str] = MappingProxyType({})
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command by its name, or another name that it has."""
-        return super().get_command(ctx, self.aliases.get(cmd_name, cmd_name))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -334,7 +328,7 @@ class Family(click.Group):
         """Find the command that the first word names."""
         word = args[0]
         if self.get_command(ctx, word) is None:
-            names = [*self.list_commands(ctx), *self.aliases]
+            names = self.list_commands(ctx)
             near = nearest(word, names)
             meant = self.default
             if meant is None or (near is not None and not os.path.lexists(word)):

@@ -1,4 +1,4 @@
-"""``onnx-passes data``: saved inputs and outputs, joined, converted and shown."""
+"""``onnx-passes data``: saved inputs and outputs, joined and converted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from onnx_passes.arrays import Array
 
 HELP = """\
-Join, convert and show saved inputs and outputs.
+Join and convert saved inputs and outputs; 'inspect data' shows them.
 
 Forms: .npz, .npy, Polygraphy's .json (feeds and RunResults), and folders of ONNX test data.
 
@@ -29,7 +29,7 @@ Examples:
 """
 
 _MERGE = """\
-Join the values of FILES, sample by sample. Another name of it is to-input.
+Join the values of FILES, sample by sample.
 
 \b
 Examples:
@@ -52,22 +52,11 @@ Examples:
   onnx-passes data convert inputs.npz -o inputs.json
   onnx-passes data convert results.json -o golden --as results
 """
-_SHOW = """\
-Show every sample of FILE, with statistics.
-
-\b
-Examples:
-  onnx-passes data show inputs.npz
-  onnx-passes data show results.json --json
-"""
 
 
 @click.group("data", cls=Family, help=HELP, no_args_is_help=True)
 def command() -> None:
-    """Join, convert and show saved data."""
-
-
-command.aliases = {"to-input": "merge"}
+    """Join and convert saved data."""
 
 
 _options = (
@@ -154,16 +143,3 @@ def convert(file: str, **rest: Plain) -> None:
 
     _check(rest["output"], [file])
     _write(read_samples(file), **rest)
-
-
-@command.command("show", help=_SHOW)
-@click.argument("file")
-@click.option("--values", is_flag=True, help="Print the elements.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
-def show(file: str, values: bool, as_json: bool) -> None:
-    """Show every sample of FILE, with statistics."""
-    from onnx_passes.cli import inspect_commands
-
-    inspect_commands.show(
-        file, every=True, stats=True, draw=False, values=values, as_json=as_json
-    )

@@ -72,9 +72,6 @@ CLUSTER = (
     click.option(
         "--scheduler", metavar="ADDRESS", help="A Dask cluster: local:8, or tcp://host:8786."
     ),
-    click.option("--tls-ca", type=FILE, metavar="FILE", help="Authority of a tls:// cluster."),
-    click.option("--tls-cert", type=FILE, metavar="FILE", help="Certificate of this client."),
-    click.option("--tls-key", type=FILE, metavar="FILE", help="Key of that certificate."),
     click.option(
         "--mixed-cpus", is_flag=True, help="Allow different processors for 8-bit models."
     ),
@@ -189,13 +186,7 @@ def make_executor(given: PlainMapping) -> Executor:
     """Return what runs the shards."""
     from onnx_passes.data.workers import choose_executor
 
-    return choose_executor(
-        given["jobs"],
-        given["scheduler"],
-        ca=given["tls_ca"],
-        cert=given["tls_cert"],
-        key=given["tls_key"],
-    )
+    return choose_executor(given["jobs"], given["scheduler"])
 
 
 def announce(stack: ExitStack) -> Callable[[Progress], None] | None:

@@ -1,6 +1,6 @@
 """Commands that edit a model.
 
-These are insert, prune, rename, set-metadata, split, strip-weights and restore-weights.
+These are insert, rename, set-metadata, split, strip-weights and restore-weights.
 """
 
 from __future__ import annotations
@@ -77,39 +77,6 @@ def _attribute_value(text: str) -> Plain:
         return json.loads(text)
     except json.JSONDecodeError:
         return text
-
-
-PRUNE_HELP = """\
-Set two of each four weights of Conv, Gemm and MatMul in MODEL to zero: the smaller ones, along
-the axis that is summed over.
-
-The result computes other numbers and is not verified: train it on, or try what engines make of
-the pattern. compare says how far the numbers are off.
-
-\b
-Examples:
-  onnx-passes prune model.onnx -o sparse.onnx
-  onnx-passes prune model.onnx -o sparse.onnx --json
-"""
-
-
-@click.command("prune", help=PRUNE_HELP, no_args_is_help=True)
-@click.argument("model", type=FILE)
-@edits
-def prune_command(model: Path, output: Path, as_json: bool) -> None:
-    """Prune the weights."""
-    from onnx_passes.surgery.weights import prune
-
-    def change(model: ir.Model) -> tuple[PlainDict, str]:
-        found = prune(model)
-        lines = [f"left {name!r}: {reason}" for name, reason in found.left.items()]
-        zeros = sum(found.weights.values())
-        lines.append(f"{len(found.weights)} weights pruned, {zeros} elements set to zero")
-        lines.append("not verified: the result computes other numbers")
-        done = {"verified": False, "pruned": found.weights, "left": found.left}
-        return done, "\n".join(lines)
-
-    edit(model, output, change, as_json=as_json)
 
 
 RENAME_HELP = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,13 +18,12 @@ from onnx_passes.cli.word_syntax import (
     read_dtype,
     read_shape,
 )
-from onnx_passes.errors import EngineError, ReferenceDataError, UsageError
+from onnx_passes.errors import UsageError
 from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from onnx_passes.arrays import Array
     from onnx_passes.model.extract import Cut
 
 HELP = """\
@@ -37,9 +36,8 @@ of subgraphs are cut out of these.
 \b
 Examples:
   onnx-passes extract model.onnx -o part.onnx --inputs hidden --outputs logits
-  onnx-passes extract m.onnx -o part.onnx --outputs hidden --with-data in.npz
+  onnx-passes extract model.onnx -o part.onnx --outputs hidden:auto --json
 """
-_DATA: dict[str, Literal["feeds", "results"]] = {"inputs": "feeds", "outputs": "results"}
 
 
 @click.command("extract", cls=ManyWords, help=HELP, no_args_is_help=True)
@@ -59,18 +57,12 @@ _DATA: dict[str, Literal["feeds", "results"]] = {"inputs": "feeds", "outputs": "
     metavar="NAME[:SHAPE][:DTYPE|:auto]",
     help="Where to end; one or several. Default: at the outputs of MODEL.",
 )
-@click.option(
-    "--with-data",
-    metavar="FILE",
-    help="Run MODEL on these inputs, and save what the part is fed and gives beside it.",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 def command(
     model: Path,
     output: Path,
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
-    with_data: str | None,
     as_json: bool,
 ) -> None:
     """Cut a part out of a model."""
@@ -80,14 +72,7 @@ def command(
 
     if output.exists() and model.exists() and output.samefile(model):
         raise UsageError(f"-o {output} is the model itself", help="give another path")
-    places = {what: output.parent / f"{output.stem}-{what}.npz" for what in _DATA}
-    check_destinations(
-        output,
-        {"--with-data": places["inputs"], "--with-data ": places["outputs"]}
-        if with_data
-        else {},
-        {"the data": [Path(with_data)] if with_data else []},
-    )
+    check_destinations(output, {}, {})
     loaded = load_model(model)
     names = _names(loaded.model)
     starts = [_cut(text, names, "--inputs") for text in inputs]
@@ -98,14 +83,7 @@ def command(
             "no node lies between these values",
             help="--inputs begin the part, --outputs end it",
         )
-    data = _boundary(loaded.model, part, with_data) if with_data else {}
-    written = {"model": str(output)}
     save_model(part, output, source=loaded)
-    from onnx_passes.verify.saved import write_samples
-
-    for what, values in data.items():
-        write_samples(places[what], [values], kind=_DATA[what])
-        written[what] = str(places[what])
     count = len(part.graph)
     taken = [str(v.name) for v in part.graph.inputs]
     given = [str(v.name) for v in part.graph.outputs]
@@ -116,13 +94,17 @@ def command(
             err=True,
         )
     if as_json:
-        summary = {"nodes": count, "inputs": taken, "outputs": given, "written": written}
+        summary = {
+            "nodes": count,
+            "inputs": taken,
+            "outputs": given,
+            "written": {"model": str(output)},
+        }
         click.echo(json.dumps(summary, indent=2))
         return
     whence = ", ".join(taken) or "no inputs"
     echo_line(f"{plural(count, 'node')} from {whence} to {', '.join(given)}")
-    for what, place in written.items():
-        echo_line(f"{what + ':':9s}{place}")
+    echo_line(f"model:   {output}")
 
 
 def _names(model: ir.Model) -> set[str]:
@@ -159,34 +141,3 @@ def _cut(text: str, names: set[str], option: str) -> Cut:
 
 _PART = re.compile(r"(:(auto|\[[^\[\]]*\]|\d+x[\dx]*|[a-z]+\d+\w*)){1,2}$")
 """What is not part of a name, most likely."""
-
-
-def _boundary(model: ir.Model, part: ir.Model, path: str) -> dict[str, dict[str, Array]]:
-    from onnx_passes.runtime.ort import engine_for
-    from onnx_passes.verify.recording import value_names
-    from onnx_passes.verify.reduce import Boundary
-    from onnx_passes.verify.saved import read_samples
-
-    known = set(value_names(model))
-    samples = read_samples(path)
-    given = {k: v for k, v in (samples[0] if samples else {}).items() if k in known}
-    needed = [str(v.name) for v in model.graph.inputs if not v.is_initializer()]
-    if missing := [name for name in needed if name not in given]:
-        raise ReferenceDataError(
-            f"the file holds no value of the input {missing[0]!r}",
-            where=path,
-            help="onnx-passes data show FILE lists what it holds",
-        )
-    boundary = Boundary(model, engine_for(model), given)
-    found: dict[str, dict[str, Array]] = {"inputs": {}, "outputs": {}}
-    for what, values in (("inputs", part.graph.inputs), ("outputs", part.graph.outputs)):
-        for value in values:
-            array = boundary.value(str(value.name))
-            if array is None:
-                raise EngineError(
-                    f"the value {value.name!r} cannot be recorded: "
-                    f"{boundary.why or 'it is inside a subgraph, or no tensor'}",
-                    help="leave --with-data out",
-                )
-            found[what][str(value.name)] = array
-    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,12 +12,11 @@ from onnx_passes.cli.common import FILE, Family
 from onnx_passes.cli.output import check_folder, echo_line, echo_lines
 from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.errors import UsageError
-from onnx_passes.plain import Plain, PlainDict
+from onnx_passes.plain import PlainDict, spelled
 from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
     from onnx_passes.model.load import LoadedModel
-    from onnx_passes.runtime.tensorrt.bindings import Package
     from onnx_passes.verify.capability import ModelPart
 
 
@@ -33,15 +32,10 @@ Examples:
 _MODEL = """\
 Print the inputs, outputs, opsets and nodes of MODEL, in stable text meant for diff.
 
-A TensorRT engine (.engine, .plan, .trt) is loaded in a child process, and its inputs, outputs,
-profiles, layers and device memory are printed. That takes a GPU. Without one the size and
-the version that built it are printed, and the exit code is 3.
-
 \b
 Examples:
   onnx-passes inspect model model.onnx --show layers attrs
   onnx-passes inspect model model.onnx --show values --json
-  onnx-passes inspect model model.engine --engine tensorrt-rtx
 """
 _DATA = """\
 Print what saved inputs or outputs hold: .npz, .npy, .json, .pb, ONNX test data folders.
@@ -82,24 +76,11 @@ inspect_command.default = "model"
     help="Print nodes, attributes, initializers, or their statistics; one or several.",
 )
 @click.option("--list-unbounded", is_flag=True, help="List dimensions without a fixed size.")
-@click.option(
-    "-e",
-    "--engine",
-    "package",
-    type=click.Choice(["tensorrt-rtx", "tensorrt"]),
-    default="tensorrt-rtx",
-    show_default=True,
-    help="Package that built MODEL, if it is an engine.",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 def inspect_model_command(
-    file: str, show: tuple[str, ...], list_unbounded: bool, package: Package, as_json: bool
+    file: str, show: tuple[str, ...], list_unbounded: bool, as_json: bool
 ) -> None:
-    """Print what a model, or an engine, is made of."""
-    from onnx_passes.runtime.tensorrt.described import is_engine
-
-    if is_engine(file):
-        _engine(file, package, as_json=as_json)
+    """Print what a model is made of."""
     from onnx_passes.model.load import load_model
     from onnx_passes.verify.inspection import inspect_lines, inspect_model, unbounded
 
@@ -113,17 +94,6 @@ def inspect_model_command(
     echo_lines(inspect_lines(report))
     echo_lines(f"unbounded {line}" for line in report.get("unbounded", ()))
     echo_lines((f"note: {note}" for note in loaded.notes), err=True)
-
-
-def _engine(file: str, package: Package, *, as_json: bool) -> NoReturn:
-    from onnx_passes.runtime.tensorrt.described import describe_engine, lines
-
-    report = describe_engine(file, package)
-    if as_json:
-        click.echo(json.dumps(report, indent=2))
-    else:
-        echo_lines(lines(report))
-    raise click.exceptions.Exit(3 if "not_read" in report else 0)
 
 
 @inspect_command.command("capability", help=_CAPABILITY)
@@ -196,14 +166,7 @@ def _save(parts: list[ModelPart], folder: Path, source: LoadedModel) -> list[Pla
 def inspect_data_command(
     file: str, every: bool, stats: bool, draw: bool, values: bool, as_json: bool
 ) -> None:
-    """Print what saved data hold."""
-    show(file, every=every, stats=stats, draw=draw, values=values, as_json=as_json)
-
-
-def show(
-    file: str | Path, *, every: bool, stats: bool, draw: bool, values: bool, as_json: bool
-) -> None:
-    """Print what a file of saved data holds: the first sample, or ``every`` one."""
+    """Print what saved data hold: the first sample, or ``every`` one."""
     import numpy as np
 
     from onnx_passes.verify import inspection as numbers
@@ -224,7 +187,7 @@ def show(
                 row["histogram"] = numbers.histogram(array)
                 lines += numbers.histogram_lines(row["histogram"])
             if values:
-                row["values"] = _plain(array.tolist())
+                row["values"] = spelled(array.tolist())
                 lines += np.array2string(array, threshold=2**31 - 1).splitlines()
             report.append(row)
             if not as_json:
@@ -237,15 +200,6 @@ def show(
         click.echo(f"{len(samples)} samples; --all prints each")
     if not report:
         raise UsageError(f"{file} holds no values", help="save values by name: np.savez")
-
-
-def _plain(value: object) -> Plain:
-    """Replace what JSON cannot hold: NaN and the infinities become text."""
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and (value != value or abs(value) == float("inf")):
-        return str(value)
-    return value if isinstance(value, int | float | str | bool) else str(value)
 
 
 DIFF_HELP = """\

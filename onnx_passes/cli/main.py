@@ -161,7 +161,7 @@ GROUPS = {
         "inspect": "print what a model, or saved data, hold",
         "view": "write the graph of a model as a page for a browser",
         "diff": "list how two models differ, whatever their inner names are",
-        "data": "join, convert and show saved inputs and outputs",
+        "data": "join and convert saved inputs and outputs",
     },
     "Edit": {
         "sanitize": "tidy a model: fold, clean up, other shapes or outputs",
@@ -172,8 +172,6 @@ GROUPS = {
         "set-metadata": "change the metadata of a model",
         "strip-weights": "remove the weights of a model, to share it without them",
         "restore-weights": "put weights back, or random ones like them, into a model",
-        "prune": "set two of each four weights to zero, for sparse tensor cores",
-        "plugin": "find the operators that TensorRT plugins take over, and replace them",
     },
     "Write passes": {
         "list": "list the passes, or the presets",
@@ -187,7 +185,7 @@ GROUPS = {
 """The commands, and what each does, by what people come for."""
 COMMANDS = {name: told for group in GROUPS.values() for name, told in group.items()}
 _TOGETHER = {
-    "edit": "insert prune rename set_metadata split strip_weights restore_weights",
+    "edit": "insert rename set_metadata split strip_weights restore_weights",
     "inspect": "inspect diff lint",
     "pass": "explain new_pass config completion",
 }

@@ -1,7 +1,4 @@
-"""``onnx-passes reduce``: the smallest model that still fails a check.
-
-Candidates can be judged over a whole data set.
-"""
+"""``onnx-passes reduce``: the smallest model that still fails a check."""
 
 from __future__ import annotations
 
@@ -12,8 +9,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,11 +17,8 @@ import click
 
 from onnx_passes.cli.common import FILE
 from onnx_passes.cli.data_options import (
-    CLUSTER,
     SOURCE,
     add_options,
-    make_executor,
-    read_engine_choice,
     read_spec,
     refuse_without_data,
 )
@@ -39,13 +32,10 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from onnx_passes.arrays import Array
-    from onnx_passes.contracts import Equality, Tolerance
-    from onnx_passes.data.evaluation_job import EngineChoice
     from onnx_passes.data.plan import ShardPlan
-    from onnx_passes.data.reduction_checks import DataCandidates
     from onnx_passes.model.load import LoadedModel
     from onnx_passes.passes.base import Pass
-    from onnx_passes.runtime.engine_base import Engine
+    from onnx_passes.runtime.engine_base import Engine, Feeds
     from onnx_passes.verify.reduce import Boundary, Reduction
     from onnx_passes.verify.reduce.candidates import CandidateStore, ModelCheck, Trial
     from onnx_passes.verify.reduce.checks import CommandCheck, PassCheck
@@ -63,67 +53,6 @@ def plan_data(given: PlainMapping, model: ir.Model) -> ShardPlan:
             help="mend that part, or leave it out: no candidate could be said to be right",
         )
     return plan
-
-
-@dataclass(frozen=True)
-class DataChecks:
-    """Makes checks over a data set; ``boundary`` gives candidates their inputs."""
-
-    given: PlainMapping
-    plan: ShardPlan
-    store: CandidateStore
-    boundary: Boundary
-    stack: ExitStack
-
-    def of_engines(self) -> ModelCheck:
-        """Return a check that compares two engines."""
-        from onnx_passes.contracts import Tolerance
-        from onnx_passes.data.reduction_checks import EngineDataCheck
-
-        given = self.given
-        right, doubted = (read_engine_choice(given[n]) for n in ("against", "engine"))
-        contract = Tolerance(given["rtol"], given["atol"])
-        return EngineDataCheck(
-            doubted.make(),
-            self.boundary.engine,
-            contract,
-            data=self._whole(right, contract),
-            choices=(right, doubted),
-        )
-
-    def of_passes(self, check: PassCheck) -> ModelCheck:
-        """Return a check that compares a model with what passes make of it."""
-        from onnx_passes.data.evaluation_job import EngineChoice
-        from onnx_passes.data.reduction_checks import PassDataCheck
-
-        choice = EngineChoice("onnxruntime", {})
-        data = self._whole(choice, check.contract)
-        return PassDataCheck(
-            check.make, check.engine, check.what, check.contract, data=data, choice=choice
-        )
-
-    def _whole(self, right: EngineChoice, contract: Equality | Tolerance) -> DataCandidates:
-        from onnx_passes.data.measures import Measures
-        from onnx_passes.data.reduction_checks import DataCandidates
-        from onnx_passes.data.workers import KeptExecutor
-
-        jobs = self.given["jobs"]
-        workers = {**self.given, "jobs": jobs if jobs > 1 else None}
-        workers_kept = KeptExecutor(make_executor(workers))
-        self.stack.callback(workers_kept.end)
-        self.boundary.engine = right.make()
-        data = DataCandidates(
-            self.boundary.model,
-            self.plan,
-            Measures.of(contract, {}, scores=""),
-            workers_kept,
-            self.store,
-            self.boundary,
-            right,
-            self.given["mixed_cpus"],
-        )
-        data.start()
-        return data
 
 
 def refuse_data(given: PlainMapping) -> None:
@@ -146,18 +75,28 @@ def refuse_data(given: PlainMapping) -> None:
         )
 
 
-def make_check(
-    given: PlainMapping,
-    store: CandidateStore,
-    boundary: Boundary,
-    plan: ShardPlan | None,
-    stack: ExitStack,
-) -> ModelCheck:
-    """Return what judges candidates.
+def find_in_data(given: PlainMapping, model: ir.Model) -> tuple[str, Feeds]:
+    """Return the first sample of the data that fails, by name and inputs."""
+    from onnx_passes.contracts import Tolerance
+    from onnx_passes.data.first_failure import find_failing, first_sample
+    from onnx_passes.model.copy import copy_model
+    from onnx_passes.runtime.ort import engine_for
 
-    ``boundary`` gets the engine that is right, if one is given. Without a ``plan`` they are
-    judged on one sample. ``stack`` ends workers.
-    """
+    plan, contract = plan_data(given, model), Tolerance(given["rtol"], given["atol"])
+    if given["engine"]:
+        right = (_engine(given["against"]), model) if given["against"] else None
+        return find_failing(plan, (_engine(given["engine"]), model), right, contract)
+    check, after = _pass_check(given, engine_for(model)), copy_model(model)
+    try:
+        for each in check.make():
+            after = each(after).model
+    except Exception:  # a pass may raise anything, and does so for each sample
+        return first_sample(plan)
+    return find_failing(plan, (check.engine, after), (check.engine, model), check.contract)
+
+
+def make_check(given: PlainMapping, store: CandidateStore, boundary: Boundary) -> ModelCheck:
+    """Return what judges candidates; ``boundary`` gets the engine that is right, if any."""
     from onnx_passes.verify.reduce.checks import CommandCheck, FailureCriteria
 
     if given["check"] is not None:
@@ -182,16 +121,9 @@ def make_check(
         return FunctionCheck(_function(text), store, text)
     if given["interactive"]:
         return AskCheck(_ask, store, given["iter_artifact"])
-    asked = given["rtol"] is not None or given["atol"] is not None
-    contract = Tolerance(given["rtol"], given["atol"])
     if given["passes"] or given["config"]:
-        limits = contract if asked else None
-        check = _pass_check(given["config"], given["passes"], boundary, limits)
-        if plan is None:
-            return check
-        return DataChecks(given, plan, store, boundary, stack).of_passes(check)
-    if plan is not None:
-        return DataChecks(given, plan, store, boundary, stack).of_engines()
+        return _pass_check(given, boundary.engine)
+    contract = Tolerance(given["rtol"], given["atol"])
     engine = _engine(given["engine"])
     if given["against"] == "golden":
         return RunCheck(engine, boundary, contract)
@@ -233,14 +165,13 @@ def _engine(text: str) -> Engine:
     return parse_engine(text)
 
 
-def _pass_check(
-    config: str | None, texts: Sequence[str], boundary: Boundary, contract: Tolerance | None
-) -> PassCheck:
+def _pass_check(given: PlainMapping, engine: Engine) -> PassCheck:
     from onnx_passes.configs.pipeline_files import default_config, load_config
     from onnx_passes.configs.resolve import resolve
     from onnx_passes.contracts import Metric, Tolerance, weakest
     from onnx_passes.verify.reduce.checks import PassCheck
 
+    config, texts = given["config"], given["passes"]
     pipeline = load_config(config, (), texts) if config else default_config((), texts)
     steps = resolve(pipeline).passes
 
@@ -249,12 +180,10 @@ def _pass_check(
 
     declared = weakest(promised for step in steps if (promised := step.cls.contracts()))
     limits = [contract for contract in declared if not isinstance(contract, Metric)]
-    return PassCheck(
-        make,
-        boundary.engine,
-        ", ".join(step.text for step in steps),
-        contract or next(iter(limits), Tolerance()),
-    )
+    contract = next(iter(limits), Tolerance())
+    if given["rtol"] is not None or given["atol"] is not None:
+        contract = Tolerance(given["rtol"], given["atol"])
+    return PassCheck(make, engine, ", ".join(step.text for step in steps), contract)
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -313,25 +242,23 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
             echo_line(_progress(trial, len(parts.nodes)), err=True)
 
     by_command = bool(given["check"]) or given["interactive"]
-    plan, told = (plan_data(given, model) if given["data"] else None), ""
-    if plan is not None and given["engine"] and given["against"] is None:
-        from onnx_passes.data.reduction_checks import find_failing
-
-        name, feeds = find_failing(plan, _engine(given["engine"]), model)
-        samples, plan = [{n: v for n, v in feeds.items() if isinstance(v, np.ndarray)}], None
+    told = ""
+    if given["data"]:
+        name, feeds = find_in_data(given, model)
+        samples = [{n: v for n, v in feeds.items() if isinstance(v, np.ndarray)}]
         told = f"reduced on {name}, the first sample of the data that fails"
     limit = _COMMAND if by_command else _IN_PROCESS
     folder = None
     if given["interactive"] or (given["check"] and "{model}" not in given["check"]):
         folder = given["iter_artifact"].absolute().parent
-    with CandidateStore(model, folder) as store, ExitStack() as stack:
+    with CandidateStore(model, folder) as store:
         for number, golden in enumerate(samples):
             boundary = Boundary(
                 model, engine_for(model), golden, fixed=given["fallback_shape_inference"]
             )
-            check = make_check(given, store, boundary, plan, stack)
+            check = make_check(given, store, boundary)
             last = number == len(samples) - 1
-            if last or by_command or plan is not None or _fails(check, model, golden):
+            if last or by_command or _fails(check, model, golden):
                 break
         parts = Parts(
             model,
@@ -354,7 +281,7 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
     if kept and not given["no_shrink"]:
         why = f"dimensions and values were left as they are, since {kept} with them"
         found = replace(found, notes=(*found.notes, why))
-    if len(samples) > 1 and not by_command and plan is None:
+    if len(samples) > 1 and not by_command:
         told = f"reduced on sample {number} of {len(samples)}, the first that fails"
     if told:
         found = replace(found, notes=(*found.notes, told))
@@ -373,8 +300,6 @@ def _fails(check: ModelCheck, model: ir.Model, golden: Mapping[str, Array]) -> b
 
 def _why_not_smaller(given: PlainMapping, inner: bool) -> str | None:
     """Return why dimensions and values cannot get smaller, as a clause; None if they can."""
-    if given["data"] and not (given["engine"] and given["against"] is None):
-        return "the data goes"
     return "golden values go" if inner or given["against"] == "golden" else None
 
 
@@ -439,7 +364,7 @@ def _read_golden(path: str | None, model: ir.Model) -> list[dict[str, Array]]:
         raise ReferenceDataError(
             f"the file holds no value of this model, but {', '.join(list(values)[:3])}",
             where=path,
-            help="see that it was saved from this model: onnx-passes data show " + path,
+            help="see that it was saved from this model: onnx-passes inspect data " + path,
         )
     found = [{n: a for n, a in each.items() if n in known} for each in samples]
     return found or [{}]
@@ -585,7 +510,7 @@ def check_options(given: PlainMapping) -> None:
         refuse_data(given)
     else:
         refuse_without_data({name: v for name, v in given.items() if name != "jobs"})
-    if given["jobs"] > 1 and check != "--check" and not given["data"]:
+    if given["jobs"] > 1 and check != "--check":
         raise UsageError(f"-j {given['jobs']} needs --check: {check} is asked one at a time")
     for name in ("rtol", "atol", "timeout"):
         number = given[name]
@@ -650,9 +575,8 @@ CMD gets each candidate as {model}, and its inputs as the .npz file {inputs};
 without {model} it reads onnx_passes_debug.onnx (--iter-artifact) in this
 folder. Quote CMD, or put it last: all that follows --check is CMD then.
 
-With --data, engines or passes are asked about each sample of a data set, which is read as a
-stream. What a candidate reads from inside of MODEL is computed from the data. Without
---against, the model is reduced on the first sample that fails.
+With --data, engines or passes are asked about each sample of a data set. It is read as a
+stream, and the model is reduced on the first sample that fails.
 
 \b
 Examples:
@@ -734,7 +658,7 @@ class _Reduce(ManyWords):
     "--jobs",
     type=click.IntRange(1),
     default=1,
-    help="Checks run at once; with --data, worker processes.",
+    help="Checks run at once.",
 )
 @click.option(
     "--warm", is_flag=True, help="Start --check's Python script from a warm process."
@@ -747,7 +671,7 @@ class _Reduce(ManyWords):
 @click.option(
     "--replay", type=FILE, metavar="FILE", help="Read answers from FILE, and add new ones."
 )
-@add_options((*SOURCE, *CLUSTER))
+@add_options(SOURCE)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no line for each check.")
 def command(model: Path, output: Path | None, **given: Plain) -> None:

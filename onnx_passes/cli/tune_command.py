@@ -156,7 +156,7 @@ def _source(
     if given["data"]:
         found = DataSource(read_spec(given), lambda: make_executor(given))
     elif (in_file := source_of(config)) is not None:
-        workers = ("jobs", "scheduler", "tls_ca", "tls_cert", "tls_key", "mixed_cpus")
+        workers = ("jobs", "scheduler", "mixed_cpus")
         refuse_without_data({n: v for n, v in given.items() if n not in workers})
         found = in_file
         if given["jobs"] or given["scheduler"]:

@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 from onnx_passes.data.confidence import DecisionFlips, Interval, clopper_pearson
-from onnx_passes.data.exact_sums import plain
 from onnx_passes.data.measures import PairState
 from onnx_passes.errors import UsageError
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import PlainDict, spelled
 
 
 class RunOutcome(StrEnum):
@@ -97,14 +96,12 @@ class Demand:
     """What is demanded of each candidate.
 
     If ``accuracy`` is ``None``, outputs are held to their limits. ``metrics`` are ranges by
-    name. ``confidence`` is that of the bounds in a report. With ``first``, a run stops at one
-    sample that is beyond its limits.
+    name. ``confidence`` is that of the bounds in a report.
     """
 
     accuracy: Accuracy | None = None
     metrics: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     confidence: float = 0.95
-    first: bool = False
 
     @property
     def early(self) -> bool:
@@ -113,8 +110,6 @@ class Demand:
 
     def enough(self, states: list[PairState]) -> bool:
         """Whether the verdict on all candidates is known, or one failed."""
-        if self.first and any(state.failing for state in states):
-            return True
         if not self.early or self.accuracy is None:
             return False
         decided = [self.accuracy.decide(flips_of(state)) for state in states]
@@ -156,7 +151,7 @@ class Demand:
         outcome = rule.decide(flips)
         bounds = rule.interval(flips) if flips.count else None
         found["accuracy"] = {
-            "drop": plain(flips.drop),
+            "drop": spelled(flips.drop),
             "limit": rule.drop,
             "lost": flips.lost,
             "gained": flips.gained,
@@ -179,7 +174,7 @@ class Demand:
     def _judge_metrics(self, state: PairState, found: PlainDict) -> RunOutcome:
         values = state.metrics.finish()
         found["metrics"] = {
-            name: {"value": values[name], "low": plain(low), "high": plain(high)}
+            name: {"value": values[name], "low": spelled(low), "high": spelled(high)}
             for name, (low, high) in self.metrics.items()
         }
         inside = all(

@@ -18,7 +18,7 @@ from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.engines import engine_from_config
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -79,30 +79,10 @@ class RunSpec:
 
 
 @dataclass(frozen=True)
-class Feeder:
-    """How parts of a model are fed, whose inputs are not those of the data.
-
-    ``model`` is the place in the job of the model that computes inner values; None if the
-    parts read inputs only. ``reads`` are its inputs, ``gives`` are inputs of the parts.
-    """
-
-    model: int | None
-    engine: EngineChoice
-    reads: tuple[str, ...]
-    gives: tuple[str, ...]
-
-    @classmethod
-    def from_json(cls, data: PlainMapping) -> Feeder:
-        engine = EngineChoice(**data["engine"])
-        return cls(data["model"], engine, tuple(data["reads"]), tuple(data["gives"]))
-
-
-@dataclass(frozen=True)
 class DataJob:
     """Models on engines over a data set. The first run is the reference of the others.
 
-    A worker first imports ``imports``, modules that register metrics or engines. Without a
-    ``feeder``, the data feeds the models.
+    A worker first imports ``imports``, modules that register metrics or engines.
     """
 
     plan: ShardPlan
@@ -110,7 +90,6 @@ class DataJob:
     runs: tuple[RunSpec, ...]
     measures: Measures
     imports: tuple[str, ...] = ()
-    feeder: Feeder | None = None
 
     @property
     def candidates(self) -> Sequence[RunSpec]:
@@ -124,7 +103,6 @@ class DataJob:
             "runs": [asdict(run) for run in self.runs],
             "measures": self.measures.to_json(),
             "imports": list(self.imports),
-            "feeder": None if self.feeder is None else asdict(self.feeder),
         }
 
     @classmethod
@@ -137,14 +115,12 @@ class DataJob:
             ModelFile(m["name"], m["path"], m["digest"], tuple(m["files"]))
             for m in data["models"]
         )
-        feeder = data["feeder"]
         return cls(
             ShardPlan.from_json(data["plan"]),
             models,
             runs,
             Measures.from_json(data["measures"]),
             tuple(data["imports"]),
-            None if feeder is None else Feeder.from_json(feeder),
         )
 
     @cached_property
@@ -156,8 +132,6 @@ class DataJob:
             "engines": [[run.model, asdict(run.engine), _version(run)] for run in self.runs],
             "measures": [FORMAT, self.measures.to_json()],
         }
-        if self.feeder is not None:
-            parts["models"].append(asdict(self.feeder))
         return {name: _hash(part) for name, part in parts.items()}
 
     @property

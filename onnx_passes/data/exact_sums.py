@@ -1,4 +1,4 @@
-"""Associative accumulators: exact sums, quantiles by bins, and the worst samples.
+"""Associative accumulators: exact sums, and the worst samples.
 
 The order and the grouping of shards do not matter.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
@@ -15,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.plain import Plain, PlainDict, PlainMapping
+from onnx_passes.plain import Plain, spelled
 
 
 @dataclass(frozen=True)
@@ -76,93 +75,9 @@ class ExactSum:
         self._units = mantissa << (exponent + _SHIFT)
 
 
-def plain(value: float) -> float | str | None:
-    """Return a number as JSON has it, which knows no NaN and no infinities."""
-    if math.isfinite(value):
-        return value
-    return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-
-
 def number(value: Plain) -> float:
-    """Read what :func:`plain` returns."""
+    """Read what :func:`spelled` returns."""
     return float(value)
-
-
-STEPS = 8
-"""Bins between a power of two and the next, of equal width: a quantile is within 1/8."""
-
-_LOWEST = -1074
-_BINS = (1024 - _LOWEST + 1) * STEPS
-
-
-class LogHistogram:
-    """Counts numbers >= 0 by magnitude: zeros, then eight bins for each power of two.
-
-    The bin of a number follows from its bits, so that it is the same on each machine.
-    """
-
-    def __init__(self) -> None:
-        self.zeros = 0
-        self.not_finite = 0
-        self.counts: Counter[int] = Counter()
-
-    @property
-    def count(self) -> int:
-        """How many numbers were counted, those that are not finite left out."""
-        return self.zeros + sum(self.counts.values())
-
-    def add(self, values: Array) -> None:
-        """Count float64 numbers >= 0 of any shape, NaN and infinities separately."""
-        flat = values.reshape(-1)
-        finite = flat[np.isfinite(flat)]
-        self.not_finite += flat.size - finite.size
-        positive = finite[finite > 0]
-        self.zeros += finite.size - positive.size
-        if not positive.size:
-            return
-        mantissa, exponent = np.frexp(positive)
-        step = ((mantissa - 0.5) * (2 * STEPS)).astype(np.int64)
-        bins, counts = np.unique(
-            (exponent.astype(np.int64) - _LOWEST) * STEPS + step, return_counts=True
-        )
-        self.counts.update(dict(zip(bins.tolist(), counts.tolist(), strict=True)))
-
-    def merge(self, other: Self) -> None:
-        self.zeros += other.zeros
-        self.not_finite += other.not_finite
-        self.counts.update(other.counts)
-
-    def quantile(self, share: float) -> float:
-        """Return the upper edge of the bin that holds a quantile; NaN for no numbers."""
-        total = self.count
-        if not total:
-            return math.nan
-        rank = math.ceil(share * total)
-        seen = self.zeros
-        if rank <= seen:
-            return 0.0
-        for place in sorted(self.counts):
-            seen += self.counts[place]
-            if rank <= seen:
-                return upper_edge(place)
-        return upper_edge(max(self.counts))
-
-    def to_json(self) -> PlainDict:
-        bins = {str(place): self.counts[place] for place in sorted(self.counts)}
-        return {"zeros": self.zeros, "not_finite": self.not_finite, "bins": bins}
-
-    def load(self, state: PlainMapping) -> None:
-        self.zeros, self.not_finite = state["zeros"], state["not_finite"]
-        self.counts = Counter({int(p): count for p, count in state["bins"].items()})
-
-
-def upper_edge(place: int) -> float:
-    """Return the number above all of a bin."""
-    exponent, step = divmod(place, STEPS)
-    try:
-        return math.ldexp(0.5 + (step + 1) / (2 * STEPS), exponent + _LOWEST)
-    except OverflowError:
-        return math.inf
 
 
 KEPT = 8
@@ -202,7 +117,7 @@ class WorstSamples:
 
     def to_json(self) -> list[Plain]:
         """Return pairs of badness and number."""
-        return [[plain(badness), row] for badness, row in self.samples]
+        return [[spelled(badness), row] for badness, row in self.samples]
 
     def load(self, state: Iterable[Plain]) -> None:
         self.samples = [(number(badness), int(row)) for badness, row in state]

@@ -21,18 +21,15 @@ from onnx_passes.contracts.scores import (
     kind_of,
     kl_divergence,
     rank,
-    rank_of,
     shape_text,
     widen,
 )
 from onnx_passes.data.exact_sums import (
     Block,
     ExactSum,
-    LogHistogram,
     WorstSamples,
     first_rows,
     number,
-    plain,
 )
 from onnx_passes.errors import (
     OnnxPassesError,
@@ -40,13 +37,15 @@ from onnx_passes.errors import (
     UsageError,
     VerificationError,
 )
-from onnx_passes.plain import Plain, PlainDict, PlainMapping
+from onnx_passes.plain import Plain, PlainDict, PlainMapping, spelled
 from onnx_passes.verify.judge import Limit
 from onnx_passes.verify.runs.judges import named_function
 
 _SUMS = ("noise", "signal", "power", "product", "cosines")
-_COUNTS = ("samples", "elements", "failing_samples", "failing_elements", "cosine_samples")
-QUANTILES = (0.5, 0.9, 0.99, 0.999)
+_COUNTS = (
+    *("samples", "elements", "failing_samples", "failing_elements"),
+    *("cosine_samples", "measured"),
+)
 
 
 class Errors:
@@ -60,7 +59,6 @@ class Errors:
         self._limit = limit
         self.counts = Counter(dict.fromkeys(_COUNTS, 0))
         self.sums = {name: ExactSum() for name in _SUMS}
-        self.histogram = LogHistogram()
         self.largest = WorstSamples()
         self.failing = WorstSamples()
         self.reasons: Counter[str] = Counter()
@@ -94,15 +92,13 @@ class Errors:
             else:
                 error = np.where(usable, np.abs(new - old), np.where(same, 0.0, np.inf))
                 clean, other = np.where(usable, old, 0), np.where(usable, new, 0)
-            size = np.abs(clean)
-            if self._limit.scale_by_max:
-                size = size.max(axis=1, initial=0, keepdims=True)
-            allowed = 0.0 if close is None else close[1] + close[0] * size
+            allowed = 0.0 if close is None else close[1] + close[0] * np.abs(clean)
             bad: Array = ~same & ~(error <= allowed)
             failing = self._fail(bad, rows, error.max(axis=1, initial=0))
             self.largest.add(error.max(axis=1, initial=0), rows)
-            self.histogram.add(error)
-            finite = np.where(np.isfinite(error), error, 0) if not usable.all() else error
+            known = np.isfinite(error)
+            self.counts["measured"] += int(known.sum())
+            finite = error if known.all() else np.where(known, error, 0)
             self._sum(clean, other, finite)
         return failing
 
@@ -131,7 +127,6 @@ class Errors:
         self.counts.update(other.counts)
         for name, total in self.sums.items():
             total.merge(other.sums[name])
-        self.histogram.merge(other.histogram)
         self.largest.merge(other.largest)
         self.failing.merge(other.failing)
         self.reasons.update(other.reasons)
@@ -140,7 +135,6 @@ class Errors:
         return {
             "counts": dict(self.counts),
             "sums": {name: total.to_json() for name, total in self.sums.items()},
-            "histogram": self.histogram.to_json(),
             "largest": self.largest.to_json(),
             "failing": self.failing.to_json(),
             "reasons": dict(self.reasons),
@@ -150,7 +144,6 @@ class Errors:
         self.counts = Counter(state["counts"])
         for name, total in self.sums.items():
             total.load(state["sums"][name])
-        self.histogram.load(state["histogram"])
         self.largest.load(state["largest"])
         self.failing.load(state["failing"])
         self.reasons = Counter(state["reasons"])
@@ -158,21 +151,15 @@ class Errors:
     def finish(self) -> PlainDict:
         """Return what was found, as JSON has it; errors are absolute ones of elements."""
         noise, signal = self.sums["noise"].value, self.sums["signal"].value
-        counted = self.histogram.count
+        counted = self.counts["measured"]
         cosines = self.counts["cosine_samples"]
         mean = self.sums["cosines"].value / cosines if cosines else math.nan
         return {
             **self.counts,
-            "max_abs": plain(self.largest.worst),
-            "rmse": plain(math.sqrt(noise / counted)) if counted else None,
-            "sqnr_db": plain(_decibels(signal, noise)) if counted else None,
-            "mean_cosine": plain(mean) if cosines else None,
-            "quantiles": {
-                f"{share:g}": plain(self.histogram.quantile(share)) for share in QUANTILES
-            }
-            if counted
-            else None,
-            "histogram": self.histogram.to_json(),
+            "max_abs": spelled(self.largest.worst),
+            "rmse": spelled(math.sqrt(noise / counted)) if counted else None,
+            "sqnr_db": spelled(_decibels(signal, noise)) if counted else None,
+            "mean_cosine": spelled(mean) if cosines else None,
             "largest": self.largest.to_json(),
             "failing": self.failing.to_json(),
             "reasons": dict(sorted(self.reasons.items())),
@@ -201,9 +188,6 @@ def _describe_mismatch(left: Array, right: Array) -> str:
     return ""
 
 
-MOST_CLASSES = 100
-"""Tables of classes by classes are kept up to here; counts for each class always."""
-
 _PAIRED = ("both", "only_left", "only_right", "neither")
 
 
@@ -211,16 +195,13 @@ class Classes:
     """Adds up the decisions of a reference (left) and a candidate (right).
 
     Rows are what has one label: samples, or places of a sample. A row whose scores hold a NaN
-    has no class, and is wrong. ``top`` is the k of top-k accuracy, beside 1.
+    has no class, and is wrong.
     """
 
-    def __init__(self, top: tuple[int, ...] = (5,)) -> None:
-        self._top = top
+    def __init__(self) -> None:
         self.rows = self.labelled = self.flips = 0
         self.classes = 0
         self.paired = Counter(dict.fromkeys(_PAIRED, 0))
-        self.top = Counter({f"{side}{k}": 0 for k in top for side in ("left", "right")})
-        self.tables: dict[str, Array] = {}
         self.divergence = ExactSum()
         self.lost = WorstSamples()
         self.flipped = WorstSamples()
@@ -237,14 +218,13 @@ class Classes:
         else:
             old_rows, truth = rank(left, labels)
             new_rows, _ = rank(right, labels)
-        self._grow(old_rows.shape[1])
+        self.classes = max(self.classes, old_rows.shape[1])
         old, new = _classes(old_rows), _classes(new_rows)
         owner = np.repeat(rows, len(old) // max(1, len(rows)))
         self.rows += len(old)
         changed = old != new
         self.flips += int(changed.sum())
         self.flipped.add(*first_rows(owner, changed))
-        self._count("agreement", old, new)
         if left is not right and len(old):
             self.divergence.add(kl_divergence([new_rows], [old_rows]) * len(old))
         if truth is None:
@@ -256,75 +236,37 @@ class Classes:
         ):
             self.paired[name] += int(chosen.sum())
         self.lost.add(*first_rows(owner, was & ~is_))
-        for side, scores in (("left", old_rows), ("right", new_rows)):
-            for k in self._top:
-                if k < scores.shape[1]:
-                    self.top[f"{side}{k}"] += int((rank_of(scores, truth) < k).sum())
-        self._count("left", truth, old)
-        self._count("right", truth, new)
-
-    def _grow(self, classes: int) -> None:
-        """Make room for classes; rows and columns of tables are classes, then none."""
-        if classes <= self.classes and self.tables:
-            return
-        size = (classes + 1) ** 2 if classes <= MOST_CLASSES else 3 * (classes + 1)
-        old, self.classes = self.tables, classes
-        self.tables = {n: np.zeros(size, np.int64) for n in ("agreement", "left", "right")}
-        for name, table in old.items():
-            self.tables[name][: len(table)] += table
-
-    def _count(self, name: str, rows: Array, columns: Array) -> None:
-        """Count pairs of classes: all of them, or for each class its row, column and hits."""
-        width, table = self.classes + 1, self.tables[name]
-        if self.classes <= MOST_CLASSES:
-            table += np.bincount(rows * width + columns, minlength=width * width)
-            return
-        for place, values in enumerate((rows, columns, rows[rows == columns])):
-            table[place * width : (place + 1) * width] += np.bincount(values, minlength=width)
 
     def merge(self, other: Self) -> None:
         """Add what another one added up; raise ``ValueError`` if it has other classes."""
         if other.rows:
             if self.rows and self.classes != other.classes:
                 raise ValueError(f"{other.classes} classes, and {self.classes} before")
-            self._grow(other.classes)
-            for name, table in other.tables.items():
-                self.tables[name] += table
+            self.classes = other.classes
         self.rows += other.rows
         self.labelled += other.labelled
         self.flips += other.flips
         self.paired.update(other.paired)
-        self.top.update(other.top)
         self.divergence.merge(other.divergence)
         self.lost.merge(other.lost)
         self.flipped.merge(other.flipped)
 
     def to_json(self) -> PlainDict:
-        """Return the state as JSON has it; tables as pairs of a place and a count."""
         return {
             "rows": self.rows,
             "labelled": self.labelled,
             "flips": self.flips,
             "classes": self.classes,
             "paired": dict(self.paired),
-            "top": dict(self.top),
-            "tables": {name: _sparse(table) for name, table in sorted(self.tables.items())},
             "divergence": self.divergence.to_json(),
             "lost": self.lost.to_json(),
             "flipped": self.flipped.to_json(),
         }
 
     def load(self, state: PlainMapping) -> None:
-        self.rows, self.labelled, self.flips = (
-            state[n] for n in ("rows", "labelled", "flips")
-        )
-        self.tables = {}
-        self._grow(state["classes"])
-        for name, pairs in state["tables"].items():
-            if pairs:
-                places, counts = zip(*pairs, strict=True)
-                self.tables[name][list(places)] = counts
-        self.paired, self.top = Counter(state["paired"]), Counter(state["top"])
+        self.rows, self.labelled = state["rows"], state["labelled"]
+        self.flips, self.classes = state["flips"], state["classes"]
+        self.paired = Counter(state["paired"])
         self.divergence.load(state["divergence"])
         self.lost.load(state["lost"])
         self.flipped.load(state["flipped"])
@@ -334,7 +276,7 @@ class Classes:
         state = self.to_json()
         del state["divergence"]
         mean = self.divergence.value / self.rows if self.rows else math.nan
-        found = state | {"mean_kl": plain(mean)}
+        found = state | {"mean_kl": spelled(mean)}
         if self.labelled:
             found["accuracy_left"] = self.correct("left") / self.labelled
             found["accuracy_right"] = self.correct("right") / self.labelled
@@ -351,12 +293,6 @@ def _classes(scores: Array) -> Array:
     if scores.dtype.kind == "f" and (bad := np.isnan(scores).any(axis=1)).any():
         best = np.where(bad, scores.shape[1], best)
     return best
-
-
-def _sparse(table: Array) -> list[list[int]]:
-    places = np.flatnonzero(table)
-    pairs: list[list[int]] = np.stack([places, table[places]], axis=1).tolist()
-    return pairs
 
 
 class MetricState(Protocol):
@@ -454,7 +390,7 @@ class _Registered:
         return self._sum.value / (self._weight if how == "mean" else 1)
 
     def to_json(self) -> Plain:
-        extreme = None if self._extreme is None else plain(self._extreme)
+        extreme = None if self._extreme is None else spelled(self._extreme)
         return [self._sum.to_json(), self._weight, extreme]
 
     def load(self, state: Plain) -> None:
@@ -502,7 +438,7 @@ class Metrics:
             metric.load(state[name])
 
     def finish(self) -> PlainDict:
-        return {name: plain(float(state.finish())) for name, state in self.states.items()}
+        return {name: spelled(float(state.finish())) for name, state in self.states.items()}
 
 
 MOST_DECISIONS = 10_000
@@ -515,9 +451,7 @@ class Measures:
 
     Tolerances of None are the defaults of each dtype. ``overrides`` has pairs (rtol, atol) by
     name of an output. ``scores`` is the output with class scores: None for the first float
-    output of two axes or more, "" for none. ``inner`` outputs are values from inside of a
-    model. Their small elements carry the error of the large ones, so that each sample is
-    measured against its largest element.
+    output of two axes or more, "" for none.
     """
 
     exact: bool = False
@@ -526,16 +460,14 @@ class Measures:
     overrides: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     scores: str | None = None
     metrics: tuple[str, ...] = ()
-    inner: tuple[str, ...] = ()
 
     def limit(self, output: str) -> Limit:
         """Return how far the floats of an output may be off."""
         if self.exact:
             return Limit()
-        inner = output in self.inner
         if output in self.overrides:
-            return Limit(Tolerance(*self.overrides[output]), inner, explicit=True)
-        return Limit(Tolerance(self.rtol, self.atol), inner)
+            return Limit(Tolerance(*self.overrides[output]), explicit=True)
+        return Limit(Tolerance(self.rtol, self.atol))
 
     @classmethod
     def of(
@@ -555,7 +487,6 @@ class Measures:
             "overrides": {name: list(pair) for name, pair in self.overrides.items()},
             "scores": self.scores,
             "metrics": list(self.metrics),
-            **({"inner": list(self.inner)} if self.inner else {}),
         }
 
     @classmethod
@@ -568,7 +499,6 @@ class Measures:
             named,
             data["scores"],
             tuple(data["metrics"]),
-            tuple(data.get("inner", ())),
         )
 
 

@@ -157,7 +157,6 @@ def _output(output: PlainMapping) -> str:
             f"max error {_number(output['max_abs'])}",
             f"RMSE {_number(output['rmse'])}",
             f"SQNR {_number(output['sqnr_db'])} dB",
-            f"99 % of errors up to {_number(output['quantiles']['0.99'])}",
         ]
     return ", ".join(parts)
 

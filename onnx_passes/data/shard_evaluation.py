@@ -25,7 +25,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.data.dataset import Batches, DataSet, Shard
-from onnx_passes.data.evaluation_job import DataJob, Feeder, ModelFile, RunSpec
+from onnx_passes.data.evaluation_job import DataJob, ModelFile, RunSpec
 from onnx_passes.data.exact_sums import Block
 from onnx_passes.data.measures import PairState
 from onnx_passes.errors import (
@@ -39,7 +39,7 @@ from onnx_passes.errors import (
 from onnx_passes.model.load import load_model
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.plain import PlainDict, PlainMapping
-from onnx_passes.runtime.engine_base import Data, Feeds, Outputs, Session
+from onnx_passes.runtime.engine_base import Data, Outputs, Session
 
 _REPORTED_FLAGS = (
     "avx",
@@ -368,20 +368,9 @@ class Evaluator:
         shard = self._data.shard(number)
         blocks = OutputBlocks(states, shard)
         for part in shard.batches(lambda: blocks.many):
-            feeds = part.feeds if job.feeder is None else self._inner(job.feeder, part.feeds)
-            blocks.add(part, [[session.run(f) for f in feeds] for session in sessions])
+            blocks.add(part, [[session.run(f) for f in part.feeds] for session in sessions])
         blocks.flush()
         return [state.to_json() for state in states]
-
-    def _inner(self, feeder: Feeder, feeds: Sequence[Feeds]) -> list[Feeds]:
-        """Return what parts of a model read, computed from what the model is fed with."""
-        every = [dict(feed) for feed in feeds]
-        if feeder.model is not None:
-            run = RunSpec(feeder.model, feeder.engine, "")
-            session = self._sessions.get(self.job.models[feeder.model], run)
-            for feed in every:
-                feed |= session.run({name: feed[name] for name in feeder.reads})
-        return [{n: feed[n] for n in feeder.gives if n in feed} for feed in every]
 
 
 def _reason(error: BaseException) -> str:

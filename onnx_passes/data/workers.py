@@ -360,32 +360,22 @@ CONNECT_SECONDS = 30
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://\S+:\d+")
 
 
-def make_dask(
-    address: str, ca: Path | None = None, cert: Path | None = None, key: Path | None = None
-) -> Dask:
+def make_dask(address: str) -> Dask:
     """Return an executor on a cluster.
 
-    ``address`` is ``local:N`` for N workers on this machine, or that of a scheduler. ``ca``,
-    ``cert`` and ``key`` are files for TLS. Raises ``UsageError`` if the address cannot be
-    read, or ``distributed`` is not installed.
+    ``address`` is ``local:N`` for N workers on this machine, or that of a scheduler. Raises
+    ``UsageError`` if the address cannot be read, or ``distributed`` is not installed.
     """
     import_optional("distributed")
     local = re.fullmatch(r"local:(\d+)", address)
     if local is not None and int(local[1]) > 0:
-        return Dask(None, int(local[1]), {})
+        return Dask(None, int(local[1]))
     if not _ADDRESS.fullmatch(address):
         raise UsageError(
             f"--scheduler {address!r} is not an address",
             help="write local:8, tcp://host:8786 or tls://host:8786",
         )
-    tls = {"tls_ca_file": ca, "tls_client_cert": cert, "tls_client_key": key}
-    given = {name: str(path) for name, path in tls.items() if path is not None}
-    if address.startswith("tls://") and not given:
-        raise UsageError(
-            f"--scheduler {address} needs certificates",
-            help="give --tls-ca, --tls-cert, --tls-key",
-        )
-    return Dask(address, 0, given)
+    return Dask(address, 0)
 
 
 class Dask:
@@ -394,12 +384,11 @@ class Dask:
     Each worker gets the job once, by a plugin, and makes its sessions when it first needs
     them. A worker that the plugin missed gets the job with its shard. Models that a worker
     does not find at their path are sent to it. ``address`` is that of the scheduler; None for
-    a cluster of ``workers`` on this machine. ``tls`` names files as ``distributed.Security``
-    does.
+    a cluster of ``workers`` on this machine. Certificates are those of Dask's configuration.
     """
 
-    def __init__(self, address: str | None, workers: int, tls: dict[str, str]) -> None:
-        self._address, self._workers, self._tls = address, workers, tls
+    def __init__(self, address: str | None, workers: int) -> None:
+        self._address, self._workers = address, workers
         local = f"Dask, {workers} local workers"
         self.name = local if address is None else f"Dask at {address}"
         self._cluster: Foreign = None
@@ -433,12 +422,9 @@ class Dask:
         if self._address is None:
             self._cluster = self._start_cluster(distributed)
         target = self._cluster if self._cluster is not None else self._address
-        security = (
-            distributed.Security(require_encryption=True, **self._tls) if self._tls else None
-        )
         try:
             self._client = distributed.Client(
-                target, timeout=CONNECT_SECONDS, security=security, set_as_default=False
+                target, timeout=CONNECT_SECONDS, set_as_default=False
             )
             if self._address is not None:
                 self._client.wait_for_workers(1, timeout=CONNECT_SECONDS)
@@ -591,22 +577,12 @@ class Dask:
         self._client = self._cluster = None
 
 
-def choose_executor(
-    jobs: int | None,
-    scheduler: str | None,
-    *,
-    ca: Path | None = None,
-    cert: Path | None = None,
-    key: Path | None = None,
-) -> Executor:
-    """Return what runs the shards; this process, if nothing else is asked for.
-
-    Options are those of :func:`make_dask`. Raises ``UsageError`` if both are asked for.
-    """
+def choose_executor(jobs: int | None, scheduler: str | None) -> Executor:
+    """Return what runs the shards: by default this process; ``UsageError`` for two."""
     if jobs is not None and scheduler is not None:
         raise UsageError("jobs and a scheduler are two kinds of workers", help="give one")
     if scheduler is not None:
-        return make_dask(scheduler, ca, cert, key)
+        return make_dask(scheduler)
     if jobs is not None:
         return Pool(jobs)
     return InProcess()

@@ -9,7 +9,7 @@ from dataclasses import asdict
 import numpy as np
 
 from onnx_passes.contracts.scores import shape_text
-from onnx_passes.plain import Plain, PlainDict
+from onnx_passes.plain import PlainDict, spelled
 from onnx_passes.report.pages import Dot, DotChart, render_page
 from onnx_passes.report.summary import Margin, Words, margin_of
 from onnx_passes.report.text import bound, duration, number, one_line, plural
@@ -180,14 +180,14 @@ def comparison_dict(found: Found) -> PlainDict:
                 "passed": pair.passed,
                 "samples": pair.samples,
                 "stopped": pair.stopped,
-                "outputs": [_plain(asdict(check)) for check in pair.outputs],
-                "first": None if pair.first is None else _plain(asdict(pair.first)),
+                "outputs": [spelled(asdict(check)) for check in pair.outputs],
+                "first": None if pair.first is None else spelled(asdict(pair.first)),
                 "only_reference": pair.only_reference,
                 "only_candidate": pair.only_candidate,
             }
             for pair in found.pairs
         ],
-        "invalid": [_plain(asdict(invalid)) for invalid in found.invalid],
+        "invalid": [spelled(asdict(invalid)) for invalid in found.invalid],
         "notes": found.notes,
         "timings": [timing.as_dict() for timing in found.timings],
     }
@@ -195,16 +195,6 @@ def comparison_dict(found: Found) -> PlainDict:
 
 def _run_dict(run: Run) -> PlainDict:
     return {key: value for key, value in run.as_dict().items() if key != "makers"}
-
-
-def _plain(value: object) -> Plain:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
 
 
 _LAYERS_SHOWN = 10

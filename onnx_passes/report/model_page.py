@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.walk import all_nodes, subgraphs_of
 from onnx_passes.passes.patterns import shorten
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import PlainDict, spelled
 from onnx_passes.report.pages import read_template, render_page
 from onnx_passes.report.run_report import PassReport, RewriteSummary, RunReport
 from onnx_passes.report.text import ends, one_line, plural, size
@@ -234,7 +234,7 @@ class PageContent:
             told["b"] = size(tensor.nbytes)
         low, high = self.ranges.get(value.name or "", (-math.inf, math.inf))
         if math.isfinite(low) or math.isfinite(high):
-            told["r"] = [_number(low), _number(high)]
+            told["r"] = spelled([float(f"{end:.6g}") for end in (low, high)])
         self._values.append(told)
         return place
 
@@ -263,11 +263,6 @@ def _type(value: ir.Value, tensor: ir.TensorProtocol | None) -> str:
         return _shown(kind)
     dims = (str(d) if isinstance(d, int) else d.value or "?" for d in value.shape)
     return _shown(f"{kind}[{', '.join(dims)}]")
-
-
-def _number(value: float) -> float | str:
-    """Return a number that JSON can hold; the infinities become text."""
-    return float(f"{value:.6g}") if math.isfinite(value) else ("inf" if value > 0 else "-inf")
 
 
 def _shown(text: str) -> str:

@@ -186,29 +186,21 @@ def _measured(data: PlainMapping) -> list[list[str]]:
 
 
 def _group(group: PlainMapping, unit: str) -> PlainDict:
-    """Return a group, why it has no other format, and what bounds its errors."""
+    """Return a group, and why it has no other format."""
     found = [
         f"{name}, {snr_text(other['snr'], 0)} dB, gain {amount(other['gain'], unit)}: "
         f"{other['why']}"
         for name, other in group["others"].items()
     ]
     refused = [f"{name}: refused, {why[:300]}" for name, why in group["refused"].items()]
-    bounds = [
-        f"{name}: each element of its product is off by at most {float(bound):.4g}"
-        for name, bound in group["bounds"]["nodes"].items()
-    ]
-    counts = [
-        plural(len(entries), word)
-        for entries, word in ((found, "other format"), (bounds, "sound bound"))
-        if entries
-    ]
+    counts = [plural(len(found), "other format")] if found else []
     counts += [f"{len(refused)} refused"] if refused else []
     gain = amount(group["gain"], unit)
     return {
         "name": group["group"],
         "cells": [group["format"], snr_text(group["snr"], 1), gain],
         "counts": ", ".join(counts),
-        "reasons": [*found, *refused, *bounds],
+        "reasons": [*found, *refused],
     }
 
 

@@ -526,18 +526,3 @@ def call(
     name = f"{function.__module__}:{function.__name__}"
     message = {"do": "call", "function": name, "words": list(words)}
     return child.ask(message, while_=while_, seconds=seconds)["value"]
-
-
-def call_alone(
-    engine: str,
-    function: Callable[..., Plain],
-    *words: Plain,
-    while_: str,
-    seconds: float | None,
-) -> Plain:
-    """Call a function in a child of its own, which ends with it; see :func:`call`."""
-    child = Child(ChildSpec(engine))
-    try:
-        return call(child, function, *words, while_=while_, seconds=seconds)
-    finally:
-        child.end()

@@ -27,12 +27,11 @@ from onnx_passes.surgery.graph_edits import (
     toposort,
 )
 from onnx_passes.surgery.sanitizing import sanitize
-from onnx_passes.surgery.weights import Pruned, prune, restore_weights, strip_weights
+from onnx_passes.surgery.weights import restore_weights, strip_weights
 
 __all__ = [
     "Builder",
     "Cut",
-    "Pruned",
     "all_nodes",
     "canonical_hash",
     "cleanup",
@@ -45,7 +44,6 @@ __all__ = [
     "insert_before",
     "load",
     "producer",
-    "prune",
     "remove",
     "rename",
     "replace",

@@ -18,6 +18,7 @@ from onnx_passes.errors import EngineError
 from onnx_passes.model.save import written_bytes
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.precision._node_selection import OVERRIDABLE, overridable
+from onnx_passes.plain import spelled
 from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.choice import (
@@ -47,7 +48,6 @@ from onnx_passes.tuning.search_record import (
     Task,
     TriedModel,
     find_tried,
-    plain,
     record_tried,
 )
 
@@ -540,7 +540,7 @@ class TuningSearch:
 
     def _draw_front(self, result: SearchResult, table: ChoiceTable) -> None:
         result.front = [
-            {"names": table.names(c), "expected": plain(share), "cost": cost}
+            {"names": table.names(c), "expected": spelled(share), "cost": cost}
             for c, share, cost in find_front(table, _FRONT)
         ]
 
@@ -592,7 +592,7 @@ class TuningSearch:
             {"names": nothing, "expected": 0.0, "cost": result.start},
             {
                 "names": dict(tried.names),
-                "expected": plain(tried.spent.total),
+                "expected": spelled(tried.spent.total),
                 "cost": tried.cost,
             },
         ]

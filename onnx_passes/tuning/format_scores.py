@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -19,14 +19,12 @@ from onnx_passes.contracts.scores import snr
 from onnx_passes.errors import EngineError, OnnxPassesError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.save import written_bytes
-from onnx_passes.ops.convolution import Conv
 from onnx_passes.ops.elementwise import Neg
 from onnx_passes.passes.precision._recording import inner_values, watch
-from onnx_passes.passes.precision.smooth_activations import REACH
 from onnx_passes.passes.replace import Namer
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs, Session
 from onnx_passes.runtime.ort import rounding_engine
-from onnx_passes.tuning.audit import AuditFinding, audit, product_bound
+from onnx_passes.tuning.audit import AuditFinding, audit
 from onnx_passes.tuning.groups import (
     FLOAT32,
     Format,
@@ -37,7 +35,6 @@ from onnx_passes.tuning.groups import (
     bit_operations,
     convert,
     list_needed_values,
-    nodes_within,
     operations,
     read_by_layers,
     shared_bytes,
@@ -121,31 +118,13 @@ class RecordedRun:
     """A run of the original on a few samples.
 
     `rows` are values that regions read. `ranges` are the least and greatest finite element of
-    float values over the samples, in bodies over all iterations. `measured` has them by
-    channel for values in bodies.
+    float values over the samples, in bodies over all iterations.
     """
 
     feeds: Sequence[Feeds]
     rows: list[Recording] = field(default_factory=list)
     outputs: list[Outputs] = field(default_factory=list)
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
-    measured: dict[str, tuple[Array, Array]] = field(default_factory=dict)
-
-    def channels(self, node: ir.Node, name: str) -> tuple[Array, Array] | None:
-        """Return the least and greatest finite element of each channel, if they were kept."""
-        if name in self.measured:
-            return self.measured[name]
-        axis = 1 if node.op_type == Conv.op_type else -1
-        ends = []
-        for row in self.rows:
-            array = row.get(name)
-            if array is None or array.ndim < 2:
-                return None
-            finite = np.where(np.isfinite(array), array, 0)
-            rest = tuple(i for i in range(array.ndim) if i != axis % array.ndim)
-            ends.append((finite.min(rest, initial=0.0), finite.max(rest, initial=0.0)))
-        lows, highs = zip(*ends, strict=True) if ends else ((), ())
-        return (np.min(lows, 0), np.max(highs, 0)) if ends else None
 
 
 def record(
@@ -263,9 +242,7 @@ class Score:
 
     `refused` says why it cannot have it. `snr` is of what the group computes, in dB; NaN if it
     was not run. `effect` is by sample how far the outputs of the model move if this group
-    alone has the format. `bounds` is by node the largest error of an element of a product in
-    integers, within the recorded ranges. `shared` is the part of a cost in bytes that
-    neighbours may share.
+    alone has the format. `shared` is the part of a cost in bytes that neighbours may share.
     """
 
     group: str
@@ -274,7 +251,6 @@ class Score:
     snr: float = np.inf
     cost: float = 0.0
     effect: Sequence[Mapping[str, Array]] = ()
-    bounds: Mapping[str, float] = field(default_factory=dict)
     shared: float = 0.0
 
 
@@ -323,7 +299,6 @@ class Scorer:
         self.known = known or Observed()
         self.known.ranges.update(self.recorded.ranges)
         self.known.values = self.recorded.rows
-        self.recorded.measured = self.known.state.setdefault(REACH, {})
         self._judges.values = self.recorded.rows[0]
         self.work.whole += 1
         self._times: dict[str, float] = {}
@@ -427,13 +402,7 @@ class Scorer:
                 found.append(score)
         share = self._regions.share(behind, self._operations)
         self.work.partial += rest.runs * share
-        # Behind the session, whose copy of the weights takes memory.
-        return [
-            self._bound(group, score, models[score.format])
-            if score.format in models and not score.refused
-            else score
-            for score in found
-        ]
+        return found
 
     def _audit(
         self, after: ir.Model, before: ir.Model, group: FormatGroup, name: str
@@ -459,24 +428,6 @@ class Scorer:
         noise = min(snr(_floats(n), _floats(o)) for n, o in zip(new, base, strict=True))
         score = self._cost(Score(group.name, name, snr=noise), group, before, after)
         return replace(score, effect=rest.move(base, new))
-
-    def _bound(self, group: FormatGroup, score: Score, after: ir.Model) -> Score:
-        """Return a score with sound bounds."""
-        try:
-            return replace(score, bounds=self._bounds(group, after))
-        except Exception as error:
-            return Score(group.name, score.format, describe_failure(error))
-
-    def _bounds(self, group: FormatGroup, after: ir.Model) -> dict[str, float]:
-        nodes = [n for one in self._own[group.name].nodes for n in (one, *nodes_within(one))]
-        found = {
-            str(node.name): product_bound(
-                after, node, self.recorded.ranges, partial(self.recorded.channels, node)
-            )
-            for node in nodes
-            if node.name in group.nodes
-        }
-        return {name: bound for name, bound in found.items() if bound is not None}
 
     def _run(self, model: ir.Model) -> list[Outputs]:
         self.work.regions += 1

@@ -19,7 +19,7 @@ from onnx_passes.errors import UsageError, VerificationError
 from onnx_passes.model.load import LoadedModel
 from onnx_passes.model.save import Inspect, save_model
 from onnx_passes.ops.bodies import CUSTOM, attach_to_model
-from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.plain import PlainDict, PlainMapping, spelled
 from onnx_passes.report.text import amount, ending_text, plural, snr_text
 from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
 from onnx_passes.runtime.ort import rounding_engine
@@ -331,11 +331,10 @@ class Record:
             group=score.group,
             format=score.format,
             refused=score.refused,
-            snr=plain(score.snr),
+            snr=spelled(score.snr),
             cost=score.cost,
             shared=score.shared,
             samples=len(score.effect),
-            bounds={name: plain(bound) for name, bound in score.bounds.items()},
         )
 
     def score(self, group: str, name: str) -> Score | None:
@@ -359,8 +358,7 @@ class Record:
             float(entry["snr"]),
             entry["cost"],
             effect,
-            {name: float(bound) for name, bound in entry["bounds"].items()},
-            entry.get("shared", 0.0),
+            shared=entry.get("shared", 0.0),
         )
 
     def add_sketch(self, sketch: Sketch) -> None:
@@ -412,11 +410,6 @@ def _read_arrays(path: Path, samples: int) -> list[PlainDict]:
     return found
 
 
-def plain(number: float) -> float | str:
-    """Return a number as JSON has it: infinities and NaN as text."""
-    return number if np.isfinite(number) else str(number)
-
-
 def _line(entry: PlainMapping) -> str:
     return json.dumps(entry, sort_keys=True) + "\n"
 
@@ -447,7 +440,7 @@ def record_tried(record: Record, tried: TriedModel) -> None:
         "try",
         names=dict(tried.names),
         cost=tried.cost,
-        predicted=plain(tried.predicted),
+        predicted=spelled(tried.predicted),
         accepted=tried.accepted,
         why=tried.why,
         spent=_write_use(tried.spent),
@@ -458,8 +451,8 @@ def _write_use(spent: BudgetUse | None) -> PlainDict | None:
     if spent is None:
         return None
     return {
-        "shares": {n: plain(v) for n, v in spent.shares.items()},
-        "values": {n: plain(v) for n, v in spent.values.items()},
+        "shares": {n: spelled(v) for n, v in spent.shares.items()},
+        "values": {n: spelled(v) for n, v in spent.values.items()},
         "flips": None if spent.flips is None else asdict(spent.flips),
         "broken": spent.broken,
         "deployed": _write_use(spent.deployed),
@@ -531,8 +524,8 @@ def to_json(result: SearchResult) -> PlainDict:
         {
             "names": dict(tried.names),
             "cost": tried.cost,
-            "predicted": plain(tried.predicted),
-            "measured": None if tried.spent is None else plain(tried.spent.total),
+            "predicted": spelled(tried.predicted),
+            "measured": None if tried.spent is None else spelled(tried.spent.total),
             "accepted": tried.accepted,
             "why": tried.why,
         }
@@ -566,9 +559,9 @@ def use_to_json(task: Task, spent: BudgetUse | None) -> PlainDict:
     return {
         "engine": task.engine.name,
         "budget": {n: list(limits) for n, limits in task.budget.limits.items()},
-        "values": {n: plain(v) for n, v in (spent.values if spent else {}).items()},
-        "deployed": {n: plain(v) for n, v in (deployed.values if deployed else {}).items()},
-        "shares": {n: plain(v) for n, v in (spent.shares if spent else {}).items()},
+        "values": {n: spelled(v) for n, v in (spent.values if spent else {}).items()},
+        "deployed": {n: spelled(v) for n, v in (deployed.values if deployed else {}).items()},
+        "shares": {n: spelled(v) for n, v in (spent.shares if spent else {}).items()},
         "flips": flips
         and {
             "share": flips.value,
@@ -608,16 +601,12 @@ def _group(result: SearchResult, name: str, tried: Sequence[PlainMapping]) -> Pl
         "group": name,
         "nodes": list(group.nodes),
         "format": chosen,
-        "snr": plain(own.snr) if own else "inf",
+        "snr": spelled(own.snr) if own else "inf",
         "gain": gain,
-        "bounds": {
-            "kind": "sound, for each element of a product, for inputs in the recorded ranges",
-            "nodes": {n: plain(b) for n, b in own.bounds.items()} if own else {},
-        },
         "refused": {n: s.refused for n, s in scores.items() if s.refused},
         "others": {
             n: {
-                "snr": plain(s.snr),
+                "snr": spelled(s.snr),
                 "gain": start - s.cost,
                 "why": _why(n, name, start - s.cost, (chosen, gain), tried),
             }
@@ -701,12 +690,6 @@ def explain(entries: Sequence[PlainMapping], node: str, data: PlainMapping) -> l
         why = "chosen" if entry["format"] == chosen else why
         noise = float(entry["snr"])
         text.append(f"  {entry['format']}: SNR {noise:.1f} dB, gain {gain:.4g}; {why}")
-        if node in entry["bounds"]:
-            bound = float(entry["bounds"][node])
-            text.append(
-                f"    each element of its product is off by at most {bound:.4g} "
-                "(sound bound, for inputs in the recorded ranges)"
-            )
     return text
 
 

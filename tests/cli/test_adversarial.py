@@ -153,12 +153,6 @@ def test_special_values_show_what_random_ones_do_not(go, name):
     assert f"in sample {check['sample']} ({names[check['sample']]})" in done.err
 
 
-@pytest.mark.parametrize("name", ["x / x is 1", "a sum over a size is a mean"])
-def test_the_sample_that_shows_it_is_named(go, name):
-    done, _ = go(CASES[name], "adversarial")
-    assert f"(adversarial: {CASES[name].shown_by})" in done.err
-
-
 def test_special_values_are_added_to_given_data(go, tmp_path):
     np.save(tmp_path / "x.npy", np.float32([[1, 2, 3]]))
     given = "{inputs: x.npy}"
@@ -171,18 +165,13 @@ def test_special_values_are_added_to_given_data(go, tmp_path):
 
 
 def test_a_range_of_the_user_is_kept(go):
-    done, report = go(CASES["x / x is 1"], "adversarial", "{ranges: {x: [1, 2]}}")
+    reference = "{ranges: {x: [1, 2]}, dims: {N: [2, 5]}}"
+    done, report = go(CASES["x / x is 1"], "adversarial", reference)
     assert done.code == 4
+    assert not any("size" in name for name in report["reference"]["names"])
     assert "adversarial: extremes in x" in report["reference"]["names"]
     assert not any("NaN" in name for name in report["reference"]["names"])
     assert report["reference"]["source"] == "generated (seed 0) and adversarial"
-
-
-def test_sizes_of_the_user_are_kept(go):
-    case = CASES["a sum over a size is a mean"]
-    done, report = go(case, "adversarial", "{dims: {N: [2, 5]}}")
-    assert done.code == 0
-    assert not any("size" in name for name in report["reference"]["names"])
 
 
 def test_what_the_original_does_not_run_on_is_counted(cli, write, tmp_path):

@@ -38,9 +38,6 @@ $ build model.onnx -o a.engine
 --network-hook nowhere => network_hook cannot be 'nowhere'
 --profile a=1x2 --profile a=4x2 --profile b=1 --profile b=2 --profile b=2 => --profile is given
   2 times for 'a', and 3 times for another input
---memory-pool dram => --memory-pool 'dram' cannot be read
---memory-pool dram=much => cannot be 'much'
---hardware-compatibility all => 'all' is not one of
 --workspace much => workspace cannot be 'much'
 --time-limit 0 => time_limit must be seconds over 0
 $ certify
@@ -52,7 +49,7 @@ $
 inspct relu.onnx => did you mean 'inspect'?
 dif a b => did you mean 'diff'?
 data mrge a => did you mean 'merge'?
-data to-inptu a => did you mean 'to-input'?
+data mereg a => did you mean 'merge'?
 inspect modle a => did you mean 'model'?
 -c optimize -c cleanup model.onnx => is given twice
 -c cleanup -o a.onnx --output b.onnx model.onnx => is given twice
@@ -153,7 +150,6 @@ $ extract model.onnx -o part.onnx
 --inputs s:2x:float32 => '2x' is not a shape
 --inputs s:2x2:flaot32 => did you mean 'float32'?
 --outputs s --inputs y => depend on 'a', 'b' as well
---outputs s --with-data nothing.npz => does not exist
 --inputs s:2x-2:float32 => '2x-2' is not a shape
 --inputs t:2x2:float32 => the model has no value 't'
 --outputs y:int64 => cannot have these types and shapes
@@ -201,7 +197,6 @@ $ reduce sanitized.onnx -o small.onnx --data x.npy
 --interactive => --interactive and --data do not go together
 --engine onnxruntime --against golden => --against golden do not go
 -c cleanup --load-inputs x.npz => --load-inputs and --data
--c cleanup -j 2 --scheduler local:2 => two kinds of workers
 -c cleanup --columns z=x => the model has no input 'z'
 $ sanitize sanitized.onnx -o out.onnx
 => nothing to do

@@ -5,13 +5,10 @@ import re
 import sys
 from pathlib import Path
 
-import click
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-
-from onnx_passes.cli.main import COMMANDS, program
 
 EVIL = "x\x1b[31mred\nnew\u202e"
 
@@ -35,27 +32,6 @@ def relu(tmp_path, monkeypatch):
     return save
 
 
-def leaves():
-    for name in COMMANDS:
-        command = program.get_command(click.Context(program), name)
-        found = getattr(command, "commands", {None: command})
-        yield from ((f"{name} {inner or ''}".strip(), leaf) for inner, leaf in found.items())
-
-
-@pytest.mark.parametrize(("name", "command"), list(leaves()))
-def test_each_command_has_the_options_of_all(name, command):
-    options = {text for param in command.params for text in param.opts}
-    assert {"--quiet", "--verbose", "--color", "--no-progress"} <= options
-
-
-def test_options_are_added_once():
-    context = click.Context(program)
-    program.get_command(context, "diff")
-    command = program.get_command(context, "diff")
-    names = [text for param in command.params for text in param.opts]
-    assert len(names) == len(set(names))
-
-
 def test_a_model_of_a_commands_name_is_a_model(cli, relu):
     os.rename(relu(), "inspct")
     assert cli("inspct", "eliminate-identity", "-o", "out.onnx").code == 0
@@ -64,13 +40,6 @@ def test_a_model_of_a_commands_name_is_a_model(cli, relu):
 def test_options_for_several_may_be_repeated(cli, relu):
     words = ["-s", "reference.samples=1", "-s", "strict=true", "-v", "-v"]
     assert cli("-c", "cleanup", *words, "-o", "out.onnx", relu()).code == 0
-
-
-def test_folders_of_reports_are_made(cli, relu):
-    done = cli("-c", "cleanup", "-o", "a/b/out.onnx", "--json", "c/d/r.json", relu())
-    assert done.code == 0
-    assert os.path.exists("a/b/out.onnx")
-    assert os.path.exists("c/d/r.json")
 
 
 def test_quiet_leaves_results_and_errors(cli, relu):

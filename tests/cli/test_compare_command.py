@@ -302,22 +302,3 @@ def test_names_are_looked_for_in_saved_results_too(cli):
         done = cli("compare", "--load-outputs", "r.json", option, text)
         assert done.code == 2
         assert "did you mean 'scores'" in done.err
-
-
-def test_a_model_that_is_not_there_is_no_comparison(cli):
-    done = cli("compare", "none.onnx")
-    assert done.code == 3
-    assert "none.onnx" in done.err
-
-
-def test_an_engine_in_a_child_process_gives_the_same(cli):
-    words = (
-        "--engine",
-        PLAIN,
-        "--engine",
-        "onnxruntime{isolate=true}",
-        "--tolerance",
-        "exact",
-    )
-    done = cli("compare", DIGITS, *words)
-    assert done.code == 0, done.out

@@ -46,24 +46,27 @@ def test_an_engine_that_tells_no_layers_says_so(cli):
     assert "note: reference does not tell its layers" in done.out
 
 
-def test_the_state_of_a_gpu_is_told_before_and_after(cli, tmp_path, monkeypatch):
+STATE = "name A GPU, SM clock (MHz) 1410, temperature (C) 41"
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        (
+            "echo 'A GPU, 1410, [N/A], 41, 63.20, 0x0000000000000000'",
+            (f"GPU before: {STATE}", f"GPU after: {STATE}"),
+        ),
+        ("exit 9", ("no NVIDIA GPU says its clocks and temperature here",)),
+    ],
+)
+def test_the_state_of_a_gpu_is_told(cli, tmp_path, monkeypatch, script, told):
     tool = tmp_path / "nvidia-smi"
-    tool.write_text("#!/bin/sh\necho 'A GPU, 1410, [N/A], 41, 63.20, 0x0000000000000000'\n")
+    tool.write_text(f"#!/bin/sh\n{script}\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     done = cli("compare", DIGITS, "--time", "--iterations", "2")
-    for when in ("before", "after"):
-        assert f"GPU {when}: name A GPU, SM clock (MHz) 1410, temperature (C) 41" in done.out
+    assert all(each in done.out for each in told)
     assert "memory clock" not in done.out
-
-
-def test_a_tool_that_fails_is_as_none(cli, tmp_path, monkeypatch):
-    tool = tmp_path / "nvidia-smi"
-    tool.write_text("#!/bin/sh\nexit 9\n")
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    done = cli("compare", DIGITS, "--time", "--iterations", "2")
-    assert "no NVIDIA GPU says its clocks and temperature here" in done.out
 
 
 def test_a_script_does_what_the_command_would(cli, tmp_path):

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CODE = """
 import sys
 from onnx_passes.cli.main import defer
@@ -71,36 +73,6 @@ assert "onnx_ir" in sys.modules and "mpmath" not in sys.modules
 MODEL = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
 
 
-def test_symbolic_dimensions_are_calculated_by_modules_that_come_late():
-    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split()[-1] == "4"
-
-
-def test_threads_that_use_a_deferred_module_at_once_all_wait_until_it_is_whole(tmp_path):
-    slow = "import time\ndef half(): return done + 1\ntime.sleep(0.2)\ndone = 1\n"
-    (tmp_path / "slow.py").write_text(slow)
-    words = [sys.executable, "-c", THREADS, str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-def test_a_reduction_needs_no_symbolic_dimensions(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", REDUCE, str(MODEL)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_operators_are_there_for_who_folds_constants_with_them():
-    done = subprocess.run([sys.executable, "-c", OPERATORS], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "[-1. -1.]\n"
-
-
 SCRIPTED = """
 import sys
 from onnx_passes.cli.main import SCRIPTED, defer
@@ -127,6 +99,21 @@ for name in SCRIPTED:
 """
 
 
-def test_a_package_that_waits_is_whole_for_who_asks_for_more_than_what_is_inside():
-    done = subprocess.run([sys.executable, "-c", SCRIPTED], capture_output=True, text=True)
+@pytest.mark.parametrize(
+    ("code", "words", "printed"),
+    [
+        (CODE, (), "4\n"),
+        (THREADS, (".",), ""),
+        (REDUCE, (MODEL,), ""),
+        (OPERATORS, (), "[-1. -1.]\n"),
+        (SCRIPTED, (), ""),
+    ],
+    ids=["sizes", "threads", "a reduction", "operators", "a whole package"],
+)
+def test_what_is_deferred_is_whole_when_it_is_used(tmp_path, code, words, printed):
+    slow = "import time\ndef half(): return done + 1\ntime.sleep(0.2)\ndone = 1\n"
+    (tmp_path / "slow.py").write_text(slow)
+    program = [sys.executable, "-c", code, *map(str, words)]
+    done = subprocess.run(program, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(printed)

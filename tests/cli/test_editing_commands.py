@@ -98,18 +98,6 @@ def test_a_node_that_would_read_what_it_makes_is_refused(cli, model, out):
     assert not out.exists()
 
 
-def test_pruned_weights_are_said_to_be_unverified(cli, model, out):
-    done = cli("prune", model, "-o", out)
-    assert done.code == 0
-    assert "not verified: the result computes other numbers" in done.out
-    assert cli("diff", model, out).code == 1
-    again = cli("prune", out, "-o", out.with_name("again.onnx"), "--json")
-    told = json.loads(again.out)
-    assert told["verified"] is False
-    assert told["pruned"]
-    assert not any(told["pruned"].values())
-
-
 def test_what_is_written_into_a_model_is_printed_without_control_characters(cli, model, out):
     done = cli("set-metadata", model, "-o", out, "a\x1b[31m=1")
     assert done.code == 0

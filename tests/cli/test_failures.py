@@ -138,31 +138,14 @@ CHAIN = (
 )
 
 
-@pytest.fixture
-def texts_of_nan(go, tmp_path):
-    """Return what is printed and written of a value that is NaN on one side."""
+def test_a_nan_is_never_off_by_0(go, tmp_path):
     model = "(float[N, 4] x) => (float[N, 4] y) { n = Neg(x) y = Add(n, n) }"
     files = [tmp_path / "r.html", tmp_path / "r.xml"]
     done, _, bundle = go(model, "fail-nan", "--html", files[0], "--junit", files[1])
     assert done.code == 1
     texts = [done.err, repro(bundle).stdout, *(file.read_text() for file in files)]
     assert all("nan" in text for text in texts)
-    return texts
-
-
-def test_a_nan_is_never_off_by_0(texts_of_nan):
-    for text in texts_of_nan:
-        lines = [line for line in text.splitlines() if "not as expected" not in line]
-        assert not OFF_BY_0.findall("\n".join(lines))
-
-
-def test_a_nan_is_not_off_by_0_in_the_judges_sentence(texts_of_nan):
-    assert not any(OFF_BY_0.findall(text) for text in texts_of_nan)
-
-
-@pytest.mark.parametrize("text", ["off by 0;", "at [0] by 0:", "at most 0,", "max abs 0"])
-def test_what_is_looked_for_in_these_texts_would_be_found(text):
-    assert OFF_BY_0.search(text)
+    assert not any(OFF_BY_0.findall(text) for text in texts)
 
 
 def test_a_failure_names_rewrite_nodes_value_sample_and_command(go):

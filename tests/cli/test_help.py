@@ -15,8 +15,7 @@ ROOT = Path(__file__).parents[2]
 # Of the issue of the debugging bench: each says what it found as JSON.
 JSON = {
     *("inspect", "lint", "compare", "sanitize", "extract", "insert", "split", "rename"),
-    *("set-metadata", "strip-weights", "restore-weights", "diff", "reduce", "data", "prune"),
-    "plugin",
+    *("set-metadata", "strip-weights", "restore-weights", "diff", "reduce", "data"),
 }
 
 

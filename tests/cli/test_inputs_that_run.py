@@ -102,15 +102,6 @@ def test_what_was_tried_in_vain_is_said(cli, saved):
     assert "reference" in done.err
 
 
-def test_sizes_of_the_user_are_kept(cli, saved):
-    done = cli(
-        *("-c", "simplify", "-o", "o.onnx", "-s", "reference.dims={batch: 2}"),
-        saved(BATCH_OF_1),
-    )
-    assert done.code == 3
-    assert "batch=1" not in done.err
-
-
 def test_adversarial_inputs_have_the_sizes_that_run(cli, saved):
     done = cli(
         *("-c", "simplify", "-o", "o.onnx", "--json", "r.json"),

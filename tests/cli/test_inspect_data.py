@@ -28,7 +28,7 @@ def test_data_goes_round_all_forms(cli, tmp_path):
     assert cli("data", "merge", "a.npz", "b.npz", "-o", "both.json").code == 0
     assert cli("data", "convert", "both.json", "-o", "folder").code == 0
     assert cli("data", "concat", "folder", "both.json", "-o", "two.json").code == 0
-    done = cli("data", "show", "two.json", "--json")
+    done = cli("inspect", "data", "two.json", "--all", "--json")
     told = json.loads(done.out)
     assert told["samples"] == 2
     assert [row["name"] for row in told["values"]] == ["x", "y", "x", "y"]
@@ -37,7 +37,7 @@ def test_data_goes_round_all_forms(cli, tmp_path):
 
 def test_the_runner_of_each_result_is_told(cli):
     assert cli("compare", DIGITS, DIGITS, "--save-outputs", "r.json").code == 0
-    done = cli("data", "show", "r.json")
+    done = cli("inspect", "data", "r.json", "--all", "--stats")
     assert "[0] scores of model.onnx on onnxruntime: float32" in done.out
     assert "[3] scores of model.onnx on onnxruntime #2: float32" in done.out
     rows = json.loads(cli("inspect", "data", "r.json", "--all", "--json").out)["values"]

@@ -126,21 +126,3 @@ def test_a_crash_that_nothing_stands_in_for_is_exit_code_3(go, model):
     done, _ = go("{isolate: true, how: segfault, at: prepare}", "stop", "eliminate-identity")
     assert done.code == 3
     assert "fragile crashed with SIGSEGV while preparing the model" in done.err
-
-
-@pytest.mark.parametrize(
-    ("options", "message", "place"),
-    [
-        ("{time_limit: 5}", "time_limit needs a child process", "cfg.yaml:1:25"),
-        ("{isolate: yes please}", "isolate must be true or false", "cfg.yaml:1:25"),
-        ("{isolate: true, memory_limit: lots}", "a size is a number", "cfg.yaml:1:40"),
-        ("{isolate: true, memory_limit: 1 MiB}", "at least 512 MiB", "cfg.yaml:1:40"),
-        ("{isolate: true, time_limit: 1, threads: x}", "threads must be int", "cfg.yaml:1:55"),
-    ],
-)
-def test_mistakes_have_a_place(cli, model, write, options, message, place):
-    config = write("cfg.yaml", f"engines: [onnxruntime: {options}]\n")
-    done = cli("-c", config, "-o", "out.onnx", model)
-    assert done.code == 2
-    assert message in done.err
-    assert place in done.err

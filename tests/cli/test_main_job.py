@@ -1,10 +1,8 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -95,43 +93,27 @@ def test_the_pipeline_of_the_report_reads_back(cli, model):
 
 
 def test_writes_every_report(cli, model):
-    files = ["--json", "r.json", "--html", "r.html", "--junit", "r.xml"]
-    assert cli("-c", "cleanup", "-o", "o.onnx", *files, model).code == 0
+    files = ["--json", "r.json", "--html", "a/b/r.html", "--junit", "r.xml"]
+    assert cli("-c", "cleanup", "-o", "c/o.onnx", *files, model).code == 0
+    assert Path("c/o.onnx").exists()
     assert json.loads(Path("r.json").read_text())["exit_code"] == 0
-    assert "<html" in Path("r.html").read_text()
+    assert "<html" in Path("a/b/r.html").read_text()
     assert "<testsuite" in Path("r.xml").read_text()
-
-
-def test_break_adds_ends_as_documented(cli, model, write):
-    write("break_adds.py", BREAK)
-    config = write("cfg.yaml", "imports: [break_adds]\npasses: [BreakAdds]\n")
-    done = cli("-c", config, "-o", "out.onnx", model)
-    assert done.code == 1
-    assert done.err.startswith("FAILED at pass 1: break-adds")
-    assert "#1 s: Add(a, b) → Add(a, a); " in done.err
-    assert not Path("out.onnx").exists()
 
 
 @pytest.mark.parametrize(
     ("policy", "code", "kept"), [("stop", 1, None), ("rollback", 0, "Add"), ("warn", 1, "Sub")]
 )
 def test_policies(cli, model, write, policy, code, kept):
+    Path("out.onnx").write_text("old")
     config = use(write, pass_module(CHANGE + DONE), on_failure=policy)
     done = cli("-c", config, "-o", "out.onnx", model, "eliminate-identity")
     assert done.code == code, done.err
     assert "s not as expected" in done.err
     if kept is None:
-        assert not Path("out.onnx").exists()
+        assert Path("out.onnx").read_text() == "old"
     else:
         assert operators("out.onnx") == [kept, "Relu"]
-
-
-def test_a_failing_run_leaves_the_old_output(cli, model, write):
-    Path("out.onnx").write_text("old")
-    config = use(write, pass_module(CHANGE + DONE))
-    assert cli("-c", config, "-o", "out.onnx", model).code == 1
-    assert Path("out.onnx").read_text() == "old"
-    assert not list(Path().glob("*.tmp*"))
 
 
 @pytest.mark.parametrize(
@@ -270,32 +252,9 @@ def test_metrics_gate_and_labels(cli, model, write):
 
 
 @pytest.mark.parametrize(
-    ("name", "array", "message"),
-    [
-        ("c", np.zeros((4, 2), np.float32), "'c'"),
-        ("a", np.zeros((4, 2), np.float64), "float64"),
-        ("a", np.zeros((4, 3), np.float32), "3"),
-        ("a", np.full((4, 2), np.nan, np.float32), "NaN"),
-    ],
-    ids=["name", "dtype", "shape", "nan"],
-)
-def test_reference_data_that_does_not_fit(cli, model, write, name, array, message):
-    np.save("x.npy", array)
-    np.save("b.npy", np.zeros((4, 2), np.float32))
-    inputs = {name: "x.npy", "b": "b.npy"}
-    config = {"passes": ["eliminate-identity"], "reference": {"inputs": inputs}}
-    done = cli("-c", write("cfg.yaml", json.dumps(config)), "-o", "out.onnx", model)
-    assert done.code == 2
-    assert message in done.err
-
-
-@pytest.mark.parametrize(
     ("text", "where"),
     [
         ("passes: [fold-constant]", "cfg.yaml:1:10"),
-        ("passes:\n\t- x", "cfg.yaml:2:1"),
-        ("- a\n- b", "cfg.yaml:1:1"),
-        ("pases: []", "cfg.yaml:1:1"),
         ("passes: [fold-constants: {size_limt: 3}]", "cfg.yaml:1"),
         ("verify: {metrics: {acuracy: [0, 1]}}", "cfg.yaml:1"),
         ("imports: [no_such_module]", "cfg.yaml:1:11"),
@@ -319,18 +278,6 @@ def test_a_model_that_cannot_be_read(cli, tmp_path, data):
     done = cli("-c", "cleanup", "-o", "out.onnx", path)
     assert done.code == 3
     assert "bad.onnx" in done.err
-
-
-def test_output_may_be_the_input(cli, model):
-    assert cli("-c", "optimize", "-o", model, model).code == 0
-    assert operators(model) == ["Add", "Relu"]
-
-
-def test_an_output_that_cannot_be_written(cli, model, tmp_path):
-    (tmp_path / "folder").mkdir()
-    done = cli("-c", "cleanup", "-o", tmp_path / "folder", model)
-    assert done.code in (2, 3)
-    assert "folder" in done.err
 
 
 def test_dumps_the_model_after_passes(cli, model):
@@ -385,57 +332,6 @@ exhaustive: false
     assert done.code == 0, done.err
     assert operators("out.onnx") == ["Add", "Relu"]
     assert list(Path("kept").glob("*DropIdentity.onnx"))
-
-
-@pytest.mark.parametrize("delay", [0.05, 0.5])
-@pytest.mark.cold
-def test_ctrl_c_while_the_program_starts_leaves_nothing(tmp_path, model, write, delay):
-    """Until our handler stands, Python ends by itself, or loses it: then one presses again."""
-    process = start_sleeping(tmp_path, model, write)
-    time.sleep(delay)
-    interrupt(process, presses=3)
-    assert process.returncode != 0
-    assert not (tmp_path / "out.onnx").exists()
-
-
-def test_ctrl_c_while_a_pass_works_leaves_nothing_half_done(tmp_path, model, write):
-    process = start_sleeping(tmp_path, model, write)
-    begun, patience = tmp_path / "begun", time.monotonic() + 60
-    while not begun.exists() and time.monotonic() < patience:
-        time.sleep(0.05)
-    err = interrupt(process)
-    assert process.returncode == 130
-    assert not (tmp_path / "out.onnx").exists()
-    assert "interrupted: nothing was written" in err
-    assert "Traceback" not in err
-
-
-def start_sleeping(folder, model, write):
-    """Start a pass that says that it has begun, and then sleeps."""
-    body = "import time, pathlib\npathlib.Path('begun').touch()\ntime.sleep(60)\n" + DONE
-    config = use(write, pass_module(body))
-    command = [sys.executable, "-m", "onnx_passes", "-c", config, "-o", "out.onnx", model]
-    words = [str(word) for word in command]
-    return subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True)
-
-
-def interrupt(process, presses=1):
-    """Press Ctrl-C, again where nothing comes of it, and return what the process said."""
-    with process:
-        for press in range(presses):
-            process.send_signal(signal.SIGINT)
-            try:
-                return process.communicate(timeout=20)[1]
-            except subprocess.TimeoutExpired:
-                if press == presses - 1:
-                    process.kill()
-                    raise
-
-
-def test_a_reader_that_goes_away_is_no_error_of_ours(tmp_path, model):
-    command = f"{sys.executable} -m onnx_passes -c cleanup {model} | head -c 1"
-    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
-    assert "Traceback" not in done.stderr
 
 
 def run_python(code):

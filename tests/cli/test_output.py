@@ -101,31 +101,25 @@ def test_the_models_own_data_is_not_written_over(cli, external):
     assert "-o w.bin would write over its data file" in done.err
 
 
-def test_a_model_whose_data_is_missing(cli, external):
-    Path("w.bin").unlink()
-    done = cli("-c", "cleanup", "-o", "out.onnx", external)
-    assert done.code == 3
-    assert "w.bin" in done.err
-    assert "= help:" in done.err
-    assert not Path("out.onnx").exists()
-
-
-def test_a_model_whose_data_is_too_short(cli, external):
-    Path("w.bin").write_bytes(b"\0" * 8)
-    done = cli("-c", "cleanup", "-o", "out.onnx", external)
-    assert done.code == 3
-    assert "w.bin" in done.err
-
-
-@pytest.mark.parametrize("location", ["../secret", "/etc/hostname", "sub/../../secret"])
-def test_a_model_whose_data_is_outside_of_its_folder(cli, external, tmp_path, location):
+@pytest.mark.parametrize(
+    ("location", "told"),
+    [
+        ("none.bin", "none.bin"),
+        ("short.bin", "short.bin"),
+        ("../secret", "outside"),
+        ("/etc/hostname", "outside"),
+        ("sub/../../secret", "outside"),
+    ],
+)
+def test_a_model_whose_data_is_not_there(cli, external, tmp_path, location, told):
     (tmp_path.parent / "secret").write_bytes(b"\0" * 16)
+    (tmp_path / "short.bin").write_bytes(b"\0" * 8)
     proto = onnx.load(external, load_external_data=False)
     proto.graph.initializer[0].external_data[0].value = location
     external.write_bytes(proto.SerializeToString())
     done = cli("-c", "cleanup", "-o", "out.onnx", external)
     assert done.code == 3
-    assert "outside" in done.err
+    assert told in done.err
     assert not Path("out.onnx").exists()
 
 

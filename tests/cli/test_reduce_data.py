@@ -1,4 +1,4 @@
-"""``onnx-passes reduce --data``: each candidate is judged over a whole data set."""
+"""``onnx-passes reduce --data``: a model is reduced on the first sample that fails."""
 
 import json
 
@@ -59,50 +59,31 @@ def test_a_fault_on_one_sample_is_reduced_to_its_node(chain):
     assert (told["before"], told["after"]) == (7, 1)
     assert reduced() == ["Abs"]
     assert (
-        f"1 of the first 1,300 samples differ, by up to 300; the worst is x.npy[{RARE}]"
-        in (told["failure"])
+        f"reduced on x.npy[{RARE}], the first sample of the data that fails" in told["notes"]
     )
-    assert "since the data goes with them" in told["notes"][0]
-    # The node reads an inner value, which is computed from the data.
+    # The node reads an inner value, which is computed from the sample.
     assert [v.name for v in onnx.load("small.onnx").graph.input] == ["b"]
 
 
-def test_inner_values_are_judged_by_the_largest_element(tmp_path, cli):
-    """What rounding does to a sum of large and small numbers is not a fault inside a model."""
-    text = """<ir_version: 10, opset_import: ["" : 20]>
-    g (float[N,4] x) => (float[N,4] y) {
-        s = Constant <value_floats: floats = [1e6, 1.0, 1.0, 1.0]> ()
-        a = Mul(x, s) b = Abs(a) y = Sqrt(b)
-    }"""
-    onnx.save(onnx.parser.parse_model(text), "scaled.onnx")
-    np.save("x.npy", np.random.default_rng(0).uniform(1, 2, (50, 4)).astype(np.float32))
-    (tmp_path / "loose_passes.py").write_text(
-        PASSES.replace("BoundAbs", "LooseAbs")
-        .replace("@passes.verify.equality", "@passes.verify.tolerance(rtol=1e-4, atol=0)")
-        .replace("op.Max(x, op.Neg(x)), op.Constant(value_float=100.0)", "op.Abs2(x)")
-        .replace("op.Min(op.Abs2(x))", "op.Max(op.Add(x, op.Constant(value_float=0.01)))")
-    )
-    words = ("reduce", "scaled.onnx", "-o", "small.onnx", "--data", "x.npy", "--json")
-    (tmp_path / "loose.yaml").write_text("imports: [loose_passes]\npasses: [loose-abs]\n")
-    found = cli(*words, "-c", "loose.yaml")
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((*WORDS, *DATA, "--limit", "100"), "samples and differs on none: there is nothing"),
+        ((*WORDS, *DATA, "-j", "2"), "-j 2 needs --check"),
+        ((*WORDS, *DATA, "--scheduler", "local:2"), "No such option"),
+    ],
+)
+def test_what_cannot_be_reduced_is_told(chain, words, told):
+    found = chain(*words)
+    assert found.code == 2
+    assert told in found.err
+
+
+def test_a_pass_that_raises_fails_on_the_first_sample(chain, write):
+    write("rare_passes.py", PASSES.replace("return op.Min", "raise KeyError(x)  # op.Min"))
+    found = chain(*WORDS, *DATA)
     assert found.code == 0, found.err
-    # Abs alone is right by the largest element of its inner value, so that Sqrt stays.
-    assert reduced() == ["Abs", "Sqrt"]
-
-
-def test_workers_and_answers_change_nothing(chain):
-    short = CHAIN.replace("a = Relu(x) b = Neg(a)", "b = Neg(x)")
-    short = short[: short.index(" d =")] + " y = Neg(c) }"
-    onnx.save(onnx.parser.parse_model(short), "chain.onnx")
-    words = (*WORDS, *DATA, "--batch", "8", "--no-reduce-inputs", "--json")
-    for more in ((), ("-j", "2"), ()):
-        found = chain(*words, *(more or ("--replay", "answers.json")))
-        assert found.code == 0, found.err
-        assert reduced() == ["Neg", "Abs"]
-    assert json.loads(found.out)["checks"] == 0
-    other = chain(*WORDS, *DATA, "--replay", "answers.json")
-    assert other.code == 2
-    assert "answers" in other.err
+    assert reduced() == ["Abs"]
 
 
 def test_two_engines_differ_over_the_data(chain):
@@ -135,7 +116,7 @@ def test_data_that_no_engine_takes_is_no_failure(chain):
     words = ("reduce", "gather.onnx", "-o", "small.onnx", "--data", "x=gather.npy")
     found = chain(*words, "--engine", "reference", "--against", "onnxruntime", "--shard", "8")
     assert found.code == 5
-    assert "a part of the data set could not be evaluated" in found.err
+    assert "could not be evaluated: gather.npy[33] does not run where it is right" in found.err
 
 
 def test_a_part_that_cannot_be_read_is_told_first(chain, tmp_path):

@@ -9,6 +9,8 @@ import pytest
 import onnx_passes.passes.verify as verify
 
 PASS = """\
+import types
+
 import numpy as np
 import onnx_passes.passes as passes
 import onnx_passes.passes.verify as verify
@@ -59,63 +61,46 @@ def run(cli, model, write):
     return call
 
 
-def test_a_function_put_into_the_module_is_a_metric_of_its_name(run):
-    code = "verify.largest = lambda produced, expected: np.max(produced[0])\n"
-    done, found = run("largest", code, {"largest": [4, 4]})
-    assert done.code == 0, done.err
-    assert found == {"largest": 4.0}
+MINE = "types.SimpleNamespace(mean=lambda p, e: float(p[0].mean()))"
+TWICE = "lambda p, e: 2 * verify.max_abs_error(p, [x - 1 for x in e])"
 
 
-def test_a_custom_metric_gets_the_outputs_that_the_file_names(run):
-    code = "verify.off = lambda p, e: float(abs(p[0] - e[0] - 1).max())\n"
-    done, _ = run("off", code, {"off": [0, 0.5]})
-    assert done.code == 2
-    assert "the original itself has off 1 on" in done.err
-
-
-def test_what_is_infinite_of_equal_outputs_is_told(run):
-    code = "verify.gain = lambda produced, expected: float('inf')\n"
-    done, _ = run("gain", code, {"gain": [15, 1000]})
-    assert done.code == 2
-    assert "allow .inf" in done.err
-
-
-def test_a_metric_that_cannot_be_evaluated_is_told_before_the_first_pass(run):
-    code = "verify.off = lambda produced, expected: 0.0\n"
-    done, found = run("none", code, {"off": [0, 0.5]}, out=())
-    assert done.code == 2, done.err
-    assert "metric off needs labels" in done.err
-    assert found == {}
-
-
-def test_a_function_of_a_module_that_is_put_there_has_a_name_with_a_dot(run):
-    code = (
-        "import types\n"
-        "verify.mine = types.SimpleNamespace(mean=lambda p, e: float(p[0].mean()))\n"
+@pytest.mark.parametrize(
+    ("metric", "name", "code", "found"),
+    [
+        ("largest", "largest", "lambda produced, expected: np.max(produced[0])", 4.0),
+        ("mine.mean", "mine", MINE, 4.0),
+        ("max_abs_error", "max_abs_error", "lambda produced, expected: 17.0", 17.0),
+        ("twice", "twice", TWICE, 2.0),
+    ],
+)
+def test_a_function_put_into_the_module_is_a_metric_of_its_name(
+    run, metric, name, code, found
+):
+    done, values = run(
+        name.replace("_", ""), f"verify.{name} = {code}\n", {metric: [found] * 2}
     )
-    done, found = run("dotted", code, {"mine.mean": [3.9, 4.1]})
     assert done.code == 0, done.err
-    assert found == {"mine.mean": 4.0}
+    assert values == {metric: found}
 
 
-def test_a_function_with_the_name_of_a_built_in_metric_replaces_it(run):
-    code = "verify.max_abs_error = lambda produced, expected: 17.0\n"
-    done, found = run("replaced", code, {"max_abs_error": [17, 17]})
-    assert done.code == 0, done.err
-    assert found == {"max_abs_error": 17.0}
-
-
-def test_the_built_in_functions_can_be_called_from_the_module(run):
-    code = "verify.twice = lambda p, e: 2 * verify.max_abs_error(p, [x - 1 for x in e])\n"
-    done, found = run("twice", code, {"twice": [2, 2]})
-    assert done.code == 0, done.err
-    assert found == {"twice": 2.0}
-
-
-def test_what_the_module_has_by_itself_is_not_a_metric(run):
-    done, _ = run("own", "", {"partial": [0, 1]})
-    assert done.code == 2
-    assert "there is no metric 'partial'" in done.err
+@pytest.mark.parametrize(
+    ("metric", "limits", "code", "out", "told"),
+    [
+        # It gets the outputs that the file names.
+        ("off", [0, 0.5], "float(abs(p[0] - e[0] - 1).max())", "out.npy", "has off 1 on"),
+        ("gain", [15, 1000], "float('inf')", "out.npy", "allow .inf"),
+        ("off", [0, 0.5], "0.0", "", "metric off needs labels"),
+        ("partial", [0, 1], "", "out.npy", "there is no metric 'partial'"),
+    ],
+)
+def test_a_metric_that_the_original_does_not_keep_is_told(
+    run, metric, limits, code, out, told
+):
+    text = f"verify.{metric} = lambda p, e: {code}\n" if code else ""
+    done, found = run(f"{metric}{len(code)}", text, {metric: limits}, out=[out] if out else ())
+    assert (done.code, found) == (2, {})
+    assert told in done.err
 
 
 def test_an_error_is_measured_against_the_expected_outputs_of_the_file(run):

@@ -63,8 +63,9 @@ def demo(tmp_path, cli, monkeypatch):
         imported = IMPORTS if domains else ""
         (tmp_path / "cfg.yaml").write_text(CONFIG.format(imports=imported, layouts=layouts))
 
-    def run(*steps):
-        done = cli("-c", "cfg.yaml", "-o", "out.onnx", "model.onnx", *steps)
+    def run(steps):
+        words = (*steps.split(), "checker", "verify")
+        done = cli("-c", "cfg.yaml", "-o", "out.onnx", "model.onnx", *words)
         assert done.code == 0, done.err
         assert done.err.startswith("VERIFIED")
         model = onnx.load("out.onnx")
@@ -82,17 +83,9 @@ def test_batch_normalization(demo):
     write, run = demo
     node = helper.make_node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"])
     write([node], [2, 4, 5], rows("s", "b", "m", "v"))
-    inlined = run(
-        *["shape-inference", "inline-batchnorm", "fold-constants", "shape-inference"],
-        *["cleanup", "checker", "verify"],
-    )
-    assert inlined == ["Sub", "Div", "Mul", "Add"]
-    assert run(
-        *["shape-inference", "inline-batchnorm", "streamline", "checker", "verify"]
-    ) == [
-        "Mul",
-        "Add",
-    ]
+    steps = "shape-inference inline-batchnorm fold-constants shape-inference cleanup"
+    assert run(steps) == ["Sub", "Div", "Mul", "Add"]
+    assert run("shape-inference inline-batchnorm streamline") == ["Mul", "Add"]
 
 
 def test_convolution_and_layouts(demo):
@@ -102,27 +95,10 @@ def test_convolution_and_layouts(demo):
     layout = "- { assumes: [ N, C, H, W ], perm: [ 0, 2, 3, 1 ] }"
     layouts = f"layouts:\n  inp:\n    {layout}\n  out:\n    {layout}"
     write([node], [1, 2, 6, 6], {"w": weights, **rows("b")}, layouts=layouts)
-    lowered = run(
-        *[
-            "shape-inference",
-            "fold-constants",
-            "lower-conv",
-            "shape-inference",
-            "fold-constants",
-        ],
-        *["checker", "verify"],
-    )
+    folded = "shape-inference fold-constants"
+    lowered = run(f"{folded} lower-conv {folded}")
     assert lowered == ["Transpose", "Im2Col", "MatMul", "Add", "Transpose"]
-    absorbed = run(
-        *[
-            "shape-inference",
-            "fold-constants",
-            "lower-conv",
-            "convert-layouts",
-            "absorb-layouts",
-        ],
-        *["shape-inference", "fold-constants", "checker", "verify"],
-    )
+    absorbed = run(f"{folded} lower-conv convert-layouts absorb-layouts {folded}")
     assert absorbed == ["LayoutConverter", "Im2Col", "MatMul", "Add", "LayoutConverter"]
 
 
@@ -147,12 +123,11 @@ def test_quantisers(demo):
     write, run = demo
     node = quantiser("x", "y", rounding_mode="ROUND")
     write([node], [2, 5], PARAMETERS, domains=["onnx.brevitas"])
-    assert run("import-qonnx", "checker", "verify") == ["Quant"]
+    assert run("import-qonnx") == ["Quant"]
     session = onnxruntime.InferenceSession("out.onnx", providers=["CPUExecutionProvider"])
     found = session.run(None, {"x": np.load("inp.npy")})[0]
     np.testing.assert_array_equal(found, np.load("out.npy"))
-    inlined = run(*["import-qonnx", "inline-qonnx", "streamline", "checker", "verify"])
-    assert inlined == ["Div", "Clip", "Round", "Mul"]
+    assert run("import-qonnx inline-qonnx streamline") == ["Div", "Clip", "Round", "Mul"]
 
 
 def test_thresholds_of_a_layer_tail(demo):
@@ -166,7 +141,7 @@ def test_thresholds_of_a_layer_tail(demo):
     tensors = {**PARAMETERS, "s": np.float32(0.1), **rows("c", "g", "b", "m", "v", size=8)}
     write(nodes, [1, 8], tensors, domains=["onnx.brevitas"], as_inputs=True)
     steps = "import-qonnx inline-qonnx inline-batchnorm streamline-thresholds streamline"
-    assert run(*steps.split(), "checker", "verify") == ["MultiThreshold", "Mul"]
+    assert run(steps) == ["MultiThreshold", "Mul"]
 
 
 def test_shapes_collapse(demo):
@@ -178,9 +153,9 @@ def test_shapes_collapse(demo):
         helper.make_node("Reshape", ["b", "shape"], ["y"]),
     ]
     write(nodes, [4, 3, 2], {"one": two, "shape": np.array([4, 3, 2], np.int64)})
-    steps = run(*["reorder", "shape-inference", "cleanup", "checker", "verify"])
+    steps = run("reorder shape-inference cleanup")
     assert set(steps) <= {"Reshape"}
-    assert run(*["streamline", "checker", "verify"]) == ["Identity"]
+    assert run("streamline") == ["Identity"]
 
 
 def test_transposes_meet(demo):
@@ -198,7 +173,7 @@ def test_transposes_meet(demo):
         helper.make_node("Add", ["d", "e"], ["y"]),
     ]
     write(nodes, [3, 4, 5], {"two": np.float32(2)})
-    kinds = run(*["streamline", "checker", "verify"])
+    kinds = run("streamline")
     assert kinds.count("Transpose") == 1
     assert kinds[-1] == "Transpose"
 

@@ -33,7 +33,10 @@ def spellings(command):
 
 @pytest.mark.parametrize("name", LEAVES)
 def test_one_thing_has_one_spelling(name):
+    texts = [text for param in LEAVES[name].params for text in param.opts]
+    assert len(texts) == len(set(texts))
     found = spellings(LEAVES[name])
+    assert {"--quiet", "--verbose", "--color", "--no-progress"} <= found
     for short, long in {
         "-e": "--engine",
         "-s": "--set",

@@ -195,14 +195,9 @@ def test_integers_stand_between_thresholds(build, cli, tmp_path, monkeypatch):
             assert node.domain == CUSTOM
     assert "Mul" not in kinds[: kinds.index("MatMul")]
     assert kinds.count("Mul") <= 1, "the scale of the outputs"
-
-
-def test_the_result_runs_elsewhere(cli, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    net = Network()
-    output, shape = residual(net)
-    net.save(shape, output)
-    assert cli("-c", "streamline", "-o", "out.onnx", "model.onnx").code == 0
+    if build is convolutional:
+        return
+    # What it is made of runs elsewhere.
     session = onnxruntime.InferenceSession("out.onnx", providers=["CPUExecutionProvider"])
     (value,) = session.get_inputs()
     found = session.run(None, {value.name: np.ones(shape, np.float32)})[0]

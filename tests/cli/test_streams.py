@@ -1,6 +1,5 @@
 """Streams that are closed, full, or read by nobody."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,16 +40,6 @@ def test_a_full_stdout_is_told(tmp_path, model):
     assert done.returncode == 2
     assert "the model cannot be printed: No space left" in done.stderr
     assert "Exception ignored" not in done.stderr
-
-
-def test_a_reader_that_has_gone_ends_the_program_as_it_ends_others(tmp_path, model):
-    reading, writing = os.pipe()
-    os.close(reading)
-    command = [sys.executable, "-m", "onnx_passes", "-q", "-c", "cleanup", "-o-", str(model)]
-    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path)
-    os.close(writing)
-    assert done.returncode == 141
-    assert not done.stderr
 
 
 def test_names_that_the_terminal_cannot_show_are_printed_as_utf8(tmp_path):

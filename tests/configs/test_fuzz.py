@@ -82,7 +82,7 @@ def mutants(draw):
     return text.encode("utf-8", "surrogatepass")
 
 
-fuzz = settings(max_examples=150)
+fuzz = settings(max_examples=60)
 
 
 def test_the_file_that_is_mutated_loads(path):

@@ -1,4 +1,5 @@
 import errno
+import operator
 import os
 import threading
 
@@ -182,54 +183,41 @@ passes:
     assert (checkpoint, middle) == (Checkpoint(), Checkpoint("middle"))
 
 
-def test_passes_as_one_text(load):
-    assert load("passes: 'a,{group: [b], repeat: fixpoint}'").passes == (
-        PassUse("a"),
-        Group((PassUse("b"),), "fixpoint", "fixpoint"),
-    )
+TWO = "engines: [reference, {onnxruntime: {threads: 2, when: checkpoint}}]"
+ENGINES = (EngineUse("reference"), EngineUse("onnxruntime", {"threads": 2}, "checkpoint"))
+GROUP = Group((PassUse("b"),), "fixpoint", "fixpoint")
+DIMS = "reference: {dims: {batch: 4, N: [1, 8]}, ranges: {0: [-1, .inf]}}"
+NOTHING = "imports:\npasses:\nengines:\nreference:\n  seed:\nlimits:\n  pass_seconds:\n"
 
 
-def test_verify_false_switches_off_and_so_does_an_empty_mapping(load):
-    assert not load("verify: false").verify.enabled
-    assert not load("verify: no").verify.enabled
-    assert not load("verify: {}").verify.enabled
-    assert load("verify:").verify.enabled
-    assert load("passes: []").verify.enabled
-    assert load("verify: {metrics: {}}").verify.enabled
-
-
-def test_the_option_of_allclose_for_nan_is_read(load):
-    tolerance = load("verify: {tolerance: {atol: 1.0e-6, equal_nan: true}}").verify.tolerance
-    assert (tolerance.atol, tolerance.rtol) == (1e-6, None)
-
-
-def test_keys_without_a_value_have_their_default(load):
-    config = load(
-        "imports:\npasses:\nengines:\nreference:\n  seed:\nlimits:\n  pass_seconds:\n"
-    )
-    assert config.imports == ()
-    assert config.reference.seed == 0
-    assert len(config.engines) == 2
-    assert config.limits.pass_seconds is None  # null is a value there: no limit
-
-
-def test_engines(load):
-    config = load("engines: [reference, {onnxruntime: {threads: 2, when: checkpoint}}]")
-    assert config.engines == (
-        EngineUse("reference"),
-        EngineUse("onnxruntime", {"threads": 2}, "checkpoint"),
-    )
-
-
-def test_dims_ranges_and_names_that_look_like_numbers(load):
-    config = load("reference: {dims: {batch: 4, N: [1, 8]}, ranges: {0: [-1, .inf]}}")
-    assert config.reference.dims == {"batch": 4, "N": (1, 8)}
-    assert config.reference.ranges == {"0": (-1, float("inf"))}
-
-
-def test_empty_lists_of_reference_data_are_none(load):
-    reference = load("reference: {inp: [], out: []}").reference
-    assert (reference.inputs, reference.outputs) == (None, None)
+@pytest.mark.parametrize(
+    ("text", "path", "value"),
+    [
+        ("passes: 'a,{group: [b], repeat: fixpoint}'", "passes", (PassUse("a"), GROUP)),
+        (b"\xef\xbb\xbfpasses: [a]", "passes", (PassUse("a"),)),
+        (
+            "engines: [reference, {onnxruntime: {threads: 2, when: checkpoint}}]",
+            "engines",
+            ENGINES,
+        ),
+        (DIMS, "reference.dims", {"batch": 4, "N": (1, 8)}),
+        (DIMS, "reference.ranges", {"0": (-1, float("inf"))}),
+        ("reference: {inp: [], out: []}", "reference.inputs", None),
+        ("reference: {inp: [], out: []}", "reference.outputs", None),
+        ("verify: {tolerance: {atol: 1e-6, equal_nan: true}}", "verify.tolerance.atol", 1e-6),
+        (NOTHING, "imports", ()),
+        (NOTHING, "reference.seed", 0),
+        (NOTHING, "engines", default_config().engines),
+        (NOTHING, "limits.pass_seconds", None),  # null is a value there: no limit
+        ("verify: false", "verify.enabled", False),
+        ("verify: no", "verify.enabled", False),
+        ("verify: {}", "verify.enabled", False),
+        ("verify:", "verify.enabled", True),
+        ("verify: {metrics: {}}", "verify.enabled", True),
+    ],
+)
+def test_what_a_key_means(load, text, path, value):
+    assert operator.attrgetter(path)(load(text)) == value
 
 
 def test_command_line_passes_run_last(load):
@@ -405,10 +393,6 @@ def test_text_with_escapes_is_quoted_on_its_own(load):
 )
 def test_what_is_no_pipeline_file(load, text, message):
     assert message in complaint(load, text).message
-
-
-def test_a_byte_order_mark_is_no_key(load):
-    assert load(b"\xef\xbb\xbfpasses: [a]").passes == (PassUse("a"),)
 
 
 def test_paths_that_cannot_be_read(tmp_path):

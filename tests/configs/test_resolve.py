@@ -188,7 +188,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(values, st.floats(allow_nan=False), st.dictionaries(st.integers(), st.just((1, 2))))
 def test_every_option_reads_back(data, ratio, sizes):
     anything = {"cfg-anything": {"data": data, "sizes": sizes}}

@@ -177,13 +177,13 @@ steps = st.recursive(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.lists(steps, min_size=1, max_size=4))
 def test_every_pipeline_reads_back(pipeline):
     assert parse_pipeline(format_steps(pipeline)) == pipeline
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.text(max_size=60) | st.text("ab{}[]()<>,=:'\"\\ #\n1", max_size=60))
 def test_any_text_is_a_pipeline_or_a_located_complaint(text):
     try:

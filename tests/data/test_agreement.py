@@ -76,4 +76,3 @@ def test_the_numbers_are_those_of_numpy(tmp_path, save_classifier, samples, seed
     classes, labels = found["classes"], y[used]
     assert classes["flips"] == (old.argmax(1) != new.argmax(1)).sum()
     assert classes["accuracy_right"] == pytest.approx((new.argmax(1) == labels).mean())
-    assert sum(count for _, count in classes["tables"]["agreement"]) == len(used)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.contracts.scores import accuracy, rmse, snr, top_k_accuracy
-from onnx_passes.data.measures import MOST_CLASSES, Classes, Errors
+from onnx_passes.contracts.scores import accuracy, rmse, snr
+from onnx_passes.data.measures import Classes, Errors
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.verify.judge import Limit, compare
 
@@ -131,7 +131,7 @@ def counted(old, new, labels, cuts=()):
     return parts
 
 
-@pytest.mark.parametrize("classes", [2, 7, MOST_CLASSES + 20])
+@pytest.mark.parametrize("classes", [2, 120])
 def test_counts_are_those_of_the_metrics(classes):
     old, new, labels = drawn(classes)
     (found,) = counted(old, new, labels)
@@ -139,13 +139,10 @@ def test_counts_are_those_of_the_metrics(classes):
     assert told["accuracy_left"] == accuracy([old], [labels])
     assert told["accuracy_right"] == accuracy([new], [labels])
     assert told["flips"] == (old.argmax(1) != new.argmax(1)).sum()
-    if classes > 5:
-        assert told["top"]["right5"] == round(200 * top_k_accuracy(5, [new], [labels]))
 
 
-@pytest.mark.parametrize("classes", [4, MOST_CLASSES + 1])
-def test_parts_merge_to_the_whole_through_json(classes):
-    old, new, labels = drawn(classes)
+def test_parts_merge_to_the_whole_through_json():
+    old, new, labels = drawn(4)
     first, *rest = counted(old, new, labels, (3, 50, 120))
     for part in rest:
         kept = Classes()
@@ -158,12 +155,11 @@ def test_parts_merge_to_the_whole_through_json(classes):
     assert first.finish()["mean_kl"] == pytest.approx(whole.finish()["mean_kl"])
 
 
-def test_tables_hold_labels_and_decisions():
+def test_a_row_with_nan_has_no_class():
     old = np.array([[1, 0], [0, 1], [0, 1]], np.float32)
     new = np.array([[1, 0], [1, 0], [0, np.nan]], np.float32)
     (found,) = counted(old, new, np.array([0, 1, 1]))
     told = found.to_json()
-    assert told["tables"]["right"] == [[0, 1], [3, 1], [5, 1]]  # the last column is "none"
     assert told["paired"] == {"both": 1, "only_left": 2, "only_right": 0, "neither": 0}
     assert [row for _, row in told["lost"]] == [1, 2]
 

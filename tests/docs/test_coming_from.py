@@ -38,15 +38,6 @@ def batches():
     for seed in range(2):
         yield {"image": np.random.default_rng(seed).random((1, 1, 8, 8), np.float32)}
 """,
-    "my_plugins.py": """
-from onnx_passes.surgery.plugins import Plugin
-
-class ConvNormRelu(Plugin):
-    creator = "CustomRelu"
-
-    def pattern(self, op, x):
-        return op.Relu(x)
-""",
     "hooks.py": "def network(trt, network):\n    print(network.num_layers)\n",
     "model.engine": "ftrt0000000000",
     "tune.yaml": """

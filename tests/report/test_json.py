@@ -38,7 +38,7 @@ def same(a, b):
     return repr(a) == repr(b)  # repr shows every digit, and a NaN equals itself
 
 
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
 @given(reports)
 def test_any_report_comes_back_as_it_was(report):
     text = to_json(report)

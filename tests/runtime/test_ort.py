@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pickle
 import resource
 import textwrap
 from contextlib import suppress
@@ -20,8 +19,7 @@ from onnx_passes.model.ort_sessions import open_session
 from onnx_passes.model.save import save_model
 from onnx_passes.runtime import engine_models, ort
 from onnx_passes.runtime.engines import engine_from_config
-from onnx_passes.runtime.ort import _PIECES, OnnxRuntimeEngine, skipped_optimizations
-from onnx_passes.testing import parse
+from onnx_passes.runtime.ort import OnnxRuntimeEngine, skipped_optimizations
 
 MODEL = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Neg(x) }'
 FEEDS = {"x": np.ones(2, np.float32)}
@@ -111,29 +109,10 @@ def test_runs_a_model(parse, run):
     np.testing.assert_array_equal(y, np.float32([0, 2]))
 
 
-def test_small_values_share_pieces_of_the_arena():
-    pieces = onnxruntime.OrtArenaCfg(_PIECES)  # raises for what it does not know
-    assert pieces.max_power_of_two_extend_bytes == 1 << 20
-
-
-def test_engines_are_values():
-    assert pickle.loads(pickle.dumps(ENGINE)) == ENGINE
-    assert len({ENGINE, OnnxRuntimeEngine(), OnnxRuntimeEngine(threads=2)}) == 2
-
-
 def test_the_name_says_what_differs_from_the_default():
     assert ENGINE.name == "onnxruntime"
     engine = OnnxRuntimeEngine(optimization="all", threads=0, prepacking=False)
     assert engine.name == "onnxruntime[optimization=all, threads=0, prepacking=off]"
-
-
-def test_describe_records_version_and_options():
-    facts = ENGINE.describe()
-    assert facts["version"] == onnxruntime.__version__
-    assert facts["provider"] == "CPUExecutionProvider"
-    assert facts["optimization"] == "none"
-    assert facts["threads"] == 1
-    assert facts["prepacking"] is True
 
 
 def test_weights_are_read_from_the_memory_of_the_model(parse):
@@ -259,12 +238,12 @@ def test_element_types_that_numpy_lacks_go_in_and_out(parse, run, dtype):
 
 
 @pytest.mark.parametrize(
-    "dtype", ["float16", "float64", "int8", "uint16", "int64", "uint64", "bool"]
+    "dtype", ["float16", "float64", "int8", "uint16", "int64", "uint64", "bool", "object"]
 )
 def test_element_types_of_numpy_go_in_and_out(parse, run, dtype):
     name = ir.DataType.from_numpy(np.dtype(dtype)).name.lower()
     model = parse(f"g ({name}[3] x) => ({name}[3] y) {{ y = Identity(x) }}")
-    x = np.array([0, 1, 1], dtype)
+    x = np.array(["a", "Ω", ""] if dtype == "object" else [0, 1, 1], dtype)
     y = run(ENGINE, model, x=x)["y"]
     assert y.dtype == x.dtype
     np.testing.assert_array_equal(y, x)
@@ -280,11 +259,6 @@ def test_feeds_may_have_any_layout(parse, run, layout):
     }[layout]
     model = parse("g (float[6] x) => (float[6] y) { y = Identity(x) }")
     np.testing.assert_array_equal(run(ENGINE, model, x=fed)["y"], x)
-
-
-def test_strings_go_in_and_out(parse, run):
-    model = parse("g (string[2] x) => (string[2] y) { y = Identity(x) }")
-    assert run(ENGINE, model, x=np.array(["a", "Ω"]))["y"].tolist() == ["a", "Ω"]
 
 
 def test_a_type_that_numpy_lacks_beside_a_sequence(parse):
@@ -387,11 +361,6 @@ def test_a_failure_while_running_names_the_node(parse, run):
     assert ".cc" not in caught.value.message
 
 
-def test_a_provider_that_is_not_here_is_unavailable(parse, run):
-    with pytest.raises(EngineUnavailableError, match="has no DmlExecutionProvider"):
-        run(OnnxRuntimeEngine(provider="DmlExecutionProvider"), parse(RELU))
-
-
 def test_a_provider_that_runs_no_node_is_unavailable(parse, run):
     # It is in every build, takes no ordinary node, and is first among the providers.
     engine = OnnxRuntimeEngine(provider="AzureExecutionProvider")
@@ -412,27 +381,6 @@ def test_nothing_is_printed(parse, run, capfd):
     with pytest.raises(EngineError):
         run(ENGINE, parse("g (float[2] x) => (float[2] y) { y = Foo(x) }"))
     assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("optimization", ["none", "basic", "all"])
-def test_weights_in_files_are_read_there_and_give_the_same_bits(tmp_path, optimization):
-    rng = np.random.default_rng(0)
-    model = parse("(float[N,64] x) => (float[N,64] y) { y = Relu(x) }")
-    weight = ir.Value(
-        name="w", const_value=ir.tensor(rng.standard_normal((64, 64), np.float32), name="w")
-    )
-    model.graph.register_initializer(weight)
-    (relu,) = model.graph
-    product = ir.Node("", "MatMul", [relu.inputs[0], weight])
-    model.graph.insert_before(relu, product)
-    relu.replace_input_with(0, product.outputs[0])
-    ir.save(model, tmp_path / "m.onnx", external_data="m.bin")
-    filed = ir.load(tmp_path / "m.onnx")
-    assert isinstance(filed.graph.initializers["w"].const_value, ir.ExternalTensor)
-    feeds = {"x": rng.standard_normal((3, 64), np.float32)}
-    engine = OnnxRuntimeEngine(optimization=optimization)
-    with engine.prepare(model) as first, engine.prepare(filed) as second:
-        assert np.array_equal(first.run(feeds)["y"], second.run(feeds)["y"])
 
 
 def test_memory_that_another_session_has_left_is_touched_already():

@@ -42,7 +42,7 @@ def ranges(known):
     return known.ranges
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def task(original, images):
     """Return what is asked: by default the smallest digits network within a loss."""
 

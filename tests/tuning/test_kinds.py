@@ -143,18 +143,6 @@ def test_a_group_that_nobody_reads_stays():
     assert sorted(result.best.names.values()) == ["float32", "int8-weights"]
 
 
-def test_a_filter_without_the_size_of_its_kernel_has_a_bound():
-    model = parse(
-        f"""{HEADER} g (float[1,2,5,5] x) => (float[1,3,3,3] y)
-        <float[3,2,3,3] w = {{{listed(numbers(3, 2, 3, 3))}}}, float[3] b = {{1, 2, 3}}>
-        {{ y = Conv(x, w, b) }}"""
-    )
-    found = search(model, {"x": numbers(1, 2, 5, 5, seed=1)}, ("int8-static",), limit=5.0)
-    (bound,) = [b for s in found.scores for b in s.bounds.values()]
-    moved = [np.abs(a).max() for s in found.scores for e in s.effect for a in e.values()]
-    assert 0 < max(moved) <= bound * 1.5
-
-
 def test_a_reshape_in_front_of_a_layer_is_no_scale():
     # All columns have the same range, so that nothing is scaled.
     weight = np.sign(numbers(64, 64))

@@ -1,4 +1,3 @@
-import math
 import tracemalloc
 
 import numpy as np
@@ -11,7 +10,6 @@ from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.plan import IncompleteDataError, make_plan
 from onnx_passes.data.workers import InProcess, WorkersGoneError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tuning import loss_budget as module
 from onnx_passes.tuning.configured_search import draw_batches
 from onnx_passes.tuning.loss_budget import (
     FlipLimit,
@@ -22,7 +20,6 @@ from onnx_passes.tuning.loss_budget import (
     Stream,
     StreamedSamples,
     draw,
-    sensitivity,
 )
 from onnx_passes.tuning.search_record import Record, join_outputs
 from tests.tuning.conftest import DIGITS
@@ -152,50 +149,6 @@ def test_batches_are_joined_along_the_axis_of_samples():
     assert (join_outputs([{"y": row} for row in whole], 1)[0]["y"] == whole).all()
     odd = [{"y": whole[:2]}, {"y": whole[:2, :3]}]
     assert join_outputs(odd, 2) == odd
-
-
-LIMITS_SAMPLE_SENSITIVITY = [
-    {"kl_divergence": (0.0, 1e-3)},
-    {"snr": (25.0, math.inf)},
-    {"rmse": (0.0, 0.2)},
-    {"max_abs_error": (0.0, 0.3), "kl_divergence": (0.0, 1.0)},
-]
-
-
-def outputs(count=20):
-    rng = np.random.default_rng(3)
-    return [{"y": rng.normal(size=(1, 10)).astype(np.float32) * 3} for _ in range(count)]
-
-
-@pytest.mark.parametrize("limits", LIMITS_SAMPLE_SENSITIVITY, ids=str)
-def test_all_at_once_is_one_by_one(limits, monkeypatch):
-    samples, budget = outputs(), LossBudget(limits)
-    budget.begin(samples)
-    quick = sensitivity(samples, budget)
-    monkeypatch.setattr(module, "_stack", lambda samples, budget: None)
-    np.testing.assert_allclose(quick, sensitivity(samples, budget), rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("limits", "flips", "rows"),
-    [
-        ({"cosine": (0.9, 1.0)}, None, 1),
-        ({"rmse": (0.0, 0.2)}, FlipLimit(0.5), 1),
-        ({"rmse": (0.0, 0.2)}, None, 2),
-    ],
-)
-def test_what_is_no_row_of_scores_is_measured_one_by_one(limits, flips, rows):
-    samples = [{"y": np.repeat(sample["y"], rows, 0)} for sample in outputs()]
-    budget = LossBudget(limits, flips)
-    assert module._stack(samples, budget) is None
-    budget.begin(samples)
-    assert sensitivity(samples, budget).shape == (20,)
-
-
-def test_numbers_that_are_not_finite_are_measured_one_by_one():
-    samples = outputs()
-    samples[3]["y"][0, 2] = np.inf
-    assert module._stack(samples, LossBudget({"rmse": (0.0, 1.0)})) is None
 
 
 def budget_sketch(**limits):

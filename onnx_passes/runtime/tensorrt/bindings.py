@@ -14,165 +14,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType, new_class
-from typing import Literal, Protocol
+from typing import Literal
 
 import onnx_ir as ir
 
 from onnx_passes.arrays import DType
 from onnx_passes.errors import EngineUnavailableError, UnsupportedModelError
-from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.plain import Foreign, PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import mean_without_first
 from onnx_passes.runtime.processes import VARIABLE
 from onnx_passes.runtime.tensorrt.engine_options import Verbosity
-
-
-class TrtMember(Protocol):
-    """A member of an enumeration."""
-
-    name: str
-
-
-class TrtCreator(Protocol):
-    """A plugin of the registry."""
-
-    name: str
-    plugin_version: str
-    plugin_namespace: str
-
-
-class TrtParserError(Protocol):
-    """Why the parser refuses a model."""
-
-    def code(self) -> object: ...
-    def desc(self) -> str: ...
-    def local_function_stack(self) -> Sequence[str]: ...
-    def node(self) -> int: ...
-    def node_name(self) -> str: ...
-    def node_operator(self) -> str: ...
-
-
-class TrtParser(Protocol):
-    """A parser of ONNX."""
-
-    num_errors: int
-
-    def get_error(self, index: int) -> TrtParserError: ...
-    def parse(self, model: bytes) -> bool: ...
-    def parse_from_file(self, model: str) -> bool: ...
-
-
-class TrtTensor(Protocol):
-    """An input of a network."""
-
-    name: str
-    shape: Sequence[int]
-    is_shape_tensor: bool
-
-
-class TrtNetwork(Protocol):
-    """A parsed model."""
-
-    num_inputs: int
-
-    def get_input(self, index: int) -> TrtTensor: ...
-
-
-class TrtProfile(Protocol):
-    """A profile that is being written."""
-
-    def set_shape(
-        self, input: str, min: Sequence[int], opt: Sequence[int], max: Sequence[int]
-    ) -> None: ...
-    def set_shape_input(
-        self, input: str, min: Sequence[int], opt: Sequence[int], max: Sequence[int]
-    ) -> None: ...
-
-
-class TrtBuilder(Protocol):
-    """A builder, as far as profiles need it."""
-
-    def create_optimization_profile(self) -> TrtProfile: ...
-
-
-class TrtCache(Protocol):
-    """A timing cache."""
-
-    def serialize(self) -> bytes: ...
-
-
-class TrtConfig(Protocol):
-    """The config of a builder."""
-
-    builder_optimization_level: int
-    hardware_compatibility_level: TrtMember
-    num_compute_capabilities: int
-    plugins_to_serialize: Sequence[str]
-    profiling_verbosity: TrtMember
-
-    def add_optimization_profile(self, profile: TrtProfile) -> int: ...
-    def clear_flag(self, flag: TrtMember) -> None: ...
-    def create_timing_cache(self, serialized_timing_cache: bytes) -> TrtCache | None: ...
-    def set_compute_capability(self, capability: TrtMember, index: int) -> bool: ...
-    def set_flag(self, flag: TrtMember) -> None: ...
-    def set_memory_pool_limit(self, pool: TrtMember, pool_size: int) -> None: ...
-    def set_timing_cache(self, cache: TrtCache, ignore_mismatch: bool) -> bool: ...
-
-
-class TrtInspector(Protocol):
-    """What reports the layers of an engine."""
-
-    def get_engine_information(self, format: TrtMember) -> str: ...
-
-
-class TrtContext(Protocol):
-    """A context in which an engine runs."""
-
-    profiler: object
-    unfused_tensors_debug_state: bool
-
-    def execute_async_v3(self, stream_handle: int) -> bool: ...
-    def get_tensor_shape(self, name: str) -> Sequence[int]: ...
-    def infer_shapes(self) -> Sequence[str]: ...
-    def set_debug_listener(self, listener: object) -> bool: ...
-    def set_input_shape(self, name: str, shape: Sequence[int]) -> bool: ...
-    def set_optimization_profile_async(
-        self, profile_index: int, stream_handle: int
-    ) -> bool: ...
-    def set_output_allocator(self, name: str, output_allocator: object) -> bool: ...
-    def set_tensor_address(self, name: str, memory: int) -> bool: ...
-
-
-class TrtEngine(Protocol):
-    """An engine that is loaded."""
-
-    device_memory_size_v2: int
-    name: str
-    num_io_tensors: int
-    num_optimization_profiles: int
-
-    def create_engine_inspector(self) -> TrtInspector: ...
-    def create_execution_context(self) -> TrtContext | None: ...
-    def get_tensor_dtype(self, name: str) -> TrtMember: ...
-    def get_tensor_location(self, name: str) -> TrtMember: ...
-    def get_tensor_mode(self, name: str) -> TrtMember: ...
-    def get_tensor_name(self, index: int) -> str: ...
-    def get_tensor_profile_shape(
-        self, name: str, profile_index: int
-    ) -> Sequence[Sequence[int]]: ...
-    def get_tensor_profile_values(
-        self, profile_index: int, name: str
-    ) -> Sequence[Sequence[int]]: ...
-    def get_tensor_shape(self, name: str) -> Sequence[int]: ...
-    def is_shape_inference_io(self, name: str) -> bool: ...
-
-
-class TrtRuntime(Protocol):
-    """What makes engines of bytes."""
-
-    engine_host_code_allowed: bool
-
-    def deserialize_cuda_engine(self, serialized_engine: bytes) -> TrtEngine | None: ...
-
 
 Package = Literal["tensorrt", "tensorrt-rtx"]
 
@@ -246,7 +97,7 @@ _TYPES: dict[str, ir.DataType] = {
 """Members of ``DataType`` with a byte or more to an element. INT4 and FP4 share bytes."""
 
 
-def onnx_type(found: TrtMember, name: str) -> ir.DataType:
+def onnx_type(found: Foreign, name: str) -> ir.DataType:
     """Return ONNX's type for one of the bindings.
 
     ``name`` is the tensor, for messages. Raises UnsupportedModelError if its elements share
@@ -261,7 +112,7 @@ def onnx_type(found: TrtMember, name: str) -> ir.DataType:
     return known
 
 
-def numpy_type(found: TrtMember, name: str) -> DType:
+def numpy_type(found: Foreign, name: str) -> DType:
     """Return numpy's or ``ml_dtypes``' type for one of the bindings; see :func:`onnx_type`."""
     return onnx_type(found, name).numpy()
 
@@ -286,7 +137,7 @@ def read_logged_layers(text: str) -> list[PlainDict]:
     return [_layer(_fields(body[a:b])) for a, b in zip(starts, ends, strict=True)]
 
 
-def inspect_layers(trt: ModuleType, engine: TrtEngine) -> list[PlainDict]:
+def inspect_layers(trt: ModuleType, engine: Foreign) -> list[PlainDict]:
     """Ask TensorRT's inspector for the layers of an engine that is loaded."""
     inspector = engine.create_engine_inspector()
     text = inspector.get_engine_information(trt.LayerInformationFormat.JSON)
@@ -381,7 +232,7 @@ class BuildLog:
         self._verbosity: Verbosity = verbosity
         self._kept = _SEVERITIES[: _KEPT[verbosity]]
 
-        def log(self_: object, severity: TrtMember, message: str) -> None:
+        def log(self_: object, severity: Foreign, message: str) -> None:
             self._keep(severity.name, message)
 
         self.listener = make_listener(trt.ILogger, log)

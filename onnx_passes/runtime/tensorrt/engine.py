@@ -27,7 +27,7 @@ from onnx_passes.errors import (
 )
 from onnx_passes.model.digest import digest
 from onnx_passes.model.save import pending
-from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.plain import Foreign, PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import (
     BUILT_ONLY,
     Engine,
@@ -36,7 +36,6 @@ from onnx_passes.runtime.engine_base import (
     Outputs,
     Session,
     SessionInterface,
-    did_you_mean,
 )
 from onnx_passes.runtime.engine_models import content_digest
 from onnx_passes.runtime.isolated import IsolatedEngine
@@ -44,13 +43,6 @@ from onnx_passes.runtime.processes import forward_output
 from onnx_passes.runtime.tensorrt.bindings import (
     BuildLog,
     Package,
-    TrtBuilder,
-    TrtCache,
-    TrtConfig,
-    TrtMember,
-    TrtNetwork,
-    TrtProfile,
-    TrtTensor,
     install_help,
     installed_version,
     load_bindings,
@@ -111,9 +103,9 @@ def values_of(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
 
 
 def add_profiles(
-    builder: TrtBuilder,
-    network: TrtNetwork,
-    config: TrtConfig,
+    builder: Foreign,
+    network: Foreign,
+    config: Foreign,
     given: Sequence[Sequence[Profile]],
 ) -> None:
     """Give a config the profiles that a network needs, if it needs any.
@@ -140,7 +132,7 @@ def add_profiles(
             raise EngineError("the profile is refused: one of its ranges is empty")
 
 
-def _set(made: TrtProfile, tensor: TrtTensor, profile: Profile) -> None:
+def _set(made: Foreign, tensor: Foreign, profile: Profile) -> None:
     sizes = (profile.min, profile.opt, profile.max)
     if not tensor.is_shape_tensor:
         _check_shape(tensor, profile, sizes)
@@ -151,7 +143,7 @@ def _set(made: TrtProfile, tensor: TrtTensor, profile: Profile) -> None:
         raise ConfigError(f"profiles.{tensor.name}: {error}") from error
 
 
-def _check_shape(tensor: TrtTensor, profile: Profile, sizes: tuple[Dims, ...]) -> None:
+def _check_shape(tensor: Foreign, profile: Profile, sizes: tuple[Dims, ...]) -> None:
     shape = tuple(tensor.shape)
     for size in sizes:
         fits = len(size) == len(shape) and all(
@@ -317,7 +309,7 @@ def _quote_log(log: BuildLog) -> str:
     return "; ".join(log.errors[-_MOST_ERRORS:]) or "it gives no reason"
 
 
-def configure(trt: ModuleType, config: TrtConfig, options: TensorRtOptions) -> TrtCache | None:
+def configure(trt: ModuleType, config: Foreign, options: TensorRtOptions) -> Foreign | None:
     """Set the options on a builder's config.
 
     Returns the timing cache, None without one. A ConfigError says which option does not fit.
@@ -330,20 +322,6 @@ def configure(trt: ModuleType, config: TrtConfig, options: TensorRtOptions) -> T
         config.builder_optimization_level = options.optimization_level
     if options.workspace is not None:
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, options.workspace)
-    for name, size in options.memory_pools:
-        pool = _member(trt, "MemoryPoolType", name, "memory_pools")
-        config.set_memory_pool_limit(pool, size)
-    if options.hardware_compatibility != "none":
-        _no_rtx(trt, "hardware_compatibility", "name compute_capabilities")
-        name = options.hardware_compatibility
-        config.hardware_compatibility_level = _member(
-            trt, "HardwareCompatibilityLevel", name, "hardware_compatibility"
-        )
-    if options.version_compatible:
-        _no_rtx(trt, "version_compatible", "build again with each version")
-        config.set_flag(trt.BuilderFlag.VERSION_COMPATIBLE)
-        # A later version has none of the libraries that the engine was built with.
-        config.plugins_to_serialize = list(options.plugins)
     if options.compute_capabilities:
         _target(trt, config, options.compute_capabilities)
     elif hasattr(trt, "ComputeCapability"):
@@ -360,7 +338,7 @@ def configure(trt: ModuleType, config: TrtConfig, options: TensorRtOptions) -> T
     return cache
 
 
-def _target(trt: ModuleType, config: TrtConfig, wanted: tuple[str, ...]) -> None:
+def _target(trt: ModuleType, config: Foreign, wanted: tuple[str, ...]) -> None:
     if not hasattr(trt, "ComputeCapability"):
         raise ConfigError(
             "compute_capabilities: tensorrt builds for the GPU of this machine only",
@@ -382,7 +360,7 @@ def _target(trt: ModuleType, config: TrtConfig, wanted: tuple[str, ...]) -> None
         config.set_compute_capability(members[name], index)
 
 
-def _target_here(trt: ModuleType, config: TrtConfig) -> None:
+def _target_here(trt: ModuleType, config: Foreign) -> None:
     """Build for the GPU of this machine; the package's default is a set that may lack it."""
     here = device()
     assert here is not None, "without a GPU, capabilities are named"
@@ -390,26 +368,6 @@ def _target_here(trt: ModuleType, config: TrtConfig) -> None:
     name = f"SM{here.capability.replace('.', '')}"
     config.num_compute_capabilities = 1
     config.set_compute_capability(members.get(name, trt.ComputeCapability.CURRENT), 0)
-
-
-def _member(trt: ModuleType, enumeration: str, name: str, option: str) -> TrtMember:
-    # An enumeration of the bindings lists its members by name.
-    members = getattr(trt, enumeration).__members__
-    if name.upper() not in members:
-        known = [one.lower() for one in members]
-        raise ConfigError(
-            f"{option}: {trt.__name__} has no {name!r}", help=did_you_mean(name, known)
-        )
-    found: TrtMember = members[name.upper()]
-    return found
-
-
-def _no_rtx(trt: ModuleType, option: str, instead: str) -> None:
-    if hasattr(trt, "ComputeCapability"):
-        raise ConfigError(
-            f"{option}: TensorRT for RTX does not support it",
-            help=f"leave the option out, and {instead}; or use tensorrt",
-        )
 
 
 DEFAULT_CAPABILITY = "8.9"
@@ -508,7 +466,6 @@ class TensorRtEngine:
                 log,
                 interface=SessionInterface(model),
                 watch=self.options.watch,
-                host_code=self.options.version_compatible,
                 profile=self.options.profile,
             )
         except EngineUnavailableError as error:

@@ -15,7 +15,6 @@ from onnx_passes.runtime.engine_base import did_you_mean
 Dims = tuple[int, ...]
 Require = Literal["absent", "parsed", "built", "executed"]
 Verbosity = Literal["error", "warning", "info", "verbose"]
-Compatibility = Literal["none", "ampere_plus", "same_compute_capability"]
 
 _WEAK = ("fp16", "bf16", "int8", "fp8", "int4", "fp4", "precision", "best")
 _SIZES = {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
@@ -72,12 +71,6 @@ def _paths(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
-def _pools(value: object) -> object:
-    if isinstance(value, Mapping):
-        return tuple((str(name).lower(), _size(size)) for name, size in value.items())
-    raise ValueError("a mapping of memory pools to sizes, such as {tactic_dram: 1GiB}")
-
-
 def _hook(value: object) -> object:
     if isinstance(value, str) and (not value or _HOOK.fullmatch(value)):
         return value
@@ -105,10 +98,7 @@ class TensorRtOptions(BaseModel):
             compute what it says.
         optimization_level: How hard the builder searches, 0 to 5; None for its default.
         workspace: Bytes of scratch memory that layers may use; None for the default.
-        memory_pools: Bytes of other pools of the builder, by name.
         timing_cache: File of measured kernels, read if it is there and written after.
-        hardware_compatibility: GPUs beside that of this machine that the engine is to run on.
-        version_compatible: Whether later versions of TensorRT are to run the engine.
         plugins: Libraries of plugins to load before the model is parsed.
         network_hook: ``module:function``, called with the bindings and the parsed network.
         config_hook: ``module:function``, called with the bindings and the builder's config.
@@ -135,10 +125,7 @@ class TensorRtOptions(BaseModel):
     tf32: bool = False
     optimization_level: Annotated[int, Field(ge=0, le=5)] | None = None
     workspace: Bytes | None = None
-    memory_pools: Annotated[tuple[tuple[str, Bytes], ...], BeforeValidator(_pools)] = ()
     timing_cache: str = ""
-    hardware_compatibility: Compatibility = "none"
-    version_compatible: bool = False
     plugins: Annotated[tuple[str, ...], BeforeValidator(_paths)] = ()
     network_hook: Hook = ""
     config_hook: Hook = ""

@@ -25,13 +25,11 @@ from onnx_passes.model.formats import inlined
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 from onnx_passes.model.walk import tensors_replaced, weight_bytes
-from onnx_passes.runtime.isolated import Child, ChildSpec, call, call_alone
+from onnx_passes.plain import Foreign
+from onnx_passes.runtime.isolated import Child, ChildSpec, call
 from onnx_passes.runtime.tensorrt.bindings import (
     BuildLog,
     Package,
-    TrtCreator,
-    TrtParser,
-    TrtParserError,
     install_help,
     installed_version,
     load_bindings,
@@ -68,42 +66,11 @@ def load_plugins(trt: ModuleType, log: BuildLog, paths: Sequence[str]) -> None:
         _loaded.add(place)
 
 
-def list_creators(
-    package: Package, libraries: Sequence[str] = (), *, seconds: float = 120.0
-) -> list[dict[str, str]]:
-    """Return name, version and namespace of each plugin that is registered.
-
-    Errors are those of :func:`load_plugins`, and of a child process that ends or takes longer
-    than ``seconds``.
-    """
-    load_bindings(package)
-    while_ = "listing its plugins"
-    found: list[dict[str, str]] = call_alone(
-        package, list_registered, package, list(libraries), while_=while_, seconds=seconds
-    )
-    return found
-
-
-def list_registered(package: Package, libraries: Sequence[str]) -> list[dict[str, str]]:
-    """Return the plugins that are registered in this process; see :func:`list_creators`."""
-    trt = load_bindings(package)
-    load_plugins(trt, BuildLog(trt, "error"), libraries)
-    return [_plain(one) for one in trt.get_plugin_registry().all_creators]
-
-
-def _plain(creator: TrtCreator) -> dict[str, str]:
-    return {
-        "name": str(creator.name),
-        "version": str(creator.plugin_version),
-        "namespace": str(creator.plugin_namespace),
-    }
-
-
 _LIMIT = (2 << 30) - (64 << 20)
 _MOST = 3
 
 
-def parse(parser: TrtParser, model: ir.Model, *, limit: int = _LIMIT) -> None:
+def parse(parser: Foreign, model: ir.Model, *, limit: int = _LIMIT) -> None:
     """Hand a model to the parser, as bytes, or as a file beyond 2 GiB.
 
     ``limit`` is in bytes. Raises UnsupportedModelError with nodes and reasons, and EngineError
@@ -125,7 +92,7 @@ def parse(parser: TrtParser, model: ir.Model, *, limit: int = _LIMIT) -> None:
         raise _refusal(parser, model)
 
 
-def _refusal(parser: TrtParser, model: ir.Model) -> UnsupportedModelError:
+def _refusal(parser: Foreign, model: ir.Model) -> UnsupportedModelError:
     reasons = list(dict.fromkeys(_describe(error, model) for error in errors_of(parser)))
     rest = f"; and {len(reasons) - _MOST} more" if len(reasons) > _MOST else ""
     return UnsupportedModelError(
@@ -133,18 +100,18 @@ def _refusal(parser: TrtParser, model: ir.Model) -> UnsupportedModelError:
     )
 
 
-def errors_of(parser: TrtParser) -> list[TrtParserError]:
+def errors_of(parser: Foreign) -> list[Foreign]:
     """Return why a parser refused the model that it was given last."""
     return [parser.get_error(index) for index in range(parser.num_errors)]
 
 
-def reason_of(error: TrtParserError) -> str:
+def reason_of(error: Foreign) -> str:
     """Return the parser's own words, and its code such as UNSUPPORTED_NODE."""
     # The code of the bindings is an enumeration: ErrorCode.UNSUPPORTED_NODE.
     return f"{error.desc().strip()} ({str(error.code()).rpartition('.')[2]})"
 
 
-def _describe(error: TrtParserError, model: ir.Model) -> str:
+def _describe(error: Foreign, model: ir.Model) -> str:
     stack = list(error.local_function_stack())
     inside = f" in function {' > '.join(stack)}" if stack else ""
     operator = error.node_operator()
@@ -236,7 +203,7 @@ def _find_refusals(trt: ModuleType, model: ir.Model) -> list[Refused]:
     return []
 
 
-def _read_error(error: TrtParserError, names: set[str | None]) -> Refused:
+def _read_error(error: Foreign, names: set[str | None]) -> Refused:
     # What is wrong in a subgraph or a function is that of the node that holds it, which the
     # stack begins with: "name (Operator)".
     stack = list(error.local_function_stack())

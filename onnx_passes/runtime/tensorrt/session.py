@@ -18,14 +18,10 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array, DType
 from onnx_passes.errors import EngineCrashedError, EngineError, EngineUnavailableError
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Foreign, PlainDict
 from onnx_passes.runtime.engine_base import Feeds, Outputs, SessionInterface
 from onnx_passes.runtime.tensorrt.bindings import (
     BuildLog,
-    TrtContext,
-    TrtEngine,
-    TrtMember,
-    TrtRuntime,
     inspect_layers,
     make_listener,
     numpy_type,
@@ -75,14 +71,11 @@ class LoadedEngine:
     order, and ``profiles`` counts optimization profiles.
     """
 
-    def __init__(
-        self, trt: ModuleType, plan: bytes, log: BuildLog, *, host_code: bool = False
-    ) -> None:
+    def __init__(self, trt: ModuleType, plan: bytes, log: BuildLog) -> None:
         """Load an engine onto the GPU.
 
-        ``host_code`` permits code for the host in the engine: one for later versions has its
-        libraries with it. Raises EngineUnavailableError with the log if there is no GPU or not
-        the right one, and UnsupportedModelError for types that are not fed or fetched.
+        Raises EngineUnavailableError with the log if there is no GPU or not the right one, and
+        UnsupportedModelError for types that are not fed or fetched.
         """
         if (missing := gpu_missing()) is not None:
             # Without a driver a Runtime may end the process, when it is freed at the latest.
@@ -91,13 +84,11 @@ class LoadedEngine:
             )
         self._log = log
         # Freed in the opposite order: each needs the one before it alive.
-        self._runtime: TrtRuntime | None = self._make(trt.Runtime, log.listener)
-        if host_code:
-            self._runtime.engine_host_code_allowed = True
-        self.engine: TrtEngine = self._make(self._runtime.deserialize_cuda_engine, plan)
+        self._runtime: Foreign | None = self._make(trt.Runtime, log.listener)
+        self.engine: Foreign = self._make(self._runtime.deserialize_cuda_engine, plan)
         self.profiles: int = max(self.engine.num_optimization_profiles, 1)
         self.ports = tuple(_ports(trt, self.engine))
-        self.context: TrtContext = self._make(self.engine.create_execution_context)
+        self.context: Foreign = self._make(self.engine.create_execution_context)
 
     def _make(self, make: Callable[..., T | None], *arguments: object) -> T:
         try:
@@ -121,7 +112,7 @@ class LoadedEngine:
             self.__dict__.pop(name, None)
 
 
-def _ports(trt: ModuleType, engine: TrtEngine) -> Iterator[EnginePort]:
+def _ports(trt: ModuleType, engine: Foreign) -> Iterator[EnginePort]:
     for index in range(engine.num_io_tensors):
         name = engine.get_tensor_name(index)
         is_input = engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT
@@ -138,7 +129,7 @@ def _ports(trt: ModuleType, engine: TrtEngine) -> Iterator[EnginePort]:
         )
 
 
-def _ranges(engine: TrtEngine, name: str, values: bool) -> Iterator[Ranges]:
+def _ranges(engine: Foreign, name: str, values: bool) -> Iterator[Ranges]:
     for index in range(engine.num_optimization_profiles):
         found: Sequence[Sequence[int]] = ()
         if values:
@@ -149,31 +140,6 @@ def _ranges(engine: TrtEngine, name: str, values: bool) -> Iterator[Ranges]:
             found = engine.get_tensor_profile_shape(name, index)
         least, best, most = (tuple(each) for each in found) if found else ((), (), ())
         yield least, best, most
-
-
-def skeleton(ports: tuple[EnginePort, ...]) -> ir.Model:
-    """Return a model without nodes that is called as an engine is.
-
-    Raises EngineError if it has no inputs or outputs.
-    """
-    if not ports:
-        raise EngineError("the engine has neither inputs nor outputs")
-    values = {
-        port.name: ir.Value(
-            name=port.name,
-            shape=ir.Shape([None if size < 0 else size for size in port.shape]),
-            type=ir.TensorType(port.dtype),
-        )
-        for port in ports
-    }
-    graph = ir.Graph(
-        [values[port.name] for port in ports if port.is_input],
-        [values[port.name] for port in ports if not port.is_input],
-        nodes=[],
-        opset_imports={"": 20},
-        name="engine",
-    )
-    return ir.Model(graph, ir_version=10)
 
 
 class OutputAllocator:
@@ -240,7 +206,7 @@ class DebugTensors:
             self_: object,
             addr: object,
             location: object,
-            type_: TrtMember,
+            type_: Foreign,
             shape: Iterable[int],
             name: str,
             stream: int,
@@ -257,7 +223,7 @@ class DebugTensors:
         self,
         addr: object,
         location: object,
-        type_: TrtMember,
+        type_: Foreign,
         shape: tuple[int, ...],
         name: str,
         stream: int,
@@ -308,14 +274,13 @@ class TensorRtSession:
         plan: bytes,
         log: BuildLog,
         *,
-        interface: SessionInterface | None = None,
+        interface: SessionInterface,
         watch: bool = False,
-        host_code: bool = False,
         profile: bool = False,
     ) -> None:
         """Load an engine.
 
-        The model is called by ``interface``, by default as the engine is. With ``watch``, a
+        The model is called by ``interface``. With ``watch``, a
         run without names also returns debug tensors; ``profile`` keeps the time of each layer,
         which slows runs down. Errors are those of :class:`LoadedEngine`, and
         EngineError for a GPU that fails.
@@ -330,11 +295,11 @@ class TensorRtSession:
         self._profile = 0
         self._cuda = Cuda()
         try:
-            self._loaded = LoadedEngine(trt, plan, log, host_code=host_code)
+            self._loaded = LoadedEngine(trt, plan, log)
             ports = self._loaded.ports
             self._inputs = [port for port in ports if port.is_input]
             self._outputs = {port.name: port for port in ports if not port.is_input}
-            self.interface = interface or SessionInterface(skeleton(ports))
+            self.interface = interface
             self._check_outputs()
             if watch:
                 self._watch(self._loaded.context)
@@ -349,7 +314,7 @@ class TensorRtSession:
         if lacking := [name for name in self.interface.outputs if name not in self._outputs]:
             raise EngineError(f"the engine lacks the outputs {', '.join(lacking)}")
 
-    def _watch(self, context: TrtContext) -> None:
+    def _watch(self, context: Foreign) -> None:
         self._watched = DebugTensors(self._trt, self._cuda)
         if not context.set_debug_listener(self._watched.listener):
             raise self._failure("TensorRT takes no listener for debug tensors")
@@ -459,7 +424,7 @@ class TensorRtSession:
                 ranges.append(f"{port.name} may be {list(least)} to {list(most)}")
         return ", ".join(ranges)
 
-    def _feed(self, context: TrtContext, port: EnginePort, array: Array) -> None:
+    def _feed(self, context: Foreign, port: EnginePort, array: Array) -> None:
         if not context.set_input_shape(port.name, tuple(array.shape)):
             raise self._failure(
                 f"TensorRT does not take {list(array.shape)} for {port.name!r}"
@@ -474,7 +439,7 @@ class TensorRtSession:
             address = target
         self._set_address(context, port, address)
 
-    def _infer_shapes(self, context: TrtContext) -> None:
+    def _infer_shapes(self, context: Foreign) -> None:
         try:
             lacking = context.infer_shapes()
         except RuntimeError as error:
@@ -482,7 +447,7 @@ class TensorRtSession:
         if lacking:
             raise self._failure(f"TensorRT lacks the shapes of {', '.join(lacking)}")
 
-    def _place(self, context: TrtContext, port: EnginePort) -> None:
+    def _place(self, context: Foreign, port: EnginePort) -> None:
         """Give an output its memory, or the means to ask for it where the data decide."""
         shape = tuple(context.get_tensor_shape(port.name))
         if any(size < 0 for size in shape):
@@ -505,7 +470,7 @@ class TensorRtSession:
             memory = self._memory(self._device, port.name, self._cuda.device_memory)
         self._set_address(context, port, memory.reserve(size))
 
-    def _fetch(self, context: TrtContext, port: EnginePort) -> Array:
+    def _fetch(self, context: Foreign, port: EnginePort) -> Array:
         grown = self._grown.get(port.name)
         shape = tuple(context.get_tensor_shape(port.name)) if grown is None else grown.shape
         if shape is None or any(size < 0 for size in shape):
@@ -524,7 +489,7 @@ class TensorRtSession:
         found = copy_from_host(address, dtype, shape)
         return found
 
-    def _set_address(self, context: TrtContext, port: EnginePort, address: int) -> None:
+    def _set_address(self, context: Foreign, port: EnginePort, address: int) -> None:
         if not context.set_tensor_address(port.name, address):
             raise self._failure(f"TensorRT does not take the memory of {port.name!r}")
 

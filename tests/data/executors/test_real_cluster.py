@@ -6,6 +6,7 @@ import sys
 import time
 from contextlib import contextmanager
 
+import dask
 import numpy as np
 import pytest
 
@@ -18,7 +19,7 @@ from onnx_passes.data.job_evaluation import evaluate
 from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import make_plan
 from onnx_passes.data.workers import InProcess, choose_executor
-from onnx_passes.errors import EngineUnavailableError, UsageError
+from onnx_passes.errors import EngineUnavailableError
 from onnx_passes.model.load import load_model
 
 pytestmark = [
@@ -113,6 +114,12 @@ def certificate(folder, name, authority=None):
     return cert, key
 
 
+def certified(authority, own):
+    """Let Dask's configuration name certificates."""
+    files = {"ca-file": authority[0], "client.cert": own[0], "client.key": own[1]}
+    return dask.config.set({f"distributed.comm.tls.{k}": str(f) for k, f in files.items()})
+
+
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
 def test_a_cluster_behind_tls_is_used_with_its_certificates_only(job, tmp_path, monkeypatch):
     authority, stranger = certificate(tmp_path, "ca"), certificate(tmp_path, "stranger")
@@ -120,13 +127,13 @@ def test_a_cluster_behind_tls_is_used_with_its_certificates_only(job, tmp_path, 
     words = ("--tls-ca-file", authority[0], "--tls-cert", server[0], "--tls-key", server[1])
     with scheduler(tmp_path, "--protocol", "tls", *words) as address, worker(address, *words):
         assert address.startswith("tls://")
-        own = {"ca": authority[0], "cert": client[0], "key": client[1]}
-        result = evaluate(job, Demand(), choose_executor(None, address, **own))
-        assert result.text() == evaluate(job, Demand(), InProcess()).text()
-        with pytest.raises(UsageError, match="needs certificates"):
-            choose_executor(None, address)
+        plain = evaluate(job, Demand(), InProcess()).text()
+        with certified(authority, client):
+            assert evaluate(job, Demand(), choose_executor(None, address)).text() == plain
         monkeypatch.setattr(workers, "CONNECT_SECONDS", 3)
-        other = {"ca": authority[0], "cert": stranger[0], "key": stranger[1]}
-        for given, reached in ((other, address), (own, address.replace("tls", "tcp"))):
-            with pytest.raises(EngineUnavailableError, match="cannot be reached"):
-                evaluate(job, Demand(), choose_executor(None, reached, **given))
+        for own, reached in ((stranger, address), (client, address.replace("tls", "tcp"))):
+            with (
+                certified(authority, own),
+                pytest.raises(EngineUnavailableError, match="cannot be reached"),
+            ):
+                evaluate(job, Demand(), choose_executor(None, reached))

@@ -27,7 +27,6 @@ from onnx_passes.passes.precision.convert_float16 import ConvertFloat16
 from onnx_passes.passes.precision.quantize_dynamic import QuantizeDynamic
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.surgery import prune
 from onnx_passes.testing import HEADER
 
 LAYERS, WIDTH = 12, 384
@@ -187,11 +186,6 @@ def test_new_constants_of_nodes_go_to_the_data_file_if_they_are_large(
     assert (size > LAYERS * LARGEST) == bool(most)
     found = held(load_model(tmp_path / "out.onnx").model)
     assert {name: tensor.tobytes() for name, tensor in found.items()} == expected
-
-
-def test_pruned_weights_go_to_a_file(deep):
-    prune(deep)
-    assert all(path.name.startswith("weights-") for path in places(deep))
 
 
 MEMORY = """

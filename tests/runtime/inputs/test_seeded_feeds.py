@@ -230,39 +230,29 @@ def test_a_size_that_is_divided_by_zero_is_unknown():
     assert size_of("n//m", {"n": 4, "m": 0}) is None
 
 
-def test_pictures_are_large_enough_for_what_halves_them(parse):
-    pools = " ".join(
-        f"a{i + 1} = MaxPool<kernel_shape=[2,2], strides=[2,2]>(a{i})" for i in range(5)
-    )
-    model = parse(
-        f"g (float[N, 3, H, W] a0) => (float[a, b, c, d] y) {{ {pools} y = Relu(a5) }}"
-    )
-    feeds = generate(model)
-    assert all(outputs["y"].size for outputs in run_all(model, feeds))
-    assert all(sample["a0"].shape[2] != sample["a0"].shape[3] for sample in feeds)
+POOLS = " ".join(
+    f"a{i + 1} = MaxPool<kernel_shape=[2,2], strides=[2,2]>(a{i})" for i in range(5)
+)
 
 
-def test_sounds_are_long_enough_for_their_windows(parse):
-    text = """g (float[batch, 1, samples] x) => (float[a, b, c] y) {
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"g (float[N, 3, H, W] a0) => (float[a, b, c, d] y) {{ {POOLS} y = Relu(a5) }}",
+        """g (float[batch, 1, samples] x) => (float[a, b, c] y) {
         z = AveragePool<kernel_shape = [400], strides = [160]>(x)
-        y = MaxPool<kernel_shape = [8]>(z) }"""
+        y = MaxPool<kernel_shape = [8]>(z) }""",
+        """g (float[N, H, W, 3] x) => (float[a, b, c, d] y) {
+        z = Transpose<perm = [0, 3, 1, 2]>(x)  y = MaxPool<kernel_shape = [9, 9]>(z) }""",
+        """g (float[N, 3, H, W] x) => (float[a, b, c, d, e, f] y) {
+        s = Constant<value_ints = [0, 0, -1, 7, 32, 7]>()
+        p = MaxPool<kernel_shape = [1, 1]>(x)  y = Reshape(p, s) }""",
+    ],
+    ids=["halved", "a sound", "channels last", "windows that divide"],
+)
+def test_pictures_and_sounds_are_large_enough_for_their_windows(parse, text):
     model = parse(text)
     assert all(outputs["y"].size for outputs in run_all(model, generate(model)))
-
-
-def test_pictures_may_have_channels_last(parse):
-    text = """g (float[N, H, W, 3] x) => (float[a, b, c, d] y) {
-        z = Transpose<perm = [0, 3, 1, 2]>(x)  y = MaxPool<kernel_shape = [9, 9]>(z) }"""
-    for feeds in generate(parse(text)):
-        assert min(feeds["x"].shape[1:3]) >= 32
-
-
-def test_windows_divide_the_picture(parse):
-    text = """g (float[N, 3, H, W] x) => (float[a, b, c, d, e, f] y) {
-        s = Constant<value_ints = [0, 0, -1, 7, 32, 7]>()
-        p = MaxPool<kernel_shape = [1, 1]>(x)  y = Reshape(p, s) }"""
-    model = parse(text)
-    run_all(model, generate(model))
 
 
 def test_inputs_with_an_initializer_are_left_to_it(parse):

@@ -34,11 +34,11 @@ OWNERS = {
 # In other files these names are something else.
 ONLY_IN = {
     "error": {"parsing.py"},
-    "engine": {"session.py", "described.py", "bindings.py"},
-    "runtime": {"session.py", "described.py"},
+    "engine": {"session.py", "bindings.py"},
+    "runtime": {"session.py"},
     "loaded.context": {"session.py"},
 }
-FILES = ("engine.py", "parsing.py", "session.py", "described.py", "bindings.py")
+FILES = ("engine.py", "parsing.py", "session.py", "bindings.py")
 # Asked for by hasattr, as only one of the packages has it.
 OPTIONAL = {"trt.ComputeCapability", "trt.ComputeCapability.__members__"}
 OF_RTX = {

@@ -1,7 +1,5 @@
 """The engine in a child process, on a fake driver and bindings; nothing runs on a GPU here."""
 
-import json
-
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -11,17 +9,10 @@ from onnx_passes.errors import (
     EngineCrashedError,
     EngineError,
     EngineTimeoutError,
-    EngineUnavailableError,
 )
 from onnx_passes.runtime.engine_base import Level, examine
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.isolated import end_children
-from onnx_passes.runtime.tensorrt.described import (
-    describe_engine,
-    is_engine,
-    lines,
-    load_engine,
-)
 from onnx_passes.runtime.tensorrt.engine import find_cached
 from onnx_passes.runtime.tensorrt.engine_options import read_options
 from tests.runtime.tensorrt import fake_gpu
@@ -89,15 +80,13 @@ def test_an_engine_is_saved_loaded_and_run(rtx, tmp_path):
     path = tmp_path / "made.engine"
     with rtx(save=str(path)).prepare(model()):
         pass
-    with load_engine(path, "tensorrt-rtx") as session:
-        np.testing.assert_array_equal(session.run(FEEDS)["y"], -FEEDS["x"])
     with rtx(load=str(path)).prepare(model()) as session:
         np.testing.assert_array_equal(session.run(FEEDS)["y"], -FEEDS["x"])
 
 
-def test_a_crash_while_running_is_told_with_what_was_logged(saved):
+def test_a_crash_while_running_is_told_with_what_was_logged(rtx, saved):
     with (
-        load_engine(saved(refuse="crash"), "tensorrt-rtx") as session,
+        rtx(load=str(saved(refuse="crash"))).prepare(model()) as session,
         pytest.raises(EngineCrashedError) as failure,
     ):
         session.run(FEEDS)
@@ -105,61 +94,28 @@ def test_a_crash_while_running_is_told_with_what_was_logged(saved):
     assert "ERROR: the kernel is lost" in failure.value.message
 
 
-def test_a_hang_while_running_is_ended(saved):
-    path = saved(refuse="hang")
+def test_a_hang_while_running_is_ended(rtx, saved):
+    path = str(saved(refuse="hang"))
     with (
-        load_engine(path, "tensorrt-rtx", time_limit=3) as session,
+        rtx(load=path, time_limit=3).prepare(model()) as session,
         pytest.raises(EngineTimeoutError, match="did not end within 3 s while running"),
     ):
         session.run(FEEDS)
 
 
-def test_what_an_engine_holds_is_told(saved):
-    path = saved(profiles="2")
-    told = describe_engine(path, "tensorrt-rtx")
-    assert told["ports"][0]["profiles"] == [
-        [[1, 3], [2, 3], [4, 3]],
-        [[2, 3], [4, 3], [8, 3]],
-    ]
-    assert told["layers"] == [{"name": "minus", "kind": "Neg", "how": "", "nodes": ""}]
-    text = list(lines(told))
-    assert text[1:] == [
-        "device memory: 4,096 bytes for a context",
-        "profiles: 2",
-        "input x: float[-1, 3]",
-        "    profile 0: shapes [1, 3] to [4, 3], best [2, 3]",
-        "    profile 1: shapes [2, 3] to [8, 3], best [4, 3]",
-        "output y: float[-1, 3]",
-        "layers: 1",
-        "    Neg minus",
-    ]
-    json.dumps(told)
-
-
 def test_an_engine_that_cannot_be_read_is_told_with_the_reason(rtx, tmp_path):
     path = tmp_path / "a.engine"
     path.write_bytes(b"of another GPU")
-    with pytest.raises(EngineError, match=r"the engine is for compute capability 7\.5"):
-        describe_engine(path, "tensorrt-rtx")
-    with pytest.raises(ConfigError, match="there is no file"):
-        describe_engine(tmp_path / "none.engine", "tensorrt-rtx")
-
-
-def test_without_a_gpu_the_size_is_told_and_why_not_more(monkeypatch, tmp_path):
-    from onnx_passes.runtime.tensorrt import cuda
-
-    monkeypatch.setattr(cuda, "DRIVER", "libcuda-of-nobody.so.1")
-    fake_gpu.forget()
-    path = tmp_path / "model.bin"
-    path.write_bytes(b"vtrt" + bytes(24))
-    assert is_engine(path)
-    told = describe_engine(path, "tensorrt-rtx")
-    assert told["bytes"] == 28
-    assert told["not_read"].startswith("there is no NVIDIA driver on this machine (")
-    with pytest.raises(EngineUnavailableError, match="only on a machine with a GPU"):
-        load_engine(path, "tensorrt-rtx").__enter__()
-    monkeypatch.undo()
-    fake_gpu.forget()
+    with (
+        rtx(load=str(path)).prepare(model()) as session,
+        pytest.raises(EngineError, match=r"the engine is for compute capability 7\.5"),
+    ):
+        session.run(FEEDS)
+    with (
+        pytest.raises(ConfigError, match="there is no file"),
+        rtx(load=str(tmp_path / "none.engine")).prepare(model()),
+    ):
+        pass
 
 
 def test_the_cache_knows_an_engine_by_all_that_makes_it(monkeypatch, tmp_path, gpu):

@@ -29,7 +29,6 @@ from onnx_passes.runtime.isolated import end_children
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.runtime.tensorrt.cuda import Cuda, Driver, device
-from onnx_passes.runtime.tensorrt.described import describe_engine, load_engine
 from onnx_passes.runtime.tensorrt.engine import layers_of, with_profiles_of, with_profiling
 from onnx_passes.verify.evidence import LEVEL, Verdict
 from onnx_passes.verify.judge import compare
@@ -181,15 +180,11 @@ def test_shapes_that_the_data_decide(trt):
             agree(truth(model(NON_ZERO), feeds), session.run(feeds), Tolerance(0.0, 0.0))
 
 
-def test_an_engine_is_saved_described_loaded_and_run(trt, package, tmp_path):
+def test_an_engine_is_saved_loaded_and_run(trt, tmp_path):
     path = tmp_path / "a.engine"
     with trt(save=str(path)).prepare(model(PRODUCT)) as session:
         first = session.run(product())
-    told = describe_engine(path, package)
-    assert [port["name"] for port in told["ports"]] == ["x", "w", "y"]
-    assert told["layers"]
-    assert told["device_memory"] >= 0
-    with load_engine(path, package) as session:
+    with trt(load=str(path)).prepare(model(PRODUCT)) as session:
         agree(first, session.run(product()), Tolerance(0.0, 0.0))
 
 
@@ -216,13 +211,16 @@ def test_values_between_kernels_are_told(trt):
     agree(truth(model(DYNAMIC), rows(2)), {"y": done["y"]})
 
 
-def test_an_engine_cut_short_is_an_error(trt, package, tmp_path):
+def test_an_engine_cut_short_is_an_error(trt, tmp_path):
     path = tmp_path / "a.engine"
     with trt(save=str(path)).prepare(model(PRODUCT)):
         pass
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(EngineError):
-        describe_engine(path, package)
+    with (
+        trt(load=str(path)).prepare(model(PRODUCT)) as session,
+        pytest.raises(EngineError),
+    ):
+        session.run(product())
 
 
 def test_a_crash_in_the_child_is_an_error_and_the_next_run_works(trt, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import gc
 
 import numpy as np
 import onnx.parser
+import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import (
@@ -12,6 +13,7 @@ from onnx_passes.errors import (
     EngineUnavailableError,
     UnsupportedModelError,
 )
+from onnx_passes.runtime.engine_base import SessionInterface
 from onnx_passes.runtime.tensorrt.bindings import BuildLog
 from onnx_passes.runtime.tensorrt.engine import EngineLayer, layers_of
 from onnx_passes.runtime.tensorrt.session import TensorRtSession
@@ -30,17 +32,21 @@ def plan(text, **metadata):
     return model.SerializeToString()
 
 
+def open_session(text, given=None, *, watch=False, profile=False, **metadata):
+    interface = SessionInterface(ir.from_onnx_text(HEAD + text))
+    trt = bindings()
+    options = {"watch": watch, "profile": profile, "interface": interface}
+    return TensorRtSession(trt, given or plan(text, **metadata), BuildLog(trt), **options)
+
+
 @pytest.fixture
 def session(gpu):
     """Make sessions that end with the test, and look whether all was given back."""
     made = []
 
-    def make(text, *, watch=False, profile=False, **metadata):
-        trt = bindings()
-        options = {"watch": watch, "profile": profile}
-        found = TensorRtSession(trt, plan(text, **metadata), BuildLog(trt), **options)
-        made.append(found)
-        return found
+    def make(text, **options):
+        made.append(open_session(text, **options))
+        return made[-1]
 
     yield make
     for one in made:
@@ -176,27 +182,24 @@ def test_a_fault_of_the_gpu_is_a_crash_and_close_does_not_hide_it(session, gpu):
 
 
 def test_an_engine_for_another_gpu_is_refused_with_what_was_logged(gpu):
-    trt = bindings()
     with pytest.raises(
         EngineUnavailableError, match=r"for compute capability 7\.5"
     ) as failure:
-        TensorRtSession(trt, b"of another GPU", BuildLog(trt))
+        open_session(DYNAMIC, b"of another GPU")
     assert "build it on this machine" in failure.value.help
     assert gpu.alive == (0, 0, 0, 0)
 
 
 def test_a_context_that_is_not_made_leaves_nothing_behind(gpu):
-    trt = bindings()
     with pytest.raises(EngineUnavailableError, match="cannot load the engine on this GPU"):
-        TensorRtSession(trt, plan(DYNAMIC, refuse="create_execution_context"), BuildLog(trt))
+        open_session(DYNAMIC, refuse="create_execution_context")
     assert gpu.alive == (0, 0, 0, 0)
 
 
 def test_a_type_that_numpy_lacks_is_refused_before_anything_runs(gpu):
-    trt = bindings()
     text = "(int4[4] x) => (float[4] y) { y = Cast<to=1>(x) }"
     with pytest.raises(UnsupportedModelError, match="'x' is int4"):
-        TensorRtSession(trt, plan(text), BuildLog(trt))
+        open_session(text)
     assert gpu.alive == (0, 0, 0, 0)
 
 
