@@ -45,16 +45,13 @@ def test_fires_on_types(dtype, lowers):
 
 @pytest.mark.parametrize(
     "text",
-    cases(
-        """
+    cases("""
 dynamic: =model('<kernel_shape = [2, 2]>', '2,3,H,8')
 windows-of-padding: =model('<kernel_shape = [2, 2], dilations = [8, 1], pads = [2, 0, 2, 0]>')
 same-with-dilations: =model('<kernel_shape = [2, 2], dilations = [2, 1], auto_pad =
   "SAME_UPPER">')
 same-with-gaps: =model('<kernel_shape = [1, 2], strides = [2, 2], auto_pad = "SAME_LOWER">')
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(PASS, text)
