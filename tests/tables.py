@@ -1,6 +1,7 @@
 """Tables of cases as text."""
 
 import re
+import sys
 
 import pytest
 
@@ -9,8 +10,9 @@ def cases(text, names=None):
     """Read a table for ``parametrize``: a case a line, ``id: cell | cell``, or behind a dash.
 
     Indented lines continue a case. A cell is text whose white space does not matter, or behind
-    ``=`` an expression, which may use the names that are given.
+    ``=`` an expression, which may use the names that are given: those of the module, if none.
     """
+    names = sys._getframe(1).f_globals if names is None else names
     rows = (" ".join(row.split()) for row in re.split(r"\n(?! )", text.strip("\n")))
     return [
         pytest.param(*(cell(each, names) for each in cells.split(" | ")), id=name or None)

@@ -65,8 +65,7 @@ def test_a_subgraph_reads_the_cast():
 
 @pytest.mark.parametrize(
     ("text", "options", "told"),
-    cases(
-        """
+    cases("""
 - =MODEL | ={'inputs': {'q': 'float16'}} | no input 'q'
 - =MODEL | ={'outputs': {'y': 'uint8'}} | not defined for NaN
 - =MODEL | ={'inputs': {'i': 'float32'}} | not defined for NaN
@@ -75,9 +74,7 @@ def test_a_subgraph_reads_the_cast():
   'float16'}} | has a default value
 - (string[2] x) => (string[2] y) { y = Identity(x) } | ={'inputs': {'x': 'float16'}} | only
   numbers
-""",
-        globals(),
-    ),
+"""),
 )
 def test_refuses(text, options, told):
     with pytest.raises(PassError) as caught:

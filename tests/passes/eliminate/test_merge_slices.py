@@ -27,8 +27,7 @@ def one(*numbers):
 
 @pytest.mark.parametrize(
     ("first", "second", "both"),
-    cases(
-        """
+    cases("""
 axes: =([1], [END], [0]) | =([2], [5], [1]) | =([1, 2], [END, 5], [0, 1])
 steps: =([-3], [-1], [-1]) | =([END], [-END], [0], [-1])
   | =([-3, END], [-1, -END], [2, 0], [1, -1])
@@ -36,9 +35,7 @@ same-axis: =([1], [8], [2]) | =([2], [4], [2]) | =([3], [5], [2])
 nearer-end: =([1], [3], [2]) | =([1], [END], [-1]) | =([2], [3], [2])
 nothing-left: =([1], [3], [2]) | =([5], [7], [2]) | =([6], [3], [2])
 no-axes: =([1, 0], [9, 2]) | =([1], [2]) | =([2, 0], [3, 2], [0, 1])
-""",
-        globals(),
-    ),
+"""),
 )  # fmt: skip
 def test_fires(first, second, both, rewrites):
     feeds = [

@@ -22,16 +22,13 @@ def branch(inner):
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    cases(
-        """
+    cases("""
 two: =f'{SEVERAL} {{ {TWICE} }}' | =f"{with_copies('v')} {{ t = Add(x, w) y = Mul(t, v) }}"
 three: =f'{SEVERAL} {{ t = Add(x, w) u = Mul(t, w) y = Sub(u, w) }}'
   | =f"{with_copies('v', 'u1')} {{ t = Add(x, w) u = Mul(t, v) y = Sub(u, u1) }}"
 outside-of-a-body: =f"{SEVERAL} {{ s = Sub(x, w) {branch('p = Add(s, w)')} }}"
   | =f"{with_copies('v')} {{ s = Sub(x, v) {branch('p = Add(s, w)')} }}"
-""",
-        globals(),
-    ),
+"""),
 )
 def test_fires(before, after, rewrites):
     rewrites(before, after)
@@ -51,8 +48,7 @@ def test_the_limit_leaves_the_largest(rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    cases(
-        """
+    cases("""
 one-reader: =f'{SEVERAL} {{ y = Add(x, w) }}'
 few-elements: =f'{TYPES} <float16[1] w = {{1}}> {{ {TWICE} }}'
 single-precision: =f'(float[9] x) => (float[9] y) <float[9] w = {NUMBERS}> {{ {TWICE} }}'
@@ -61,9 +57,7 @@ default-of-an-input: =f'(float16[9] x, float16[9] w) => (float16[9] y)
 output: =f'(float16[9] x) => (float16[9] y, float16[9] w) <float16[9] w = {NUMBERS}>
   {{ {TWICE} }}'
 in-a-body: =f"{SEVERAL} {{ {branch('r = Add(x, w) p = Mul(r, w)')} }}"
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(text)

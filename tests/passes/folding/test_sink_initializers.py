@@ -43,8 +43,7 @@ def test_goes_down_several_graphs(rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    cases(
-        """
+    cases("""
 outside: =branches('p = Add(x, w)', outer='t = Add(x, w)', held=HELD)
 two-bodies: =branches('p = Add(x, w)', held=HELD).replace('Identity(x)', 'Mul(x, w)')
 default-of-an-input: =branches('p = Add(x, w)', held=HELD).replace('(float[2] x,', '(float[2]
@@ -52,9 +51,7 @@ default-of-an-input: =branches('p = Add(x, w)', held=HELD).replace('(float[2] x,
 output: =branches('p = Add(x, w)', held=HELD).replace('(float[2] y)', '(float[2] y, float[2]
   w)')
 there-already: =branches('p = Add(x, w)', body=HELD)
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(text)

@@ -50,15 +50,12 @@ def test_a_chain_goes_through_gelu(rewrites):
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    cases(
-        """
+    cases("""
 behind: =f'{LAYER} z = Reshape(a, o)'
   | r = Reshape(x, f) g = Gemm(r, w, b) a = Reshape(g, t3) z = Reshape(a, o)
 before: k = Relu(x) e = Reshape(k, o2) m = MatMul(e, w) z = Add(m, b)
   | k = Relu(x) r = Reshape(k, f) g = Gemm(r, w, b) z = Reshape(g, t3)
-""",
-        globals(),
-    ),
+"""),
 )
 def test_a_reshape_makes_up_for_one(before, after, rewrites):
     more = ", int64[3] o = {-1, 2, 6}, int64[3] o2 = {-1, 4, 2}"
@@ -88,8 +85,7 @@ def test_fires_in_bodies(rewrites):
 
 @pytest.mark.parametrize(
     ("body", "changes"),
-    cases(
-        """
+    cases("""
 no-activation: =f'{LAYER} z = Identity(a)' | ={}
 another-activation: =f'{LAYER} z = Gelu(a)' | ={'opset': 20}
 sum-is-read: =f'{LAYER} y = Relu(a) z = Mul(y, a)' | ={}
@@ -103,9 +99,7 @@ double: =PLAIN
 not-a-row: =f"e = Constant<value = float[1,4,3] {{{', '.join('1' * 12)}}}>() m = MatMul(x, w)
   a = Add(m, e) z = Relu(a)" | ={}
 computed-weight: k = Mul(w, w) m = MatMul(x, k) a = Add(m, b) z = Relu(a) | ={}
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(body, changes, leaves_alone):
     leaves_alone(model(body, **changes))

@@ -24,9 +24,8 @@ def test_fusions_of_several_passes_are_one_step():
     assert step.verdict == "passed"
 
 
-def test_it_comes_to_rest():
-    model = testing.parse(CONV)
-    assert FuseAll()(model).modified
+def test_it_comes_to_rest(rewrites):
+    model = rewrites(CONV)
     assert not FuseAll()(model).modified
 
 

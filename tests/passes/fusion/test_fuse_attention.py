@@ -30,8 +30,7 @@ def scores(scaled):
 
 @pytest.mark.parametrize(
     ("body", "scale"),
-    cases(
-        """
+    cases("""
 quotient: =scores('m = Div(s, d)') | =0.25
 product: =scores('m = Mul(s, c)') | =0.25
 swapped: =scores('m = Mul(c, s)') | =0.25
@@ -41,9 +40,7 @@ on-both-sides: a = Mul(q, f) t = Transpose<perm = [0, 1, 3, 2]>(k) b = Mul(t, f)
   s = MatMul(a, b) p = Softmax<axis = 3>(s) y = MatMul(p, v) | =0.25
 before-the-transpose: a = Mul(f, q) h = Div(k, d) t = Transpose<perm = [0, 1, 3, 2]>(h)
   s = MatMul(a, t) p = Softmax<axis = -1>(s) y = MatMul(p, v) | =0.125
-""",
-        globals(),
-    ),
+"""),
 )
 def test_fires_with_any_scale(body, scale, rewrites):
     after = model(f"y = Attention<scale = {scale}>(q, k, v)")
@@ -142,8 +139,7 @@ PLAIN = scores("m = Div(s, d)")
 
 @pytest.mark.parametrize(
     "before",
-    cases(
-        """
+    cases("""
 before-opset-23: =model(PLAIN, opset=22)
 another-axis: =model(PLAIN.replace('axis = -1', 'axis = 2'))
 another-type: =model(PLAIN, inputs=INPUTS.replace('float', 'double'), dtype='double')
@@ -167,9 +163,7 @@ mask-of-another-batch: =model('w = Where(b, zero, far) ' + scores('m = Add(s, w)
   inputs=INPUTS + ', bool[M,1,S,S] b', dims='?,4,S,6')
 second-reader: =model(PLAIN.replace('y = ', 'o = ') + ' e = ReduceSum(p) y = Add(o, e)')
 empty: =model(PLAIN, inputs=INPUTS.replace('B,', '0,'), dims='0,4,S,6')
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(before, leaves_alone):
     leaves_alone(before)

@@ -77,17 +77,14 @@ def test_leaves_a_cache_as_it_is(rotary, rewrites):
 
 @pytest.mark.parametrize(
     ("body", "inputs"),
-    cases(
-        """
+    cases("""
 unknown-heads: =turned('a = Attention(qt, kt, vt)')
   | float[B,S,H,8] q, float[B,T,H,8] k, float[B,T,H,6] v
 values-with-heads-first: =turned('a = Attention(qt, kt, v)', 'q', 'k')
   | float[B,S,2,8] q, float[B,T,2,8] k, float[B,2,T,6] v
 only-keys-rotated: =turned('kr = RotaryEmbedding(kt, c, n) a = Attention(qt, kr, vt)')
   | float[B,S,2,8] q, float[B,T,2,8] k, float[B,T,2,6] v, float[B,T,4] c, float[B,T,4] n
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(body, inputs):
     dims = "B,S,H,6" if "H" in inputs else "B,S,2,6"

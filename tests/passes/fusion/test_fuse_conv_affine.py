@@ -99,8 +99,7 @@ def test_a_sum_keeps_weights_that_are_shared(rewrites):
 
 @pytest.mark.parametrize(
     ("body", "constants"),
-    cases(
-        """
+    cases("""
 spatial: t = LAYER(x, w) r = Add(t, c) | ={'c': draw(1, 4, 3, 4)}
 last-axis: t = LAYER(x, w) r = Add(t, c) | ={'c': draw(4)}
 rank: t = LAYER(x, w) r = Add(t, c) | ={'c': draw(1, 1, 4, 1, 1)}
@@ -113,9 +112,7 @@ padded: t = Add(x, c) r = Conv<pads = [1, 1, 1, 1]>(t, w) | ={'c': draw()}
 auto-padded: ="t = Add(x, c) r = Conv<auto_pad = 'SAME_UPPER'>(t, w)".replace("'", '"')
   | ={'c': draw()}
 in-rows: t = Mul(x, c) r = LAYER(t, w) | ={'c': draw(1, 3, 5, 1)}
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(body, constants, leaves_alone):
     leaves_alone(model(body, **CONV, **constants))

@@ -29,8 +29,7 @@ cdf-x: a=Div(x,root) e=Erf(a) s=Add(e,one) g=Mul(s,half) y=Mul(g,x)
 """)
 
 CUBE = "c=Pow(x,three) k=Mul(cubic,c) i=Add(x,k) a=Mul(slope,i) e=Tanh(a) "
-TANH = cases(
-    """
+TANH = cases("""
 gelu-new: =CUBE + 'h=Mul(half,x) s=Add(one,e) y=Mul(h,s)'
 cdf: =CUBE + 's=Add(e,one) g=Mul(s,half) y=Mul(x,g)'
 half-last: =CUBE + 's=Add(e,one) g=Mul(s,x) y=Mul(g,half)'
@@ -40,9 +39,7 @@ running-product: k=Mul(cubic,x) l=Mul(k,x) m=Mul(l,x) i=Add(x,m) a=Mul(slope,i) 
   h=Mul(half,x) s=Add(one,e) y=Mul(h,s)
 gelu-fast: b=Mul(x,slope) k=Mul(cubic,x) l=Mul(k,x) i=Add(one,l) a=Mul(b,i) e=Tanh(a)
   h=Mul(half,x) s=Add(one,e) y=Mul(h,s)
-""",
-    globals(),
-)
+""")
 
 
 @pytest.mark.parametrize("body", ERF)
@@ -89,8 +86,7 @@ PLAIN = "a=Div(x,root) e=Erf(a) s=Add(e,one) p=Mul(x,s) "
 
 @pytest.mark.parametrize(
     "text",
-    cases(
-        """
+    cases("""
 before-opset-20: =formula(PLAIN + 'y=Mul(p,half)').join(['<ir_version: 9, opset_import: ["" :
   19]> g ', ''])
 few-digits: =formula(PLAIN + 'y=Mul(p,half)', root=1.41421)
@@ -114,9 +110,7 @@ overridable: (float[2] x, float root) => (float[2] y) <float root = {1.4142135},
   y = Mul(p, half) }
 wider: (float x) => (float[1] y) <float[1] root = {1.4142135}, float one = {1}, float half =
   {0.5}> { a = Div(x, root) e = Erf(a) s = Add(e, one) p = Mul(x, s) y = Mul(p, half) }
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(text)

@@ -34,16 +34,13 @@ def group(*parameters):
 
 @pytest.mark.parametrize(
     ("body", "after"),
-    cases(
-        """
+    cases("""
 both: m = Mul(t, w) y = Add(m, c) | =f"y = {group('x', 'w0', 'c0')}"
 swap: m = Mul(w, t) y = Add(c, m) | =f"y = {group('x', 'w0', 'c0')}"
 scale: y = Mul(t, w) | =f"y = {group('x', 'w0', 'o')}"
 bias: y = Add(t, c) | =f"y = {group('x', 'i', 'c0')}"
 neither: y = Exp(t) | =f"t = {group('x', 'i', 'o')} y = Exp(t)"
-""",
-        globals(),
-    ),
+"""),
 )
 def test_fires(body, after, rewrites):
     rewrites(model(PLAIN + body), model(after))
@@ -51,8 +48,7 @@ def test_fires(body, after, rewrites):
 
 @pytest.mark.parametrize(
     "before",
-    cases(
-        """
+    cases("""
 before-opset-21: =model(PLAIN + 'y = Exp(t)', opset=20)
 scale-by-group: =model(PLAIN + 'y = Exp(t)', s='float[2] s = {1, 2}')
 bias-by-group: =model(PLAIN + 'y = Exp(t)', b='float[2] b = {0, 2}')
@@ -66,9 +62,7 @@ scale-by-column: =model(f"n = {group('x', 'i', 'o')} y = Mul(n, w)", w='float[3]
   3}')
 scale-of-bias: =model(f"n = {group('x', 'i', 'c0')} y = Mul(n, w)")
 scale-twice: =model(f"n = {group('x', 'w0', 'o')} y = Mul(n, w)")
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(before, leaves_alone):
     leaves_alone(before)

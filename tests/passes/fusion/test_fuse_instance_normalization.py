@@ -19,16 +19,13 @@ def graph(body, head=HEAD):
 
 @pytest.mark.parametrize(
     "body",
-    cases(
-        """
+    cases("""
 quotient: =MEAN + SQUARE + 'n = Div(d, r) z = Mul(n, w) y = Add(z, b)'
 product-swapped: =MEAN + SQUARE + 'i = Reciprocal(r) n = Mul(d, i) z = Mul(w, n)
   y = Add(b, z)'
 power: =MEAN + SQUARE.replace('Mul(d, d)', 'Pow(d, two)') + 'i = Div(one, r) n = Mul(i, d)
   z = Mul(n, w) y = Add(z, b)'
-""",
-        globals(),
-    ),
+"""),
 )  # fmt: skip
 def test_fires(body, rewrites):
     rewrites(graph(body), AFTER)
@@ -36,16 +33,13 @@ def test_fires(body, rewrites):
 
 @pytest.mark.parametrize(
     "body",
-    cases(
-        """
+    cases("""
 axes: =(MEAN + SQUARE).replace('(x, a)', '(x, last)') + 'n = Div(d, r) z = Mul(n, w)
   y = Add(z, b)'
 no-bias: =MEAN + SQUARE + 'n = Div(d, r) y = Mul(n, w)'
 scale-by-number: =MEAN + SQUARE + 'n = Div(d, r) z = Mul(n, e) y = Add(z, b)'
 read: =MEAN + SQUARE + 'n = Div(d, r) z = Mul(n, w) u = Add(z, b) y = Mul(u, r)'
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(body, leaves_alone):
     leaves_alone(graph(body))

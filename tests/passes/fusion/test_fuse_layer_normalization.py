@@ -31,17 +31,14 @@ LN = "LayerNormalization<axis = -1, epsilon = 0.001>"
 
 @pytest.mark.parametrize(
     "body",
-    cases(
-        """
+    cases("""
 bert: =PLAIN + 's = Mul(n, w) y = Add(s, b)'
 swapped: =PLAIN + 's = Mul(w, n) y = Add(b, s)'
 reciprocal: =CENTRED + 'q = Mul(d, d) v = ReduceMean<axes = [1], keepdims = 1>(q)
   a = Add(e, v) r = Sqrt(a) i = Reciprocal(r) n = Mul(d, i) s = Mul(n, w) y = Add(s, b)'
 one-over-power: =CENTRED + VARIANCE + 'a = Add(v, e) r = Pow(a, half) i = Div(one, r)
   n = Mul(i, d) s = Mul(n, w) y = Add(s, b)'
-""",
-        globals(),
-    ),
+"""),
 )
 def test_fires_with_scale_and_bias(body, rewrites):
     rewrites(model(body), model(f"y = {LN}(x, w, b)"))
@@ -101,8 +98,7 @@ def test_fires_around_casts_of_half_precision(rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    cases(
-        """
+    cases("""
 before-opset-17: =model(PLAIN + 'y = Mul(n, w)', opset=16)
 another-axis: =model(PLAIN.replace('[-1]', '[0]') + 'y = Relu(n)')
 two-axes-that-differ: =model(CENTRED + VARIANCE.replace('[-1]', '[0]') + ROOT + 'y =
@@ -117,9 +113,7 @@ overridable-epsilon: =model(PLAIN.replace('e)', 'f)') + 'y = Relu(n)', constants
 cube: =model(PLAIN.replace('two', 't') + 'y = Relu(n)', constants='float t = {3}')
 epsilon-outside: =model(CENTRED + VARIANCE + 'r = Sqrt(v) a = Add(r, e) n = Div(d, a)
   y = Relu(n)')
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(text)
@@ -130,17 +124,14 @@ NORMAL = f"i = Constant<value = float[4] {{1, 1, 1, 1}}>() n = {LN}(x, i) "
 
 @pytest.mark.parametrize(
     "text",
-    cases(
-        """
+    cases("""
 scale-by-row: =model(NORMAL + 'y = Mul(n, c)', shape='2,4', constants='float[2,1] c = {5,
   6}')
 scale-of-another-shape: =model(NORMAL + 'y = Mul(n, c)', ends=', float[N,4] c')
 bias-twice: =model(f'n = {LN}(x, w, b) y = Add(n, b)')
 scale-twice: =model(f'n = {LN}(x, w) y = Mul(n, b)')
 second-reader: =model(NORMAL + 's = Mul(n, w) y = Add(s, n)')
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_followers_alone(text, leaves_alone):
     leaves_alone(text)

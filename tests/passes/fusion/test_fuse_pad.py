@@ -16,8 +16,7 @@ def graph(body, *constants, head=HEAD):
 
 @pytest.mark.parametrize(
     ("before", "constants", "after"),
-    cases(
-        """
+    cases("""
 conv: t = Pad(x, p) y = Conv(t, w) | =[PADS] | y = Conv<pads = [1, 2, 0, 1]>(x, w)
 conv-that-pads: t = Pad(x, p, z) y = Conv<pads = [1, 0, 0, 0], strides = [2, 1]>(t, w) |
   =[PADS, 'float z = {0}'] | y = Conv<pads = [2, 2, 0, 1], strides = [2, 1]>(x, w)
@@ -30,9 +29,7 @@ average: t = Pad(x, p) y = AveragePool<kernel_shape = [3, 3]>(t) | =[PADS] | y =
 max: n = Constant<value = float {-inf}>() r = Relu(x) t = Pad(r, p, n) y = MaxPool<kernel_shape
   = [3, 3]>(t) | =[PADS, 'float[1,2,5,6] r'] | r = Relu(x) y = MaxPool<kernel_shape = [3, 3],
   pads = [1, 2, 0, 1]>(r)
-""",
-        globals(),
-    ),
+"""),
 )
 def test_fires(before, constants, after, rewrites):
     rewrites(graph(before, *constants), graph(after))
@@ -48,8 +45,7 @@ def test_amounts_are_attributes_before_opset_11(rewrites):
 
 @pytest.mark.parametrize(
     ("body", "constants"),
-    cases(
-        """
+    cases("""
 negative: t = Pad(x, p) y = Conv(t, w) | =['int64[8] p = {0, 0, -1, 0, 0, 0, 0, 0}']
 max-with-zero: t = Pad(x, p) u = MaxPool<kernel_shape = [1, 1]>(t) y = Conv(u, w) | =[PADS]
 number: t = Pad(x, p, z) y = Conv(t, w) | =[PADS, 'float z = {1}']
@@ -60,9 +56,7 @@ ceil: t = Pad(x, p) y = AveragePool<kernel_shape = [3, 3], ceil_mode = 1>(t) | =
 not-counted: t = Pad(x, p) y = AveragePool<kernel_shape = [4, 4], pads = [1, 1, 1, 1]>(t)
   | =[PADS]
 read: t = Pad(x, p) u = Conv(t, w) v = Conv(t, w) y = Add(u, v) | =[PADS]
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(body, constants, leaves_alone):
     leaves_alone(graph(body, *constants))

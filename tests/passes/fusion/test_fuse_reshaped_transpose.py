@@ -30,17 +30,14 @@ def test_fires(x, merged, parted, y, rewrites):
 
 @pytest.mark.parametrize(
     "before",
-    cases(
-        """
+    cases("""
 parted-otherwise: =model('2,3,4,5', '6,4,5', '3,2,5,4', '3,2,5,4')
 merged-otherwise: =model('2,3,4,4', '6,2,8', '2,3,4,4', '2,3,4,4')
 no-swap: =model('2,3,4,5', '6,4,5', '2,3,4,5', '2,3,4,5', perm='0, 1, 2')
 second-reader: =model('2,3,4,5', '6,4,5', '2,3,5,4', '?,?,?,?', more='s = ReduceSum(t)
   y = Add(r, s)')
 unknown: =model('A,B,4,5', '-1,4,5', '6,-1,5,4', '6,?,5,4')
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(before, leaves_alone):
     leaves_alone(before)

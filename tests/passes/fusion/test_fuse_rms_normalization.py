@@ -60,8 +60,7 @@ def test_fires_around_casts_of_half_precision(rewrites):
 
 @pytest.mark.parametrize(
     "text",
-    cases(
-        """
+    cases("""
 before-opset-23: =model(PLAIN + 'y = Div(x, r)', opset=22)
 another-axis: =model(PLAIN + 'y = Div(x, r)', shape='4,4', k='int64[1] k = {0}')
 dynamic-axis: =model(PLAIN + 'y = Div(x, r)', shape='4,N')
@@ -70,9 +69,7 @@ second-reader: =model(PLAIN + 'n = Div(x, r) y = Add(n, r)')
 no-epsilon: =model(PLAIN + 'y = Div(x, r)', e='float e = {0}')
 epsilon-by-column: =model(PLAIN + 'y = Div(x, r)', e='float[4] e = {1, 2, 3, 4}')
 scale-by-row: =model(f'{ONES} n = {RMS}(x, i) y = Mul(n, x)', shape='2,4')
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(text)

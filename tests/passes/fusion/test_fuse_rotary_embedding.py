@@ -41,15 +41,12 @@ PREPARED = ["Concat", "Cos", "Sin", "Unsqueeze", "Unsqueeze"]
 
 @pytest.mark.parametrize(
     "body",
-    cases(
-        """
+    cases("""
 llama: =SLICES + TURNED + SUM
 split: =SPLIT + TURNED + SUM
 tables-first: =SLICES + TURNED + 'p = Mul(cos, x) q = Mul(sin, r) y = Add(p, q)'
 turned-first: =SLICES + TURNED + 'p = Mul(cos, x) q = Mul(r, sin) y = Add(q, p)'
-""",
-        globals(),
-    ),
+"""),
 )
 def test_fires(body, rewrites):
     after = rewrites(ir.to_onnx_text(model(TABLES + body)))
@@ -88,8 +85,7 @@ PLAIN = TABLES + SLICES + TURNED + SUM
 
 @pytest.mark.parametrize(
     "before",
-    cases(
-        """
+    cases("""
 before-opset-23: =model(PLAIN, opset=22)
 halves-that-differ: =model(PLAIN.replace('Concat<axis = -1>(t, t)', 'Concat<axis = -1>(t,
   u)').replace('a = ', 'u = Neg(t) a = '))
@@ -99,9 +95,7 @@ one-half-twice: =model(PLAIN.replace('Slice(x, two, end', 'Slice(x, zero, two'))
 second-reader: =model(PLAIN.replace('y = Add(p, q)', 'w = Add(p, q) y = Add(w, r)'))
 one-position-for-all: =model(PLAIN, t='1,2')
 another-factor: =model(PLAIN.replace('p = Mul(x, cos)', 'z = Exp(x) p = Mul(z, cos)'))
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(before, leaves_alone):
     leaves_alone(before)

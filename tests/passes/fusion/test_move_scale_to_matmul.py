@@ -24,8 +24,7 @@ HEADS = "r = Reshape({}, parted) t = Transpose<perm = [0, 2, 1, 3]>(r)"
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    cases(
-        """
+    cases("""
 product: =f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(t, c)"
   | =f"p = MatMul(x, w) s = Mul(p, c) {HEADS.format('s').replace('t =', 'y =')}"
 swapped: =f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(d, t)"
@@ -33,9 +32,7 @@ swapped: =f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(d, t)"
 quotient-of-a-sum: =f"p = MatMul(x, w) a = Add(b, p) {HEADS.format('a')} y = Div(t, d)"
   | =f"p = MatMul(x, w) a = Add(b, p) s = Div(a, d) {HEADS.format('s').replace('t =', 'y
     =')}"
-""",
-        globals(),
-    ),
+"""),
 )
 def test_fires(before, after, rewrites):
     rewrites(model(before), model(after))

@@ -48,8 +48,7 @@ GATHER = f"c = Gather(w, i) p = MatMul(c, x) {TAIL}"
 
 @pytest.mark.parametrize(
     ("body", "given"),
-    cases(
-        """
+    cases("""
 many-matrices: =f'{ROWS} {GATHER}' | ={'matrices': 5}
 one-row: =GATHER | ={'inputs': 'int64[1] i, float[1,4,1] x'}
 other-rows: =GATHER | ={'inputs': 'int64[A] i, float[B,4,1] x'}
@@ -58,9 +57,7 @@ old-opset: =f'{ROWS} {GATHER}' | ={'opset': 12}
 not-a-constant: =f"{ROWS} v = Identity(w) {GATHER.replace('(w', '(v')}" | ={}
 another-reader: =f'{ROWS} c = Gather(w, i) p = MatMul(c, x) n = ReduceMax<keepdims=0>(c)
   z = Add(p, n) y = Reshape(z, whole)' | ={}
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(body, given, leaves_alone):
     leaves_alone(model(body, **given))

@@ -48,8 +48,7 @@ NORMAL = "z = LayerNormalization<axis = -1>(t, s, b)"
 
 @pytest.mark.parametrize(
     ("body", "changes"),
-    cases(
-        """
+    cases("""
 another-reader: t = Add(x, y) z = Relu(t) u = Mul(s, b) | ={}
 bias: t = Add(x, b) z = LayerNormalization<axis = -1>(t, s, b) | ={}
 not-what-is-normalized: t = Add(x, y) z = LayerNormalization<axis = -1>(x, s, t)
@@ -58,9 +57,7 @@ another-rank: =f't = Add(x, y) {NORMAL}' | ={'inputs': 'float[B,T,4] x, float[T,
 double: =f't = Add(x, y) {NORMAL}'
   | ={'inputs': 'double[B,T,4] x, double[B,T,4] y', 'weights': WEIGHTS.replace('float',
     'double')}
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(body, changes, leaves_alone):
     leaves_alone(model(body, **changes))

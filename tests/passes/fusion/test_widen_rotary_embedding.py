@@ -40,15 +40,12 @@ def test_takes_a_slice_of_some_of_the_channels(rewrites):
 
 @pytest.mark.parametrize(
     "body",
-    cases(
-        """
+    cases("""
 other-order: =f'{PARTS} r = RotaryEmbedding(low, c, n) y = Concat<axis = -1>(high, r)'
 first-twice: =f'{PARTS} {TURNED}'.replace('(x, e, l', '(x, z, e')
 has-the-attribute: =f'{PARTS} {TURNED}'.replace('Embedding(', 'Embedding<rotary_embedding_dim
   = 4>(')
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(body, leaves_alone):
     made = parse(f"""<ir_version: 10, opset_import: ["" : 23]>

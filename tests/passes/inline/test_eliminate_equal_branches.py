@@ -50,16 +50,13 @@ def test_in_a_function(applied):
 
 @pytest.mark.parametrize(
     "text",
-    cases(
-        """
+    cases("""
 other-operators: =branches('t = Exp(x)', 'e = Neg(x)')
 other-values: =branches('t = Exp(x)', 'e = Exp(z)', 'float[2] x, float[2] z')
 other-constants: =branches('a = Constant<value_float = 0.0>()
   t = Mul(x, a)', 'b = Constant<value_float = -0.0>() e = Mul(x, b)')
 random: =branches('t = RandomNormalLike(x)', 'e = RandomNormalLike(x)')
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(text)

@@ -12,8 +12,7 @@ IF = """(float[N] x) => (float[N] y) <bool c = {%d}> { a = Abs(x) r = If(c) <
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    cases(
-        """
+    cases("""
 then: =IF % 1
   | (float[N] x) => (float[N] y) <bool c = {1}> { a = Abs(x) b = Exp(a) t = Neg(b)
     y = Sqrt(t) }
@@ -32,9 +31,7 @@ nested: (float[N] x) => (float[N] y) <bool c = {1}> { y = If(c) < then_branch = 
   else_branch = h () => (float[N] e) { e = Neg(x) }> }
   | (float[N] x) => (float[N] y) <bool c = {1}> { d = Constant<value = bool {0}>()
     y = Abs(x) }
-""",
-        globals(),
-    ),
+"""),
 )
 def test_the_branch_that_is_taken_takes_its_place(before, after, rewrites):
     rewrites(before, after)

@@ -20,8 +20,7 @@ def operators(graph):
 
 @pytest.mark.parametrize(
     ("graph", "functions", "after"),
-    cases(
-        """
+    cases("""
 twice: (float[N] x) => (float[N] y) { t = l.F(x) y = l.F(t) }
   | =function('F (a) => (b) { c = Exp(a) b = Neg(c) }')
   | (float[N] x) => (float[N] y) { c = Exp(x) t = Neg(c) d = Exp(t) y = Neg(d) }
@@ -53,9 +52,7 @@ calls-in-branches: (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branc
   | =function('F (a) => (b) { b = Exp(a) }')
   | (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branch = g () => (float[N] t) {
     t = Exp(x) }, else_branch = h () => (float[N] e) { e = Exp(x) }> }
-""",
-        globals(),
-    ),
+"""),
 )
 def test_bodies_take_the_place_of_calls(graph, functions, after, rewrites):
     model = rewrites(HEADER + graph + functions, HEADER + after)

@@ -18,8 +18,7 @@ def model(
 @pytest.mark.parametrize("opset", [23, 24])
 @pytest.mark.parametrize(
     "text",
-    cases(
-        """
+    cases("""
 plain: ={}
 scale: ={'attributes': '<scale = 0.1>'}
 softcap: ={'attributes': '<softcap = 2.0>'}
@@ -30,9 +29,7 @@ choice: ={'inputs': ', bool[2,1,4,5] m', 'names': 'q, k, v, m'}
 past-and-present: ={'inputs': PAST, 'names': 'q, k, v, , pk, pv', 'outputs': ',
   float[2,3,11,8] nk, float[2,3,11,8] nv', 'returned': 'y, nk, nv'}
 products: ={'outputs': ', float[2,3,4,5] p', 'returned': 'y, , , p'}
-""",
-        globals(),
-    ),
+"""),
 )
 def test_fires(text, opset, rewrites):
     after = rewrites(model(**text, opset=opset))

@@ -2,7 +2,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.passes.lowering.lower_hard_sigmoid import LowerHardSigmoid
-from tests.passes.lowering.elementwise import elementwise
+from tests.passes.lowering.forms import elementwise
 
 test_lowers = elementwise(
     "HardSigmoid(x)",

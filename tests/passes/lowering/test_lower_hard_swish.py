@@ -1,3 +1,3 @@
-from tests.passes.lowering.elementwise import elementwise
+from tests.passes.lowering.forms import elementwise
 
 test_lowers = elementwise("HardSwish(x)", 14, "Add Min Max Div Mul")

@@ -1,6 +1,6 @@
 import numpy as np
 
-from tests.passes.lowering.elementwise import elementwise
+from tests.passes.lowering.forms import elementwise
 
 test_lowers = elementwise(
     "LeakyRelu(x)", 9, "Less Where Mul", "LeakyRelu<alpha = -2.0>(x)", types=("float",), old=8

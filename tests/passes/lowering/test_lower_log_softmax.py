@@ -1,6 +1,6 @@
 import pytest
 
-from tests.passes.lowering.elementwise import elementwise
+from tests.passes.lowering.forms import elementwise
 from tests.tables import pass_cases
 
 test_lowers = elementwise("LogSoftmax(x)", 13, "ReduceMax Sub Exp ReduceSum Log Sub", old=6)

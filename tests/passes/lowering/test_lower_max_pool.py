@@ -2,6 +2,7 @@ import pytest
 
 from onnx_passes.passes.lowering.lower_average_pool import LowerAveragePool
 from onnx_passes.passes.lowering.lower_max_pool import LowerMaxPool
+from tests.passes.lowering.forms import WINDOWS
 from tests.tables import cases
 
 AVERAGE = LowerAveragePool(to="im2col")
@@ -21,21 +22,7 @@ def test_fires(opset, lowers):
     assert kinds.count("Gather") == 2
 
 
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        "<kernel_shape = [2, 2]>",
-        "<kernel_shape = [2, 2], strides = [2, 3]>",
-        "<kernel_shape = [3, 3], strides = [2, 2], ceil_mode = 1>",
-        "<kernel_shape = [2, 3], strides = [3, 3], ceil_mode = 1, pads = [0, 1, 0, 1]>",
-        "<kernel_shape = [3, 2], dilations = [2, 3]>",
-        '<kernel_shape = [3, 3], auto_pad = "SAME_UPPER", strides = [2, 2]>',
-        '<kernel_shape = [3, 2], auto_pad = "SAME_LOWER", strides = [2, 2]>',
-        '<kernel_shape = [3, 2], auto_pad = "VALID", strides = [2, 2]>',
-        "<kernel_shape = [1, 3]>",
-        "<kernel_shape = [1, 1]>",
-    ],
-)
+@pytest.mark.parametrize("attributes", WINDOWS)
 def test_fires_on_forms(attributes, lowers):
     lowers(PASS, model(attributes, "N,3,7,8"))
 
@@ -58,16 +45,13 @@ def test_fires_on_types(dtype, lowers):
 
 @pytest.mark.parametrize(
     "text",
-    cases(
-        """
+    cases("""
 dynamic: =model('<kernel_shape = [2, 2]>', '2,3,H,8')
 windows-of-padding: =model('<kernel_shape = [2, 2], dilations = [8, 1], pads = [2, 0, 2, 0]>')
 same-with-dilations: =model('<kernel_shape = [2, 2], dilations = [2, 1], auto_pad =
   "SAME_UPPER">')
 same-with-gaps: =model('<kernel_shape = [1, 2], strides = [2, 2], auto_pad = "SAME_LOWER">')
-""",
-        globals(),
-    ),
+"""),
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(PASS, text)

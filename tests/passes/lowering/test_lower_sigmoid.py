@@ -1,4 +1,4 @@
-from tests.passes.lowering.elementwise import elementwise
+from tests.passes.lowering.forms import elementwise
 
 test_lowers = elementwise(
     "Sigmoid(x)", 13, "Neg Exp Add Div", types=("float", "float16", "double"), old=6

@@ -4,7 +4,7 @@ import pytest
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.lowering.lower_softmax import LowerSoftmax
-from tests.passes.lowering.elementwise import elementwise
+from tests.passes.lowering.forms import elementwise
 from tests.tables import pass_cases
 
 test_lowers = elementwise(

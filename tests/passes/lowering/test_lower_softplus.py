@@ -4,7 +4,7 @@ from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.lowering.lower_softplus import LowerSoftplus
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.passes.lowering.elementwise import elementwise
+from tests.passes.lowering.forms import elementwise
 
 test_lowers = elementwise(
     "Softplus(x)", 13, "Abs Neg Exp Add Sub Log Div Mul Equal Where Max Add", old=10

@@ -31,8 +31,7 @@ def model_of(body, rank=4):
 
 @pytest.mark.parametrize(
     ("body", "rank", "told"),
-    cases(
-        """
+    cases("""
 - y = Conv(x, w) | =4 | ={'strides': (1, 1), 'pads': (0, 0, 0, 0), 'group': 1}
 - y = Conv<strides = [2, 1], pads = [1, 0, 1, 2]>(x, w, b) | =4 | ={'strides': (2, 1)}
 - y = Conv<group = 4, dilations = [1, 2]>(x, g) | =4 | ={'dilations': (1, 2), 'group': 4}
@@ -42,9 +41,7 @@ def model_of(body, rank=4):
 - y = MaxPool<kernel_shape = [3], strides = [2]>(u) | =3 | ={'strides': (2,)}
 - y = BatchNormalization(x, s, o, s, d) | =4 | ={'momentum': pytest.approx(0.9)}
 - y = BatchNormalization<epsilon = 0.25>(u, s, o, s, d) | =3 | ={'epsilon': 0.25}
-""",
-        globals(),
-    ),
+"""),
 )
 def test_fires(body, rank, told, applied):
     model = model_of(body, rank)

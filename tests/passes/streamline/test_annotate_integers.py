@@ -11,9 +11,8 @@ float[2,2] m = {1, -1, 2, 3}, float c = {-1}>
 { a = o.MultiThreshold(x, t, w) b = Add(a, c) p = MatMul(b, m) q = Exp(p) y = Mul(q, p) }"""
 
 
-def test_accumulators_are_as_wide_as_their_weights_need(text):
-    model = testing.parse(text(GRAPH))
-    assert AnnotateIntegers()(model).modified
+def test_accumulators_are_as_wide_as_their_weights_need(text, rewrites):
+    model = rewrites(text(GRAPH))
     noted = {
         value.name: value.meta["quant_parameter_tensor_names"][KEY]
         for node in model.graph

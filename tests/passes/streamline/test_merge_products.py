@@ -1,8 +1,5 @@
 import pytest
 
-from onnx_passes import testing
-from onnx_passes.passes.annotation.shape_inference import infer_shapes
-from onnx_passes.passes.streamline.merge_products import MergeProducts
 from tests.tables import cases
 
 HEAD = """(float[2,3,4] x, float[2,4,3] u, float[4] q) => (float[A,B,C] y)
@@ -10,14 +7,15 @@ HEAD = """(float[2,3,4] x, float[2,4,3] u, float[4] q) => (float[A,B,C] y)
 float[4,2] n = {-1, -2, -3, -4, -5, -6, -7, -8}, float[2,3] k = {1, 2, 3, 4, 5, 6}> """
 
 
-def merged(body):
-    model = testing.parse(HEAD + "{ " + body + " y = Relu(z) }")
-    infer_shapes(model)
-    before = testing.Snapshot(model)
-    if not MergeProducts()(model).modified:
-        return None
-    testing.assert_verified(MergeProducts(), before, model)
-    return [node.op_type for node in model.graph if node.op_type not in ("Constant", "Relu")]
+@pytest.fixture
+def merged(applied):
+    def kinds(body):
+        model = applied(HEAD + "{ " + body + " y = Relu(z) }")
+        return model and [
+            n.op_type for n in model.graph if n.op_type not in ("Constant", "Relu")
+        ]
+
+    return kinds
 
 
 @pytest.mark.parametrize(
@@ -31,7 +29,7 @@ def merged(body):
   =['MatMul', 'Transpose']
 """),
 )
-def test_fires(body, kinds):
+def test_fires(body, kinds, merged):
     body = body.replace("e)", "k)")
     assert merged(body) == kinds
 
@@ -44,5 +42,5 @@ def test_fires(body, kinds):
         "s = MatMul(x, u) z = MatMul(s, x)",
     ],
 )
-def test_leaves_alone(body):
+def test_leaves_alone(body, merged):
     assert merged(body) is None

@@ -1,9 +1,5 @@
 import pytest
 
-from onnx_passes import testing
-from onnx_passes.passes.annotation.shape_inference import infer_shapes
-from onnx_passes.passes.streamline.simplify_lattices import SimplifyLattices
-
 BOOLS = "(bool[N] x, bool[N] u, bool[N] v) => (bool[N] y) "
 NUMBERS = """(float[N] x, float[N] u, int32[N] i, int32[N] j) => (float[N] y, int32[N] k)
 <float c = {2}, float n = {nan}> """
@@ -25,14 +21,9 @@ def test_fires_on_booleans(body, kinds, rewrites):
     assert [node.op_type for node in model.graph] == kinds
 
 
-def simplified(body):
-    model = testing.parse(NUMBERS.replace("nan", "2") + "{ " + body + " }")
-    infer_shapes(model)
-    before = testing.Snapshot(model)
-    changed = SimplifyLattices()(model).modified
-    if changed:
-        testing.assert_verified(SimplifyLattices(), before, model)
-    return changed
+@pytest.fixture
+def simplified(applied):
+    return lambda body: applied(NUMBERS.replace("nan", "2") + "{ " + body + " }")
 
 
 @pytest.mark.parametrize(
@@ -44,8 +35,8 @@ def simplified(body):
         ("s = Max(x, u) t = Max(x, c) y = Min(s, t) k = Abs(i)", True),
     ],
 )
-def test_numbers(body, fires):
-    assert simplified(body) == fires
+def test_numbers(body, fires, simplified):
+    assert (simplified(body) is not None) == fires
 
 
 @pytest.mark.parametrize(

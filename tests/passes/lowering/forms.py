@@ -1,6 +1,20 @@
-"""One test of all that a pass owes which lowers an operator on one input."""
+"""Forms of operators that lowering passes are tried on."""
 
 import pytest
+
+WINDOWS = [
+    "<kernel_shape = [2, 2]>",
+    "<kernel_shape = [2, 2], strides = [2, 3]>",
+    "<kernel_shape = [3, 3], strides = [2, 2], ceil_mode = 1>",
+    "<kernel_shape = [2, 3], strides = [3, 3], ceil_mode = 1, pads = [0, 1, 0, 1]>",
+    "<kernel_shape = [3, 2], dilations = [2, 3]>",
+    '<kernel_shape = [3, 3], auto_pad = "SAME_UPPER", strides = [2, 2]>',
+    '<kernel_shape = [3, 2], auto_pad = "SAME_LOWER", strides = [2, 2]>',
+    '<kernel_shape = [3, 2], auto_pad = "VALID", strides = [2, 2]>',
+    "<kernel_shape = [1, 3]>",
+    "<kernel_shape = [1, 1]>",
+]
+"""Windows of a pool over two axes."""
 
 
 def elementwise(call, since, kinds, *more, types=("float", "float16"), old=None):
