@@ -407,7 +407,8 @@ class Baseline:
                 found[index] = run_one(session, feeds, names)
             except EngineError as failure:
                 if isinstance(feeds, AdversarialFeeds):
-                    special.append((feeds, failure))
+                    # A traceback would keep all that was recorded on the way.
+                    special.append((feeds, EngineError(failure.message)))
                     continue
                 if isinstance(failure, UnsupportedModelError):
                     raise

@@ -28,6 +28,7 @@ from onnx_passes.passes.context import Application
 from onnx_passes.passes.options import validate_options
 from onnx_passes.passes.registry import collect
 from onnx_passes.passes.replace import reserve_names
+from onnx_passes.pipeline.garbage_collection import collect_young
 from onnx_passes.pipeline.pass_execution import Attempt, Attempts, complaint, execute
 from onnx_passes.pipeline.policy import budget_spent, waive_failure
 from onnx_passes.pipeline.run_state import RunState, Stopped, reason_of, rewrite_summary
@@ -261,6 +262,7 @@ class PassRun:
         checked = gate.check(
             self.pass_, self.before, state.model, change, step.tolerance, self.applied
         )
+        collect_young()
         report.checks, report.evidence = checked.checks, checked.evidence
         report.verify_seconds = time.perf_counter() - start
         report.budget_spent = budget_spent(report.checks)

@@ -19,6 +19,7 @@ from onnx_passes.errors import EngineError, ModelError
 from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.ops.node_queries import may_draw
 from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
+from onnx_passes.pipeline.garbage_collection import collect_young
 from onnx_passes.risky_runs import avoided, running
 from onnx_passes.runtime.engine_base import (
     Data,
@@ -315,6 +316,7 @@ class Recorder:
         Values of ``shaped`` may be asked for, if it differs. For the original, ``drop`` leaves
         out the samples that it does not run on.
         """
+        collect_young()
         shaped = shaped or model
         names = [str(value.name) for value in model.graph.outputs]
         share = self.memory_limit // 2 // max(len(samples), 1)
