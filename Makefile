@@ -53,7 +53,7 @@ unit: $(STAMP)
 	$(PYTEST)
 
 # Data sets, tuning, compilers, the bench (compare, reduce, surgery, view) and certify.
-ANNEXES := data tuning surgery benchmarks runtime/tensorrt certifying verify/reduce verify/runs
+ANNEXES := data tuning surgery benchmarks runtime/tensorrt certifying bench
 ANNEXES += $(addprefix cli/test_, build* certify* compare* edit* extract* hostile* inspect_data* reduce* sanitize* tune* view*)
 ANNEXES += test_bench* corpus/test_tensorrt* pipeline/test_compiling* report/test_model_page* report/test_comparison*
 

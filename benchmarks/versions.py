@@ -32,7 +32,7 @@ KINDS = ("oldest", "newest")
 TESTS = (
     *("tests/runtime/test_ort.py", "tests/runtime/test_ort_session.py"),
     *("tests/runtime/test_reference.py", "tests/pipeline/test_gate.py"),
-    "tests/verify/runs/test_compare.py",
+    "tests/bench/runs/test_compare.py",
 )
 HELD = ("onnx>", "onnx-ir>", "onnxruntime>", "onnxscript>")
 """What is taken at its oldest. The rest follows from what these need, and has wheels."""

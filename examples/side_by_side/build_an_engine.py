@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from onnx_passes.bench.runs import Loader, Runner, compare
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.inputs import generate
-from onnx_passes.verify.runs import Loader, Runner, compare
 
 model = Loader(Path(__file__).parent / "../digits/model.onnx")
 options = {"network_hook": "hooks:name_layers", "config_hook": "hooks:spend_little"}

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from onnx_passes.bench.runs import Loader, Runner, Settings, compare, save_results
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from onnx_passes.runtime.inputs import generate
-from onnx_passes.verify.runs import Loader, Runner, Settings, compare, save_results
 
 model = Loader(Path(__file__).parent / "../digits/model.onnx")
 shorter = model.then(EliminateIdentity())

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from onnx_passes.bench.runs import Loader, Runner, Settings, compare
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.inputs import generate
-from onnx_passes.verify.runs import Loader, Runner, Settings, compare
 
 model = Loader(Path(__file__).parent / "../digits/model.onnx")
 engines = [engine_from_config(name) for name in ("onnxruntime", "reference")]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
+from onnx_passes.bench.runs import Runner
 from onnx_passes.contracts import metrics
-from onnx_passes.verify.runs import Runner
 
 digits = Path(__file__).parent / "../digits"
 images, labels = np.load(digits / "images.npy"), np.load(digits / "labels.npy")

@@ -12,12 +12,26 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.api.models import AnyModel, notebook_frame, take_model, take_samples
+from onnx_passes.bench import inspection as inspecting
+from onnx_passes.bench.comparison_report import comparison_lines
+from onnx_passes.bench.reducing import Boundary, Reducer, Reduction
+from onnx_passes.bench.reducing.candidates import (
+    CheckOutcome,
+    ModelCheck,
+    SmallerModel,
+    Status,
+)
+from onnx_passes.bench.reducing.checks import RunCheck
+from onnx_passes.bench.reducing.parts import Parts
+from onnx_passes.bench.runs import Found, Runner, Settings
+from onnx_passes.bench.runs import compare as compare_runs
+from onnx_passes.bench.runs.judges import read_limits
+from onnx_passes.bench.runs.runner import read_generate
 from onnx_passes.configs.engine_text import parse_engine
 from onnx_passes.configs.pipeline_files import config_from_data, load_config
 from onnx_passes.errors import UsageError
 from onnx_passes.model.save import save_model, to_proto
 from onnx_passes.plain import Plain, PlainDict, PlainMapping
-from onnx_passes.report.comparison import comparison_lines
 from onnx_passes.report.text import one_line, plural
 from onnx_passes.report.tune_page import tune_page
 from onnx_passes.runtime.engine_base import Feeds
@@ -25,16 +39,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.budget_search import TuningSearch
 from onnx_passes.tuning.configured_search import source_of, task_of
 from onnx_passes.tuning.search_record import Record, SearchResult, inspector, lines, to_json
-from onnx_passes.verify import inspection as inspecting
-from onnx_passes.verify.reduce import Boundary, Reducer, Reduction
-from onnx_passes.verify.reduce.candidates import CheckOutcome, ModelCheck, SmallerModel, Status
-from onnx_passes.verify.reduce.checks import RunCheck
-from onnx_passes.verify.reduce.parts import Parts
 from onnx_passes.verify.reference_data import ReferenceData, check_feeds
-from onnx_passes.verify.runs import Found, Runner, Settings
-from onnx_passes.verify.runs import compare as compare_runs
-from onnx_passes.verify.runs.judges import read_limits
-from onnx_passes.verify.runs.runner import read_generate
 
 
 @dataclass(frozen=True)

@@ -33,19 +33,19 @@ from onnx_passes.errors import EngineError, ModelError, UsageError
 from onnx_passes.plain import Plain, PlainDict, PlainMapping
 
 if TYPE_CHECKING:
+    from onnx_passes.bench.runs import Found, Loader, Run, Runner
+    from onnx_passes.bench.runs.judges import Settings
     from onnx_passes.data.evaluation_job import DataJob
     from onnx_passes.data.evaluation_result import DataResult
     from onnx_passes.data.input_binding import DataInterface
     from onnx_passes.runtime.engine_base import Feeds
     from onnx_passes.runtime.inputs import Substitute
-    from onnx_passes.verify.runs import Found, Loader, Run, Runner
-    from onnx_passes.verify.runs.judges import Settings
 
 
 def settings_of(given: PlainDict, *, keep: bool, hashes: bool) -> Settings:
     """Return the settings of a comparison."""
+    from onnx_passes.bench.runs.judges import Settings, judge, read_limits, read_postprocess
     from onnx_passes.passes.options import parse_size
-    from onnx_passes.verify.runs.judges import Settings, judge, read_limits, read_postprocess
 
     try:
         limit = parse_size(given["memory_limit"])
@@ -76,7 +76,7 @@ def loaders_of(models: tuple[Path, ...], *, now: bool) -> dict[Path, Loader]:
     """Return the models, read ``now`` if values take the memory."""
     if not models:
         return {}
-    from onnx_passes.verify.runs.runner import Loader
+    from onnx_passes.bench.runs.runner import Loader
 
     loaders = {path: Loader(path) for path in models}
     names = [path.name for path in loaders]
@@ -90,14 +90,14 @@ def loaders_of(models: tuple[Path, ...], *, now: bool) -> dict[Path, Loader]:
 
 def read_runs(paths: Iterable[Path]) -> list[Run]:
     """Return the runs that were saved in files."""
-    from onnx_passes.verify.runs import open_results
+    from onnx_passes.bench.runs import open_results
 
     return [run for path in paths for run in open_results(path)]
 
 
 def samples_of(given: PlainDict, runners: list[Runner]) -> Iterable[Feeds]:
     """Return the inputs that models are compared on; UsageError if two sources are named."""
-    from onnx_passes.verify.runs import runner
+    from onnx_passes.bench.runs import runner
 
     sources = {
         "--inputs": given["inputs"],
@@ -128,8 +128,8 @@ def _least_dynamic(runners: list[Runner]) -> Runner:
 
 def other_inputs(run: Run, given: PlainDict, runners: list[Runner]) -> Substitute | None:
     """Return other inputs where the first model does not run on the generated ones."""
-    from onnx_passes.verify.runs import runner
-    from onnx_passes.verify.runs.results import FAILED
+    from onnx_passes.bench.runs import runner
+    from onnx_passes.bench.runs.results import FAILED
 
     if run.state != FAILED:
         return None
@@ -147,7 +147,7 @@ def keep_inputs(
     ``read`` has the files that the command reads, by option. UsageError if the path is one of
     them, or there is no model.
     """
-    from onnx_passes.verify.runs.runner import save_inputs
+    from onnx_passes.bench.runs.runner import save_inputs
 
     if not runners:
         raise UsageError("--save-inputs needs a MODEL, whose inputs are saved")
@@ -180,11 +180,11 @@ def compare_on_data(
     as_json: bool,
 ) -> int:
     """Run models on engines over a data set, print the result, return the exit code."""
+    from onnx_passes.bench.runs.comparison import rounding_notes
     from onnx_passes.data.job_evaluation import Journal, evaluate
     from onnx_passes.data.result_page import result_lines
     from onnx_passes.data.shard_evaluation import WorkerProcessors
     from onnx_passes.model.load import load_model
-    from onnx_passes.verify.runs.comparison import rounding_notes
 
     _refuse(given)
     _check_places(models, given)
@@ -243,12 +243,12 @@ def _check_places(models: Sequence[Path], given: PlainMapping) -> None:
 def _job(
     models: Sequence[Path], engines: Sequence[str], given: PlainMapping, *, isolate: bool
 ) -> DataJob:
+    from onnx_passes.bench.runs.judges import read_limits
     from onnx_passes.data.evaluation_job import DataJob, ModelFile, RunSpec
     from onnx_passes.data.input_binding import DataInterface
     from onnx_passes.data.measures import Measures, make_metric
     from onnx_passes.data.plan import make_plan
     from onnx_passes.model.load import load_model
-    from onnx_passes.verify.runs.judges import read_limits
 
     if not models:
         raise UsageError("there is no MODEL to run on the data")
@@ -470,9 +470,9 @@ def command(
     assert page is None or isinstance(page, Path)
     refuse_without_data({name: value for name, value in given.items() if name != "html"})
     loaders = loaders_of(models, now=bool(given["outputs"]))
-    from onnx_passes.report.comparison import comparison_dict, comparison_lines
-    from onnx_passes.verify.runs import compare, save_results
-    from onnx_passes.verify.runs.results import check_form
+    from onnx_passes.bench.comparison_report import comparison_dict, comparison_lines
+    from onnx_passes.bench.runs import compare, save_results
+    from onnx_passes.bench.runs.results import check_form
 
     runners = make_runners(models, loaders, engines, isolate=isolate, timed=timed)
     recorded = read_runs(load_outputs)
@@ -518,7 +518,7 @@ def command(
         if save_outputs is not None:
             save_results(found, save_outputs)
         if page is not None:
-            from onnx_passes.report.comparison import compare_page
+            from onnx_passes.bench.comparison_report import compare_page
             from onnx_passes.report.report_files import write_text
 
             write_text(compare_page(found, latencies=asked), page)
@@ -545,8 +545,8 @@ def make_runners(
     ``timed`` runs get the layouts of weights that kernels choose. UsageError if something does
     not fit the rest; ConfigError if a text is not an engine.
     """
+    from onnx_passes.bench.runs import Runner
     from onnx_passes.configs.engine_text import parse_engine
-    from onnx_passes.verify.runs import Runner
 
     if engines and not models:
         raise UsageError("--engine is given, and no MODEL to run on it")
@@ -577,7 +577,7 @@ def add_timings(
 
     ``skip`` is the number of runs that come before the runners.
     """
-    from onnx_passes.verify.runs.runner import ITERATIONS, WARM_UP, measure
+    from onnx_passes.bench.runs.runner import ITERATIONS, WARM_UP, measure
 
     for place, (run, runner) in enumerate(zip(found.runs[skip:], runners, strict=True)):
         advance(place, len(runners), "timing")

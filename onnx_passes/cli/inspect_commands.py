@@ -16,8 +16,8 @@ from onnx_passes.plain import PlainDict, spelled
 from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
+    from onnx_passes.bench.compiler_support import ModelPart
     from onnx_passes.model.load import LoadedModel
-    from onnx_passes.verify.capability import ModelPart
 
 
 _INSPECT_HELP = """\
@@ -81,8 +81,8 @@ def inspect_model_command(
     file: str, show: tuple[str, ...], list_unbounded: bool, as_json: bool
 ) -> None:
     """Print what a model is made of."""
+    from onnx_passes.bench.inspection import inspect_lines, inspect_model, unbounded
     from onnx_passes.model.load import load_model
-    from onnx_passes.verify.inspection import inspect_lines, inspect_model, unbounded
 
     loaded = load_model(file)
     report = inspect_model(loaded.model, show)
@@ -116,9 +116,9 @@ def inspect_capability_command(
     file: str, engine: str, partition: Path | None, as_json: bool
 ) -> None:
     """Print which nodes of a model an engine rejects."""
+    from onnx_passes.bench import compiler_support as capabilities
     from onnx_passes.configs.engine_text import parse_engine
     from onnx_passes.model.load import load_model
-    from onnx_passes.verify import capability as capabilities
 
     if partition is not None:
         check_folder("--partition", partition)
@@ -169,7 +169,7 @@ def inspect_data_command(
     """Print what saved data hold: the first sample, or ``every`` one."""
     import numpy as np
 
-    from onnx_passes.verify import inspection as numbers
+    from onnx_passes.bench import inspection as numbers
     from onnx_passes.verify.saved import describe, read_samples, runners_of
 
     samples, runners = read_samples(file), runners_of(file)

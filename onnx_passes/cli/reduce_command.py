@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from onnx_passes.arrays import Array
+    from onnx_passes.bench.reducing import Boundary, Reduction
+    from onnx_passes.bench.reducing.candidates import CandidateStore, ModelCheck, Trial
+    from onnx_passes.bench.reducing.checks import CommandCheck, PassCheck
     from onnx_passes.data.plan import ShardPlan
     from onnx_passes.model.load import LoadedModel
     from onnx_passes.passes.base import Pass
     from onnx_passes.runtime.engine_base import Engine, Feeds
-    from onnx_passes.verify.reduce import Boundary, Reduction
-    from onnx_passes.verify.reduce.candidates import CandidateStore, ModelCheck, Trial
-    from onnx_passes.verify.reduce.checks import CommandCheck, PassCheck
 
 
 def plan_data(given: PlainMapping, model: ir.Model) -> ShardPlan:
@@ -97,7 +97,7 @@ def find_in_data(given: PlainMapping, model: ir.Model) -> tuple[str, Feeds]:
 
 def make_check(given: PlainMapping, store: CandidateStore, boundary: Boundary) -> ModelCheck:
     """Return what judges candidates; ``boundary`` gets the engine that is right, if any."""
-    from onnx_passes.verify.reduce.checks import CommandCheck, FailureCriteria
+    from onnx_passes.bench.reducing.checks import CommandCheck, FailureCriteria
 
     if given["check"] is not None:
         patterns = tuple(_pattern(text) for text in given["fail_regex"])
@@ -113,8 +113,8 @@ def make_check(given: PlainMapping, store: CandidateStore, boundary: Boundary) -
             given["jobs"],
             given["warm"],
         )
+    from onnx_passes.bench.reducing.checks import AskCheck, FunctionCheck, RunCheck
     from onnx_passes.contracts import Tolerance
-    from onnx_passes.verify.reduce.checks import AskCheck, FunctionCheck, RunCheck
 
     if given["check_function"]:
         text = given["check_function"]
@@ -166,10 +166,10 @@ def _engine(text: str) -> Engine:
 
 
 def _pass_check(given: PlainMapping, engine: Engine) -> PassCheck:
+    from onnx_passes.bench.reducing.checks import PassCheck
     from onnx_passes.configs.pipeline_files import default_config, load_config
     from onnx_passes.configs.resolve import resolve
     from onnx_passes.contracts import Metric, Tolerance, weakest
-    from onnx_passes.verify.reduce.checks import PassCheck
 
     config, texts = given["config"], given["passes"]
     pipeline = load_config(config, (), texts) if config else default_config((), texts)
@@ -217,13 +217,13 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
     _places(path, output, given)
     import numpy as np
 
+    from onnx_passes.bench.reducing import Boundary, Reducer
+    from onnx_passes.bench.reducing.candidates import Artifacts, CandidateStore
+    from onnx_passes.bench.reducing.checks import CommandCheck
+    from onnx_passes.bench.reducing.parts import Parts
     from onnx_passes.model.inference import annotate
     from onnx_passes.model.load import load_model
     from onnx_passes.runtime.ort import engine_for
-    from onnx_passes.verify.reduce import Boundary, Reducer
-    from onnx_passes.verify.reduce.candidates import Artifacts, CandidateStore
-    from onnx_passes.verify.reduce.checks import CommandCheck
-    from onnx_passes.verify.reduce.parts import Parts
 
     loaded = load_model(path)
     model = loaded.model
@@ -291,7 +291,7 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
 
 def _fails(check: ModelCheck, model: ir.Model, golden: Mapping[str, Array]) -> bool:
     """Whether a check fails on the whole model with the inputs of a sample."""
-    from onnx_passes.verify.reduce.candidates import SmallerModel
+    from onnx_passes.bench.reducing.candidates import SmallerModel
 
     names = [str(v.name) for v in model.graph.inputs if not v.is_initializer()]
     feeds = {name: golden[name] for name in names if name in golden}
@@ -305,7 +305,7 @@ def _why_not_smaller(given: PlainMapping, inner: bool) -> str | None:
 
 def _confirm(found: Reduction, check: CommandCheck) -> Reduction:
     """Check that the result fails in a process of its own too."""
-    from onnx_passes.verify.reduce.candidates import SmallerModel
+    from onnx_passes.bench.reducing.candidates import SmallerModel
 
     outcome = replace(check, warm=False).judge(
         SmallerModel(found.model, lambda: found.feeds), found.checks + 1

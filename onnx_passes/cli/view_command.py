@@ -13,7 +13,7 @@ from onnx_passes.cli.output import check_destinations, echo_line, echo_lines
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from onnx_passes.report.model_page import Interval
+    from onnx_passes.bench.model_page import Interval
 
 HELP = """\
 Write the graph of MODEL as a page for a browser: one file, which needs no network.
@@ -54,10 +54,10 @@ def command(
     model: str, output: Path | None, report: Path | None, load_inputs: str | None
 ) -> None:
     """Write the graph of a model as a page."""
+    from onnx_passes.bench.model_page import PageContent, facts_of, marks_of, to_page
     from onnx_passes.model.inference import annotate
     from onnx_passes.model.load import load_model
     from onnx_passes.report.json import read_json
-    from onnx_passes.report.model_page import PageContent, facts_of, marks_of, to_page
     from onnx_passes.report.report_files import write_text
 
     loaded = load_model(model)

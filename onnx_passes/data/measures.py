@@ -15,6 +15,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from onnx_passes.arrays import Array
+from onnx_passes.bench.runs.judges import named_function
 from onnx_passes.contracts import Equality, Tolerance, metrics
 from onnx_passes.contracts.scores import (
     dtype_name,
@@ -39,7 +40,6 @@ from onnx_passes.errors import (
 )
 from onnx_passes.plain import Plain, PlainDict, PlainMapping, spelled
 from onnx_passes.verify.judge import Limit
-from onnx_passes.verify.runs.judges import named_function
 
 _SUMS = ("noise", "signal", "power", "product", "cosines")
 _COUNTS = (

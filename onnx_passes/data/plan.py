@@ -21,6 +21,7 @@ from typing import ClassVar
 import numpy as np
 
 from onnx_passes.arrays import Array
+from onnx_passes.bench.runs.judges import named_function
 from onnx_passes.configs.data_spec import EARLY_SAMPLES, SHARD_BYTES, SHARD_SAMPLES, DataSpec
 from onnx_passes.data import file_forms, files
 from onnx_passes.data.file_forms import (
@@ -36,7 +37,6 @@ from onnx_passes.data.input_binding import Binding, DataInterface, bind, check_c
 from onnx_passes.errors import OnnxPassesError, ReferenceDataError, UsageError
 from onnx_passes.plain import Foreign, PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import did_you_mean
-from onnx_passes.verify.runs.judges import named_function
 
 _SPOOL_SAMPLES = 256
 _LOOKED_AT = 16

@@ -7,10 +7,10 @@ import onnx
 import onnx.parser
 import pytest
 
+from onnx_passes.bench.reducing.parts import Boundary
 from onnx_passes.model.load import load_model
 from onnx_passes.runtime.inputs import InputSearch
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.reduce.parts import Boundary
 
 # Reshape takes as many tokens as the mask has: shape inference does not see that batch is 1.
 BATCH_OF_1 = """<ir_version: 8, opset_import: ["" : 17]>

@@ -27,7 +27,7 @@ def test_the_model_reads_digits_that_it_has_not_seen(tmp_path):
 
 
 def test_results_of_a_composed_loader_open_again(tmp_path):
-    from onnx_passes.verify.runs import compare, open_results
+    from onnx_passes.bench.runs import compare, open_results
 
     assert told("compare_after_passes.py", tmp_path) == "without Identity agrees\n"
     assert compare([], recorded=open_results(tmp_path / "results.json")).passed

@@ -7,6 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
+from onnx_passes.bench.runs import Runner, Settings, compare
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import RewriteRulePass, Transformation
@@ -16,7 +17,6 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.report.summary import outcome
 from onnx_passes.verify.evidence import LEVEL, Verdict
-from onnx_passes.verify.runs import Runner, Settings, compare
 from tests.pipeline.sums import SumsByRule
 from tests.runtime.tensorrt import fake_gpu
 

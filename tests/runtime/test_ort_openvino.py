@@ -5,9 +5,9 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
+from onnx_passes.bench.runs import Runner, compare
 from onnx_passes.errors import EngineUnavailableError
 from onnx_passes.runtime.engines import engine_from_config
-from onnx_passes.verify.runs import Runner, compare
 
 PROVIDER = "OpenVINOExecutionProvider"
 if PROVIDER not in onnxruntime.get_available_providers():

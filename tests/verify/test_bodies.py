@@ -3,6 +3,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.bench.runs import Runner, Settings, compare
+from onnx_passes.bench.runs.runner import in_order
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.bodies import (
     changed_bodies,
@@ -13,8 +15,6 @@ from onnx_passes.verify.bodies import (
 )
 from onnx_passes.verify.recording import expose_values
 from onnx_passes.verify.region import changed_region
-from onnx_passes.verify.runs import Runner, Settings, compare
-from onnx_passes.verify.runs.runner import in_order
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
 IF = """(float[N] x, bool c) => (float[N] y) {

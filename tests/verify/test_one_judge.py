@@ -12,7 +12,7 @@ from onnx_passes.verify.evidence import Verdict
 from onnx_passes.verify.judge import Promise, judge
 
 ROOT = Path(onnx_passes.__file__).parent
-MEASURES = {"verify/runs/judges.py"}
+MEASURES = {"bench/runs/judges.py"}
 """What measures how far values are apart, besides the module of the judge."""
 
 

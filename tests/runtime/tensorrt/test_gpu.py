@@ -15,6 +15,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
+from onnx_passes.bench.runs import Runner, Settings
+from onnx_passes.bench.runs import compare as run_both
 from onnx_passes.configs.pipeline_files import default_config, load_config
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import ConfigError, EngineCrashedError, EngineError
@@ -32,8 +34,6 @@ from onnx_passes.runtime.tensorrt.cuda import Cuda, Driver, device
 from onnx_passes.runtime.tensorrt.engine import layers_of, with_profiles_of, with_profiling
 from onnx_passes.verify.evidence import LEVEL, Verdict
 from onnx_passes.verify.judge import compare
-from onnx_passes.verify.runs import Runner, Settings
-from onnx_passes.verify.runs import compare as run_both
 
 pytestmark = pytest.mark.gpu
 

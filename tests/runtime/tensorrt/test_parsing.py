@@ -5,12 +5,12 @@ import textwrap
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.bench.compiler_support import capability
 from onnx_passes.errors import EngineError, EngineTimeoutError, EngineUnavailableError
 from onnx_passes.runtime.tensorrt import parsing
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.runtime.tensorrt.engine import make_tensorrt
 from onnx_passes.runtime.tensorrt.parsing import Refused, parser_refusals
-from onnx_passes.verify.capability import capability
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]> main '
 BINDINGS = '''

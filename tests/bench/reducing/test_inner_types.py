@@ -2,8 +2,8 @@
 
 import onnx_ir as ir
 
+from onnx_passes.bench.reducing.parts import Inferred
 from onnx_passes.testing import parse
-from onnx_passes.verify.reduce.parts import Inferred
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20]>
 main (float[N,4] x) => (float[N,4] y) <int64[2] to = {2, -1}>

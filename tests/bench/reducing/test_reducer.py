@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onnx_passes.bench.reducing import Boundary, Reducer, reduce
+from onnx_passes.bench.reducing.candidates import CheckOutcome, Status
+from onnx_passes.bench.reducing.checks import RunCheck
+from onnx_passes.bench.reducing.parts import Parts
+from onnx_passes.bench.reducing.reducer import MODES, divergent, nodes_in_log, search
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import UsageError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.reduce import Boundary, Reducer, reduce
-from onnx_passes.verify.reduce.candidates import CheckOutcome, Status
-from onnx_passes.verify.reduce.checks import RunCheck
-from onnx_passes.verify.reduce.parts import Parts
-from onnx_passes.verify.reduce.reducer import MODES, divergent, nodes_in_log, search
 
 
 class Sets:

@@ -17,6 +17,18 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from onnx_passes.bench.compiler_support import capability
+from onnx_passes.bench.inspection import inspect_model as inspect
+from onnx_passes.bench.inspection import statistics
+from onnx_passes.bench.reducing import reduce
+from onnx_passes.bench.runs import (
+    Loader,
+    Runner,
+    Settings,
+    compare,
+    open_results,
+    save_results,
+)
 from onnx_passes.model.diff import diff
 from onnx_passes.model.extract import Cut
 from onnx_passes.surgery.graph_edits import (
@@ -30,18 +42,6 @@ from onnx_passes.surgery.graph_edits import (
 )
 from onnx_passes.surgery.sanitizing import sanitize
 from onnx_passes.surgery.weights import restore_weights, strip_weights
-from onnx_passes.verify.capability import capability
-from onnx_passes.verify.inspection import inspect_model as inspect
-from onnx_passes.verify.inspection import statistics
-from onnx_passes.verify.reduce import reduce
-from onnx_passes.verify.runs import (
-    Loader,
-    Runner,
-    Settings,
-    compare,
-    open_results,
-    save_results,
-)
 from onnx_passes.verify.saved import Kind, Sample, merge_samples, read_samples, write_samples
 from onnx_passes.verify.validity import lint
 

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from onnx_passes.errors import VerificationError
-from onnx_passes.verify.runs.judges import (
+from onnx_passes.bench.runs.judges import (
     Custom,
     Indices,
     SampleValues,
@@ -10,6 +9,7 @@ from onnx_passes.verify.runs.judges import (
     read_postprocess,
     top_k,
 )
+from onnx_passes.errors import VerificationError
 
 
 def test_the_largest_come_first_ties_in_order_and_nan_last():

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from onnx_passes.verify.reduce.checks import ForkServer, script_of
+from onnx_passes.bench.reducing.checks import ForkServer, script_of
 
 
 @pytest.fixture

@@ -8,6 +8,10 @@ from dataclasses import asdict
 
 import numpy as np
 
+from onnx_passes.bench.inspection import statistics, statistics_text
+from onnx_passes.bench.runs.judges import Measured
+from onnx_passes.bench.runs.results import FirstDifference, Found, Latency, Pair, Run, Timing
+from onnx_passes.bench.runs.runner import PROFILED_RUNS
 from onnx_passes.contracts.scores import shape_text
 from onnx_passes.plain import PlainDict, spelled
 from onnx_passes.report.pages import Dot, DotChart, render_page
@@ -15,10 +19,6 @@ from onnx_passes.report.summary import Margin, Words, margin_of
 from onnx_passes.report.text import bound, duration, number, one_line, plural
 from onnx_passes.runtime.tensorrt.engine import EngineLayer
 from onnx_passes.verify.evidence import OutputCheck
-from onnx_passes.verify.inspection import statistics, statistics_text
-from onnx_passes.verify.runs.judges import Measured
-from onnx_passes.verify.runs.results import FirstDifference, Found, Latency, Pair, Run, Timing
-from onnx_passes.verify.runs.runner import PROFILED_RUNS
 from onnx_passes.verify.saved import describe
 
 SHOWN = 20

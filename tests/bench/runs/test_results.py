@@ -6,9 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from onnx_passes.bench.runs import Found, Run, compare, open_results, save_results
+from onnx_passes.bench.runs.results import Spool
 from onnx_passes.errors import ReferenceDataError, UsageError
-from onnx_passes.verify.runs import Found, Run, compare, open_results, save_results
-from onnx_passes.verify.runs.results import Spool
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_, ml_dtypes.bfloat16, np.complex64])
@@ -28,7 +28,7 @@ def test_a_full_temporary_folder_is_one_sentence(monkeypatch):
     def full():
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("onnx_passes.verify.runs.results._scratch", full)
+    monkeypatch.setattr("onnx_passes.bench.runs.results._scratch", full)
     with pytest.raises(UsageError, match="temporary folder: No space left"):
         Spool(0).put(0, {"a": np.ones(3)})
 

@@ -5,10 +5,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.bench.runs.runner import Loader, offload
 from onnx_passes.errors import UsageError
 from onnx_passes.model.save import save_model
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.runs.runner import Loader, offload
 
 WEIGHT = np.arange(256 * 256, dtype=np.float32).reshape(256, 256)
 

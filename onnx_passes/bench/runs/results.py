@@ -23,6 +23,7 @@ import ml_dtypes
 import numpy as np
 
 from onnx_passes.arrays import Array, DType
+from onnx_passes.bench.runs.judges import existing
 from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.model.save import Pending, pending
@@ -30,7 +31,6 @@ from onnx_passes.plain import Plain, PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import Data, Level
 from onnx_passes.runtime.tensorrt.engine import EngineLayer
 from onnx_passes.verify.evidence import OutputCheck
-from onnx_passes.verify.runs.judges import existing
 from onnx_passes.verify.saved import read_samples, write_samples
 
 

@@ -3,9 +3,9 @@
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.bench.compiler_support import capability
 from onnx_passes.configs.engine_text import parse_engine
 from onnx_passes.errors import EngineUnavailableError
-from onnx_passes.verify.capability import capability
 
 HEAD = '<ir_version: 10, opset_import: ["": 20, "my": 1]> main '
 UNTAKEN = f"""{HEAD}(float[2] a) => (float[2] y) <float[2] c>

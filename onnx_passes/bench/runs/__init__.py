@@ -13,9 +13,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from onnx_passes.verify.runs.comparison import compare
-    from onnx_passes.verify.runs.judges import Settings, judge
-    from onnx_passes.verify.runs.results import (
+    from onnx_passes.bench.runs.comparison import compare
+    from onnx_passes.bench.runs.judges import Settings, judge
+    from onnx_passes.bench.runs.results import (
         Found,
         Latency,
         Pair,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         open_results,
         save_results,
     )
-    from onnx_passes.verify.runs.runner import Loader, Runner
+    from onnx_passes.bench.runs.runner import Loader, Runner
 
 __all__ = [
     "Found",

@@ -5,11 +5,11 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.bench.compiler_support import parts_of
 from onnx_passes.errors import ModelError
 from onnx_passes.model.load import load_model
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.capability import parts_of
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
 HEAD = '<ir_version: 10, opset_import: ["": 20]> main '

@@ -3,9 +3,9 @@
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.verify.reduce import Reducer, reduce
-from onnx_passes.verify.reduce.candidates import CheckOutcome, Status
-from onnx_passes.verify.reduce.reducer import rare
+from onnx_passes.bench.reducing import Reducer, reduce
+from onnx_passes.bench.reducing.candidates import CheckOutcome, Status
+from onnx_passes.bench.reducing.reducer import rare
 
 BLOCK = ("Abs", "Tanh", "Neg", "Sigmoid")
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.report.model_page import (
+from onnx_passes.bench.model_page import (
     Groups,
     Mark,
     PageContent,

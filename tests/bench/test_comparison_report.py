@@ -2,10 +2,10 @@ import re
 
 import pytest
 
-from onnx_passes.report.comparison import compare_page
+from onnx_passes.bench.comparison_report import compare_page
+from onnx_passes.bench.runs.judges import Measured
+from onnx_passes.bench.runs.results import FirstDifference, Found, Pair, Run
 from onnx_passes.verify.evidence import OutputCheck
-from onnx_passes.verify.runs.judges import Measured
-from onnx_passes.verify.runs.results import FirstDifference, Found, Pair, Run
 
 
 def checked(name, error, *, passed):

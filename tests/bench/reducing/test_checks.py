@@ -10,15 +10,9 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.contracts import Equality
-from onnx_passes.errors import EngineError, EngineUnavailableError, ModelError, UsageError
-from onnx_passes.passes.base import Transformation
-from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.runtime.reference import ReferenceEngine
-from onnx_passes.testing import parse
-from onnx_passes.verify.reduce import Reducer
-from onnx_passes.verify.reduce.candidates import CandidateStore, SmallerModel, Status
-from onnx_passes.verify.reduce.checks import (
+from onnx_passes.bench.reducing import Reducer
+from onnx_passes.bench.reducing.candidates import CandidateStore, SmallerModel, Status
+from onnx_passes.bench.reducing.checks import (
     AskCheck,
     CommandCheck,
     FailureCriteria,
@@ -26,6 +20,12 @@ from onnx_passes.verify.reduce.checks import (
     PassCheck,
     RunCheck,
 )
+from onnx_passes.contracts import Equality
+from onnx_passes.errors import EngineError, EngineUnavailableError, ModelError, UsageError
+from onnx_passes.passes.base import Transformation
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.reference import ReferenceEngine
+from onnx_passes.testing import parse
 
 
 class Wrong:

@@ -3,10 +3,10 @@
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.bench.reducing.candidates import CheckOutcome, Status
+from onnx_passes.bench.reducing.parts import Boundary, Parts
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
-from onnx_passes.verify.reduce.candidates import CheckOutcome, Status
-from onnx_passes.verify.reduce.parts import Boundary, Parts
 
 DIAMOND = """<ir_version: 10, opset_import: ["" : 20]>
 main (float[N,4] x) => (float[N,4] y)

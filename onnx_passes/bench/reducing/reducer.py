@@ -23,15 +23,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.errors import ModelError, OnnxPassesError, UsageError
-from onnx_passes.model.digest import canonical_hash, leaf_key, tensor_digest
-from onnx_passes.model.walk import Choice, tensors_replaced
-from onnx_passes.runtime.engine_base import Data, Engine, Feeds
-from onnx_passes.runtime.engine_models import split_weights
-from onnx_passes.verify.evidence import OutputCheck
-from onnx_passes.verify.judge import Promise
-from onnx_passes.verify.reduce.candidates import (
+from onnx_passes.bench.reducing.candidates import (
     CheckOutcome,
     Ledger,
     ModelCheck,
@@ -41,8 +33,16 @@ from onnx_passes.verify.reduce.candidates import (
     Status,
     Trial,
 )
-from onnx_passes.verify.reduce.checks import RunCheck
-from onnx_passes.verify.reduce.parts import Boundary, Nodes, Parts, Piece, Renderer, reach
+from onnx_passes.bench.reducing.checks import RunCheck
+from onnx_passes.bench.reducing.parts import Boundary, Nodes, Parts, Piece, Renderer, reach
+from onnx_passes.contracts import Equality, Tolerance
+from onnx_passes.errors import ModelError, OnnxPassesError, UsageError
+from onnx_passes.model.digest import canonical_hash, leaf_key, tensor_digest
+from onnx_passes.model.walk import Choice, tensors_replaced
+from onnx_passes.runtime.engine_base import Data, Engine, Feeds
+from onnx_passes.runtime.engine_models import split_weights
+from onnx_passes.verify.evidence import OutputCheck
+from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.shrink import Case, Shrinker, first_of
 
 Mode: TypeAlias = Literal["auto", "bisect", "linear", "ddmin"]
@@ -783,7 +783,7 @@ def reduce(
         model: The model; left as it is.
         check: What judges candidates.
         boundary: What is known of the values of the model.
-        mode: How to search, see :func:`~onnx_passes.verify.reduce.reducer.search`.
+        mode: How to search, see :func:`~onnx_passes.bench.reducing.reducer.search`.
 
     Raises:
         UsageError: The check does not fail on the model, or fails on any.

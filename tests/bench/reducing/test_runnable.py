@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from onnx_passes.bench.reducing import reduce
+from onnx_passes.bench.reducing.checks import RunCheck
+from onnx_passes.bench.reducing.parts import Boundary, run_what_runs
 from onnx_passes.errors import EngineUnavailableError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
-from onnx_passes.verify.reduce import reduce
-from onnx_passes.verify.reduce.checks import RunCheck
-from onnx_passes.verify.reduce.parts import Boundary, run_what_runs
 
 HEAD = '<ir_version: 9, opset_import: ["" : 18]> main'
 BAD = f"""{HEAD} (float[2,3] x) => (float[N] y) <int64[1] to = {{4}}>

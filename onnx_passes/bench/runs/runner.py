@@ -22,6 +22,8 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
+from onnx_passes.bench.runs.judges import existing, named_function
+from onnx_passes.bench.runs.results import Latency, Timing
 from onnx_passes.errors import EngineError, ReferenceDataError, UsageError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.load import load_model
@@ -55,8 +57,6 @@ from onnx_passes.verify.bodies import (
 )
 from onnx_passes.verify.recording import expose_values, inlined
 from onnx_passes.verify.reference_data import check_feeds, load_reference
-from onnx_passes.verify.runs.judges import existing, named_function
-from onnx_passes.verify.runs.results import Latency, Timing
 from onnx_passes.verify.saved import read_samples, write_samples
 
 Step: TypeAlias = Callable[[ir.Model], Any]

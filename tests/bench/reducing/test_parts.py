@@ -3,9 +3,9 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.bench.reducing.parts import Renderer
 from onnx_passes.model.digest import canonical_hash
 from onnx_passes.testing import parse
-from onnx_passes.verify.reduce.parts import Renderer
 from onnx_passes.verify.well_formed import check_structure
 
 

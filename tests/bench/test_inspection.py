@@ -2,7 +2,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from onnx_passes.verify.inspection import histogram, statistics
+from onnx_passes.bench.inspection import histogram, statistics
 
 
 def test_statistics_are_numpys_over_several_blocks():

@@ -6,11 +6,11 @@ import onnx.parser
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.bench.runs import Loader, Runner, compare, open_results, save_results
+from onnx_passes.bench.runs.judges import Growth, Settings
 from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
-from onnx_passes.verify.runs import Loader, Runner, compare, open_results, save_results
-from onnx_passes.verify.runs.judges import Growth, Settings
 
 
 def model(body, header="float[N] x) => (float[N] y"):

@@ -23,6 +23,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.bench.reducing.candidates import (
+    CandidateStore,
+    CheckOutcome,
+    SmallerModel,
+    Status,
+)
+from onnx_passes.bench.reducing.parts import Boundary
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError, UsageError
 from onnx_passes.model.copy import copy_model
@@ -30,13 +37,6 @@ from onnx_passes.runtime import processes
 from onnx_passes.runtime.engine_base import BUILT_ONLY, Engine, Feeds, Outputs
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.judge import Promise
-from onnx_passes.verify.reduce.candidates import (
-    CandidateStore,
-    CheckOutcome,
-    SmallerModel,
-    Status,
-)
-from onnx_passes.verify.reduce.parts import Boundary
 from onnx_passes.verify.saved import write_samples
 from onnx_passes.verify.snapshot import compare_interfaces, interface_of
 from onnx_passes.verify.well_formed import check_structure

@@ -13,6 +13,38 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
+from onnx_passes.bench.runs.judges import (
+    LargestIndices,
+    Measured,
+    ResultJudge,
+    SampleValues,
+    Settings,
+)
+from onnx_passes.bench.runs.results import (
+    FAILED,
+    SAVED,
+    FirstDifference,
+    Found,
+    Invalid,
+    Latency,
+    Pair,
+    Run,
+    Spool,
+)
+from onnx_passes.bench.runs.runner import (
+    ALL,
+    Runner,
+    RunPlan,
+    SessionBatch,
+    check_sample,
+    describe_producers,
+    digest_of,
+    distinct,
+    nearest,
+    plan,
+    type_text,
+    unique_names,
+)
 from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import (
     EngineError,
@@ -38,38 +70,6 @@ from onnx_passes.verify.bodies import expose_bodies, typed
 from onnx_passes.verify.evidence import OutputCheck
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.recording import expose_values, inlined
-from onnx_passes.verify.runs.judges import (
-    LargestIndices,
-    Measured,
-    ResultJudge,
-    SampleValues,
-    Settings,
-)
-from onnx_passes.verify.runs.results import (
-    FAILED,
-    SAVED,
-    FirstDifference,
-    Found,
-    Invalid,
-    Latency,
-    Pair,
-    Run,
-    Spool,
-)
-from onnx_passes.verify.runs.runner import (
-    ALL,
-    Runner,
-    RunPlan,
-    SessionBatch,
-    check_sample,
-    describe_producers,
-    digest_of,
-    distinct,
-    nearest,
-    plan,
-    type_text,
-    unique_names,
-)
 
 
 class WideValues:
