@@ -98,8 +98,8 @@ class RandomInputs:
                 self.engine, self.before, nodes, feeds, varying, wanted or {}
             )
             if not casts_to_integers((*nodes, *part.new)):
-                for side in ((self.before, nodes), (self.after, part.new)):
-                    draws += self._across(side, sources, draws)
+                draws += self._across((self.before, nodes), sources, draws, part.new)
+                draws += self._across((self.after, part.new), sources, draws)
             names = self.integers(part, sources, (*nodes, *part.new))
             draws += (draws[0] | row for row in _integer_rows(feeds, names))
             for side in ((self.before, nodes), (self.after, part.new)):
@@ -129,11 +129,17 @@ class RandomInputs:
                     found.discard(str(value.name))
         return found
 
-    def _inside(self, side: Side, row: Mapping[str, Array]) -> dict[str, list[float]]:
-        """Return breakpoints of what nodes compute; none if a row lacks what they read."""
+    def _inside(
+        self, side: Side, row: Mapping[str, Array], readers: Sequence[ir.Node] = ()
+    ) -> dict[str, list[float]]:
+        """Return breakpoints of what nodes compute, for themselves and for other readers.
+
+        None if a row lacks what they read.
+        """
         nodes = side[1]
         made = {str(v.name) for node in nodes for v in node.outputs}
-        found = {n: numbers for n, numbers in breakpoints_of(nodes).items() if n in made}
+        every = breakpoints_of((*nodes, *readers))
+        found = {n: numbers for n, numbers in every.items() if n in made}
         return found if row.keys() >= {*boundary_of(nodes)} else {}
 
     def _meeting(
@@ -176,11 +182,18 @@ class RandomInputs:
         return found
 
     def _across(
-        self, side: Side, sources: Mapping[str, str], draws: Sequence[Mapping[str, Array]]
+        self,
+        side: Side,
+        sources: Mapping[str, str],
+        draws: Sequence[Mapping[str, Array]],
+        readers: Sequence[ir.Node] = (),
     ) -> Iterator[dict[str, Array]]:
-        """Yield rows close to breakpoints inside a part, few where other rows cross them."""
+        """Yield rows close to breakpoints inside a part, few where other rows cross them.
+
+        ``readers`` have breakpoints for what the nodes of the side compute, too.
+        """
         feeds = [named_anew(row, self.renamed) for row in draws]
-        inside = self._inside(side, feeds[0])
+        inside = self._inside(side, feeds[0], readers)
         if not inside:
             return
         rows = run_nodes(self.engine, *side, feeds)

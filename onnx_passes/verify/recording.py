@@ -395,7 +395,7 @@ def random_like(array: Array, seed: str, draw: ValueSource = DRAWS[0]) -> Array:
     if kind == "bool" and array.size == 1:  # drawn by chance, it may be the same each time
         return np.asarray(np.logical_not(array) if draw.integers or draw.negated else array)
     if kind == "bool":
-        return np.asarray(rng.random(array.shape) < 0.5)
+        return _with_whole_rows(rng.random(array.shape) < 0.5)
     if kind == "int" and draw.integers and array.dtype.kind in "iu":
         if draw.special:
             lowest = -8 if array.dtype.kind == "i" else 0
@@ -412,6 +412,13 @@ def random_like(array: Array, seed: str, draw: ValueSource = DRAWS[0]) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         sign = -1 if draw.negated else 1
         return (sign * np.abs(drawn) if draw.positive else drawn).astype(array.dtype)
+
+
+def _with_whole_rows(array: Array) -> Array:
+    """Return booleans of which the first of several rows is false, as of an empty mask."""
+    if array.ndim and array.shape[-1] < array.size:
+        array.reshape(-1, array.shape[-1])[0] = False
+    return array
 
 
 def make_ties(draw: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:

@@ -318,3 +318,61 @@ rule(
         x, op.Constant(value_ints=[3]), op.Constant(value_ints=[32]), e
     ),
 )
+
+
+ENERGY = """(float[N,8] x) => (float[N,4] y) <float[8,4] w = {W}, float e = {1e-6}> {
+    a = Mul(x, x) m = MatMul(a, w) g = Add(m, e) y = Log(g) }"""
+guard = rule(
+    "RareEnergy",
+    lambda self, op, x, e: op.Log(op.Add(x, e)),
+    lambda self, op, x, e: op.Log(op.Max(x, e)),
+    passes.verify.tolerance(),
+)
+
+
+def test_a_bound_of_the_new_side_behind_nodes_ahead():
+    w = np.abs(np.random.default_rng(2).normal(size=32)).round(3)
+    text = ENERGY.replace("{W}", f"{{{', '.join(map(str, w))}}}")
+    assert run(text, guard)[0] == "failed"
+
+
+PADDED = """(int64[N,T] ids) => (int64[N,T] y)
+<int64 pad = {150}, int64 low = {0}, int64 axis = {1}> {
+    i = Clip(ids, low, pad) e = Equal(i, pad) n = Not(e) m = Cast<to = 7>(n)
+    c = CumSum(m, axis) y = Mul(c, m) }"""
+count = rule(
+    "RarePositions",
+    lambda self, op, m, axis: op.Mul(op.CumSum(m, axis), m),
+    lambda self, op, m, axis: op.Mul(
+        op.Range(
+            op.Constant(value_int=1),
+            op.Add(op.Squeeze(op.Shape(m, start=1)), op.Constant(value_int=1)),
+            op.Constant(value_int=1),
+        ),
+        m,
+    ),
+)
+
+
+def test_padding_in_front_that_only_some_integers_make():
+    verdict, told = run(PADDED, count)
+    assert verdict == "failed" or "differs on drawn values" in told
+
+
+HIDDEN = """(float[N,T,T] s, int64[N,T] mask) => (float[N,T,T] y)
+<int64[1] axis = {1}, float low = {-1e9}> {
+    b = Cast<to = 9>(mask) m = Unsqueeze(b, axis) h = Mul(s, s) w = Where(m, h, low)
+    y = Softmax(w) }"""
+add = rule(
+    "RareMask",
+    lambda self, op, m, s, low: op.Softmax(op.Where(m, s, low)),
+    lambda self, op, m, s, low: op.Softmax(
+        op.Add(s, op.Mul(op.Cast(op.Not(m), to=1), op.Constant(value_float=-1e4)))
+    ),
+    passes.verify.tolerance(),
+)
+
+
+def test_a_row_of_a_mask_that_lets_nothing_through():
+    verdict, told = run(HIDDEN, add)
+    assert verdict == "failed" or "differs on drawn values" in told
