@@ -145,12 +145,10 @@ def _affine(
     if row is None or not np.isfinite(row).all():
         return None
     ones, zeros = np.ones_like(row), np.zeros_like(row)
-    match arithmetic.op_type:
-        case "Mul":
-            return row, zeros
-        case "Div":
-            return (1 / row, zeros) if row.all() else None
-        case "Add":
-            return ones, row
-        case _:
-            return (-ones, row) if arithmetic.inputs[0] is c else (ones, -row)
+    if arithmetic.op_type == "Mul":
+        return row, zeros
+    if arithmetic.op_type == "Div":
+        return (1 / row, zeros) if row.all() else None
+    if arithmetic.op_type == "Add":
+        return ones, row
+    return (-ones, row) if arithmetic.inputs[0] is c else (ones, -row)

@@ -70,7 +70,7 @@ def _pool(v: Values) -> _Pool | None:
         return None
     if not all(_is_narrow(v[name]) for name in (*"szio", "m" if t is None else "t")):
         return None
-    if scale is None or before is None or after is None or scale <= 0:
+    if scale is None or before is None or after is None or scale <= 0 or after % 1:
         return None
     kernel, stride = window
     factor = scale

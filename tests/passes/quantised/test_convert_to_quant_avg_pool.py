@@ -11,7 +11,7 @@ HEAD = """<ir_version: 10, opset_import: ["" : 20, "qonnx.custom_op.general" : V
 (float[2,3,6,6] x) => (float[A,B,C,D] y)
 <float s = {0.1}, float z = {0}, float one = {1}, float b = {4}, float i = {8}, float o = {4},
 float n = {9}, float m = {4}, float p = {0.025}, float t = {0.4}, float j = {7},
-float c = {36}, float l = {10}, float[1,1,1,1,1] wide = {0}> """
+float c = {36}, float l = {10}, float h = {3.5}, float[1,1,1,1,1] wide = {0}> """
 LARGE = "a = AveragePool<kernel_shape = [3, 3], strides = [3, 3]>(q)"
 OTHER = LARGE.replace("(q)", "(x)")
 SMALL = "a = AveragePool<kernel_shape = [2, 2], strides = [2, 2]>(q)"
@@ -60,6 +60,7 @@ def test_fires(body, version, kernel, ibits, signed):
         # A zero point with more axes widens the result.
         f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, s, wide, i, o)",
         f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, t, z, i, o)",
+        f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, s, z, i, h)",  # no whole bits
         f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, s, one, i, o)",
         f'{UNSIGNED} {LARGE} v = Mul(a, n)r = Q.Trunc<rounding_mode = "CEIL">(v, s, z, i, o)',
         f"{LARGE.replace('q', 'x')} v = Mul(a, n) r = Q.Trunc(v, s, z, i, o)",
