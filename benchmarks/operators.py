@@ -354,7 +354,7 @@ DOMAINS: Mapping[str, Callable[[], Semantics]] = {
 }
 """Arithmetics by the name that the documentation gives them."""
 
-_DRAWS = 30
+_DRAWS = 90
 
 
 def domains_of(operator: Operator) -> dict[str, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 import numpy as np
@@ -10,7 +11,12 @@ import onnx_ir as ir
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.plan import IncompleteDataError, ShardPlan
-from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
+from onnx_passes.errors import (
+    EngineError,
+    EngineUnavailableError,
+    ReferenceDataError,
+    UsageError,
+)
 from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.verify.judge import Promise
 
@@ -37,34 +43,46 @@ def find_failing(
             raise
         except EngineError:
             return first_sample(plan)
-        for number in range(plan.shards):
-            shard = data.shard(number)
-            for batch in shard.batches():
-                (feeds,) = batch.feeds
-                name = data.name(int(shard.rows[batch.start]))
-                try:
-                    wanted = None if expected is None else expected.run(feeds)
-                except EngineError as error:
-                    raise IncompleteDataError(
-                        f"a part of the data set could not be evaluated: {name} does not run "
-                        f"where it is right: {error.message}",
-                        help="leave it out of the data",
-                    ) from error
-                try:
-                    found = session.run(feeds)
-                except EngineError:
-                    return name, feeds
-                if wanted is None:
-                    fails = _is_finite(feeds) and not _is_finite(found)
-                else:
-                    fails = bool(Promise(contract).broken(wanted, found))
-                if fails:
-                    return name, feeds
+        for name, feeds in _samples(data, plan):
+            try:
+                wanted = None if expected is None else expected.run(feeds)
+            except EngineError as error:
+                raise IncompleteDataError(
+                    f"a part of the data set could not be evaluated: {name} does not run "
+                    f"where it is right: {error.message}",
+                    help="leave it out of the data",
+                ) from error
+            try:
+                found = session.run(feeds)
+            except EngineError:
+                return name, feeds
+            if wanted is None:
+                fails = _is_finite(feeds) and not _is_finite(found)
+            else:
+                fails = bool(Promise(contract).broken(wanted, found))
+            if fails:
+                return name, feeds
     what = "makes no NaN or Inf" if right is None else "differs on none"
     raise UsageError(
         f"{engine.name} runs all {plan.used:,} samples and {what}: there is nothing to reduce",
         help="--against ENGINE compares it with another one" if right is None else None,
     )
+
+
+def _samples(data: DataSet, plan: ShardPlan) -> Iterator[tuple[str, Feeds]]:
+    """Yield each sample with its name; raise IncompleteDataError for one that is broken."""
+    try:
+        for number in range(plan.shards):
+            shard = data.shard(number)
+            for batch in shard.batches():
+                (feeds,) = batch.feeds
+                yield data.name(int(shard.rows[batch.start])), feeds
+    except ReferenceDataError as error:
+        raise IncompleteDataError(
+            f"a part of the data set could not be evaluated: {error.message}",
+            where=error.where,
+            help=error.help,
+        ) from error
 
 
 def first_sample(plan: ShardPlan) -> tuple[str, Feeds]:

@@ -415,7 +415,7 @@ def random_like(array: Array, seed: str, draw: ValueSource = DRAWS[0]) -> Array:
 
 
 def _with_whole_rows(array: Array) -> Array:
-    """Return booleans of which the first of several rows is false, as of an empty mask."""
+    """Return booleans with a first row that is false, if there are several: an empty mask."""
     if array.ndim and array.shape[-1] < array.size:
         array.reshape(-1, array.shape[-1])[0] = False
     return array

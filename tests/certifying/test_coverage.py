@@ -74,7 +74,9 @@ def test_a_product_of_products_is_refuted_by_a_vector_where_only_proofs_are_aske
 
 def test_a_guard_that_excludes_vectors_makes_it_right_and_the_claim_says_so():
     def matrices(context, x, a, b):
-        return all(v.shape is not None and len(v.shape) == 2 for v in (x, a, b))
+        # Products of two weights overflow in float16.
+        ranks = all(v.shape is not None and len(v.shape) == 2 for v in (x, a, b))
+        return ranks and x.dtype is not ir.DataType.FLOAT16
 
     rule = RewriteRule(
         lambda op, x, a, b: op.MatMul(op.MatMul(x, a), b),

@@ -136,7 +136,8 @@ class IntervalSemantics(ArraySemantics):
 
     def numbers(self, data: Elements, dtype: ir.DataType) -> Array | None:
         known = bool((data["low"] == data["high"]).all())
-        return data["low"].astype(dtype.numpy()) if known else None
+        with np.errstate(invalid="ignore"):  # integers have no infinity
+            return data["low"].astype(dtype.numpy()) if known else None
 
     def apply(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
         if name == "select":
