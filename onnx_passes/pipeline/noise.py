@@ -135,8 +135,9 @@ class Drift:
             return None
         if (kind := kind_of(old.dtype)) in ("int", "bool"):
             return cls(old, new, (old != new).astype(np.float64))
-        finite = np.isfinite(old)
-        if kind != "float" or not np.array_equal(finite, np.isfinite(new)):
+        if kind != "float":
+            return None
+        if not np.array_equal(finite := np.isfinite(old), np.isfinite(new)):
             return None
         before, after = (np.where(finite, side, 0).astype(np.float64) for side in (old, new))
         limit = (output.atol or 0.0) + (output.rtol or 0.0) * np.abs(before)
@@ -291,7 +292,7 @@ class Noise:
                 return None
             if not drift.count:
                 continue
-            for runs in self._moved_runs(None if not steps else bench, bench, place):
+            for runs in self._moved_runs(bench, place, shared=not steps):
                 moved = [run.get(output.output) for run in runs]
                 if vouched and drift.is_covered(moved):
                     break
@@ -314,15 +315,15 @@ class Noise:
         return replace(output, passed=judged, reason=why, mismatched=0)
 
     def _moved_runs(
-        self, own: EngineBaseline | None, bench: EngineBaseline, place: int
+        self, bench: EngineBaseline, place: int, *, shared: bool
     ) -> Iterator[list[Outputs]]:
         """Yield ever more runs of a sample, the original first.
 
-        The first engine that is asked answers for all, if not asked for its ``own``: it is the
-        model that amplifies.
+        If they are ``shared``, those of the first engine that was asked answer for all: it is
+        the model that amplifies.
         """
         feeds, model = self.baseline.samples[place], self.baseline.model
-        engine = None if own is None else own.engine
+        engine = None if shared else bench.engine
         known = (r for e, f, r in self._moved if e == engine and f is feeds)
         if (runs := next(known, None)) is None:
             self._moved.append((engine, feeds, runs := [bench.original[place]]))

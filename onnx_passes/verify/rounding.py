@@ -383,25 +383,27 @@ def _reaching(model: ir.Model) -> set[ir.Value]:
     alone are made of.
     """
     pending = [value for graph in all_graphs(model) for value in graph.outputs]
-    found: set[ir.Value] = set()
+    found, ends = set[ir.Value](), _integer_ends(model.graph)
     while pending:
         value = pending.pop()
         if value in found:
             continue
         found.add(value)
         node = value.producer()
-        if node is None or (gives_no_floats(node) and not _is_end(value, model)):
+        if node is None or (gives_no_floats(node) and value not in ends):
             continue
         read = node.inputs[:1] if node.op_type in RESIZING else node.inputs
         pending += [value for value in read if value is not None]
     return found
 
 
-def _is_end(value: ir.Value, model: ir.Model) -> bool:
-    """Whether nothing is computed of a value but integer outputs of a model."""
-    if value.dtype is None or is_float(value.dtype):
-        return False
-    made = [v for node in value.consumers() for v in node.outputs]
-    return (bool(made) or value in model.graph.outputs) and all(
-        _is_end(v, model) for v in made
-    )
+def _integer_ends(graph: ir.Graph) -> set[ir.Value]:
+    """Return the values of which nothing is computed but integer outputs of a graph."""
+    ends, outputs = set[ir.Value](), set(graph.outputs)
+    for node in reversed(graph):
+        for value in node.outputs:
+            made = [v for user in value.consumers() for v in user.outputs]
+            whole = value.dtype is not None and not is_float(value.dtype)
+            if whole and (made or value in outputs) and ends.issuperset(made):
+                ends.add(value)
+    return ends
