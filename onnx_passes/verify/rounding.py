@@ -398,7 +398,7 @@ def _reaching(model: ir.Model) -> set[ir.Value]:
 
 
 def _integer_ends(graph: ir.Graph) -> set[ir.Value]:
-    """Return the values of which nothing is computed but integer outputs of a graph."""
+    """Return the values that nothing reads but what makes integer outputs of a graph."""
     ends, outputs = set[ir.Value](), set(graph.outputs)
     for node in reversed(graph):
         for value in node.outputs:
