@@ -243,13 +243,13 @@ class Noise:
         check: Check,
         bench: EngineBaseline,
         produced: Sequence[Outputs],
-        *,
-        vouched: bool,
+        vouched: str,
     ) -> Check | None:
         """Return a failed check as passed where rounding moves the original as far.
 
-        Weights and inputs of the original move by a few units in the last place. If each
-        change agrees by itself (``vouched``), a float may differ by as much as that moves it.
+        Weights and inputs of the original move by a few units in the last place. If the
+        models agree elsewhere (``vouched`` says where), a float may differ by as much as that
+        moves it.
         What moves by more than :data:`LARGEST_NOISE_LIMIT` is not judged. In a model that
         rounds to steps, a float may differ by as much as any moves, and an integer be what it
         is in some run. Returns None if an output differs otherwise.
@@ -261,7 +261,7 @@ class Noise:
         told = []
         for name, output in found.items():
             if not output.passed:
-                now = self._settled(output, bench, produced, vouched=vouched, steps=steps)
+                now = self._settled(output, bench, produced, vouched, steps=steps)
                 if now is None:
                     return None
                 found[name] = now
@@ -281,8 +281,8 @@ class Noise:
         output: OutputCheck,
         bench: EngineBaseline,
         produced: Sequence[Outputs],
+        vouched: str,
         *,
-        vouched: bool,
         steps: bool,
     ) -> OutputCheck | None:
         most, undecided, judged = 0.0, 0, True
@@ -310,8 +310,7 @@ class Noise:
             why = f"{elements} undecided: the model rounds to steps, and {moves}"
         else:
             size = bound(output.max_abs or 0.0)
-            why = f"differs by up to {size}, each change agrees by itself, and the original "
-            why += moves
+            why = f"differs by up to {size}, {vouched}, and the original {moves}"
         return replace(output, passed=judged, reason=why, mismatched=0)
 
     def _moved_runs(

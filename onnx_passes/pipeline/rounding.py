@@ -221,29 +221,25 @@ _FLOOR = 0.5
 elements that happen to be exact, another order of roundings is as good."""
 
 
-def error_growth_of(
-    old: Data | None, new: Data | None, exact: Data | None, limit: float = GROWTH
-) -> float | None:
-    """Return how many times the error has grown; None if that is more than ``limit``."""
+def _is_kept(old: Data | None, new: Data | None, exact: Data | None) -> bool:
+    """Whether an error has not grown by more than ``GROWTH``."""
     arrays = (old, new, exact)
     if not all(isinstance(array, np.ndarray) for array in arrays):
-        return None
+        return False
     sides: list[Mapping[str, Data]] = [{"v": a} for a in arrays if a is not None]
-    (found,) = error_growth(dict(sides[0]), dict(sides[1]), dict(sides[2]), limit, _FLOOR)
+    (found,) = error_growth(dict(sides[0]), dict(sides[1]), dict(sides[2]), GROWTH, _FLOOR)
     if not found.passed:
-        return None
+        return False
     before, after, right = (np.asarray(a).astype(np.float64) for a in arrays)
     if before.shape != right.shape:
-        return None
+        return False
     usable = np.isfinite(before) & np.isfinite(after) & np.isfinite(right)
     if not usable.any():
-        return 0.0
+        return True
     # The spacing of halves at the largest element; that of float32 is less, and no matter.
     least = float(np.abs(right[usable]).max()) * 2.0**-11
     errors = [float(np.abs(side - right)[usable].max()) for side in (before, after)]
-    if errors[1] > _LARGEST * max(errors[0], least):
-        return None
-    return (found.share or 0.0) * limit
+    return errors[1] <= _LARGEST * max(errors[0], least)
 
 
 MOST = 1 << 24
@@ -348,7 +344,7 @@ def _find_cause(
         _without_overflow(*pair, right) for pair, right in zip(pairs, exact, strict=True)
     ]
     rows = zip(rounded, exact, strict=True)
-    kept = all(error_growth_of(*pair, right) is not None for pair, right in rows)
+    kept = all(_is_kept(*pair, right) for pair, right in rows)
     kept = kept or (_is_near(rounded, exact) and known[0].within_bounds(rounded))
     return DerivedFinding(Cause.ROUNDING if kept else Cause.LOSS)
 
@@ -376,26 +372,6 @@ def _without_overflow(
     )
     right = exact.astype(before.dtype)
     return np.where(own, right, before), np.where(own, right, after)
-
-
-def near_steps(
-    name: str,
-    model: ir.Model,
-    feeds: Sequence[Feeds],
-    pairs: Sequence[tuple[Data | None, Data | None]],
-) -> DerivedFinding:
-    """Return whether all elements of an output are as random roundings may make them.
-
-    If so, the cause is rounding, with the number of elements that differ. It is unknown also
-    if the model is too large for double precision.
-    """
-    side = PartInFloat64(name, model, feeds)
-    if not all(_comparable(*pair) for pair in pairs) or side.elements > MOST:
-        return DerivedFinding(Cause.UNKNOWN)
-    try:
-        return side.near_steps(pairs)
-    except OnnxPassesError:
-        return DerivedFinding(Cause.UNKNOWN)
 
 
 def _is_far(old: Data | None, exact: Array) -> bool:
