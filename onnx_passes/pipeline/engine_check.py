@@ -380,12 +380,14 @@ class RegionCheck:
             and have_same_type_and_shape(old[one.old], new.get(one.new))
         ]
 
-    def _check_bodies(self) -> InBodies:
+    def _check_bodies(self, results: Mapping[Obligation, list[OutputCheck]]) -> InBodies:
         """Check the bodies that changed, each as a model of its own."""
         known = self.recorded.samples
         replaced = {o.new: o.old for o in self.required}
         region, found = self.region, InBodies()
-        holders = pair_holders(region.removed, region.nodes, known, replaced)
+        moved = {o.old for o in self.required if o.old != o.new}
+        moved |= {o.new for o, checks in results.items() if not all_passed(checks)}
+        holders = pair_holders(region.removed, region.nodes, known, replaced, moved)
         inside = [application for application in self.applied if not application.outermost]
         for body in changed_bodies(
             self.before, self.after, holders, known, replaced, self.bench.engine
@@ -450,7 +452,7 @@ class RegionCheck:
             self.applied,
             self.required,
             self._proved,
-            self._check_bodies(),
+            self._check_bodies(results),
             self.samples,
             self.allowance,
         )

@@ -76,12 +76,14 @@ def pair_holders(
     new: Sequence[ir.Node],
     samples: Sequence[Mapping[str, Array]],
     replaced: Mapping[str, str],
+    moved: Collection[str] = (),
 ) -> list[Holders]:
     """Pair the nodes with bodies that were removed with those that are new.
 
-    The value that a result replaces decides. Those that replace nothing known are paired in
-    order, if there are as many of an operator on both sides. ``samples`` are values of the
-    main graph before; ``replaced`` maps names after to those before.
+    The value that a result replaces decides, or else its name. Those that replace nothing
+    known are paired in order, if there are as many of an operator on both sides. ``samples``
+    are values of the main graph before; ``replaced`` maps names after to those before;
+    ``moved`` are names that a pass may have given to other values.
     """
     olds = {node: _kind(node) for node in removed if holds_bodies(node)}
     news = {node: _kind(node) for node in new if holds_bodies(node)}
@@ -93,6 +95,7 @@ def pair_holders(
         if old is not None and olds.get(old) == kind:
             pairs = zip(names, (v.name for v in old.outputs), strict=True)
             alike = all(a == b for a, b in pairs if a in makers)
+            alike &= all(v.name in replaced or v.name not in moved for v in node.outputs)
             found.append(
                 Holders(old, node, alike and _entered_alike(old, node, samples, replaced))
             )

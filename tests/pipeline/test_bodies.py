@@ -58,6 +58,10 @@ TAKEN = TEXT.replace(
     "k1 = Constant<value = bool {1}>() y = If(k1) <then_branch = outer () => (float[N, 4] v) "
     f"{{ v = {IF} }}, else_branch = never () => (float[N, 4] f) {{ f = Sin(x) }}>",
 )
+GIVEN = f"(float[N, 4] x, bool c) => (float[N, 4] y) {{ q = {IF} y = Sin(q) }}"
+TANH = GIVEN.replace("o = Neg(x)", "o1 = Neg(x) o = Tanh(o1)").replace(
+    "b = Abs(x)", "b1 = Abs(x) b = Tanh(b1)"
+)
 NEVER = LOOP.replace("z = Sub(n, i)", "z = Constant<value = int64 {0}>()")
 STATES = f"""(float[N, 4] x) => (float[N, 4] y) {{ {SEEN}
     n = Constant<value = int64 {{3}}>() go = Constant<value = bool {{1}}>()
@@ -65,6 +69,12 @@ STATES = f"""(float[N, 4] x) => (float[N, 4] y) {{ {SEEN}
         => (bool co, float[N, 4] u, float[N, 4] v) {{
         co = Identity(ci) u = Sin(w) v = Add(s, w) }}> y = Sub(r, t) }}"""
 RIGHT = {
+    "what both branches do last is behind them, under its old name": (
+        TANH,
+        ("o1 = Neg(x) o = Tanh(o1)", "o = Neg(x)"),
+        ("b1 = Abs(x) b = Tanh(b1)", "b = Abs(x)"),
+        ("y = Sin(q)", "t = Tanh(q) y = Sin(t)"),
+    ),
     "loop that is never entered": (
         NEVER,
         (NEVER[NEVER.index("r = Loop") : NEVER.index(" y =")], "r = Identity(x)"),
