@@ -50,19 +50,19 @@ ROOMS = {
     "library_index": Size(86, 1, 0),
     "risky_runs": Size(133, 1, 0),
     "model": Size(3524, 14, 0),
-    "ops": Size(8666, 38, 6),
+    "ops": Size(8672, 38, 6),
     "optional": Size(21, 1, 0),
     "passes": Size(21758, 260, 0),
-    "pipeline": Size(9824, 29, 4),
+    "pipeline": Size(9841, 29, 4),
     "plain": Size(14, 1, 0),
     "report": Size(2482, 12, 1),
     "runtime": Size(6865, 28, 2),
     "surgery": Size(1104, 5, 0),
     "testing": Size(103, 1, 0),
     "tuning": Size(3367, 9, 0),
-    "verify": Size(6290, 20, 0),
+    "verify": Size(6292, 20, 0),
     "benchmarks": Size(9636, 72, 0),
-    "tests": Size(57235, 604, 0),
+    "tests": Size(57264, 604, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

@@ -18,6 +18,7 @@ from onnx_passes.ops.bodies.operator_bodies import CUSTOM, QONNX_ALIASES, is_qua
 from onnx_passes.ops.call import Call, Operands, Tensor
 from onnx_passes.ops.domains import intervals
 from onnx_passes.ops.domains.intervals import hull as hull_of
+from onnx_passes.ops.elementwise import Exp
 from onnx_passes.ops.input_hints import Use, ValueHint
 from onnx_passes.ops.operator_class import Operator, operator_of
 from onnx_passes.ops.quantization import QuantizeLinear
@@ -153,7 +154,7 @@ def breakpoints_of(nodes: Iterable[ir.Node]) -> dict[str, list[float]]:
     rng, found = np.random.default_rng(0), defaultdict[str, list[float]](list)
     for node in nodes:
         operator = operator_of(node)
-        for array in (_thresholds(node), _ends(node)):
+        for array in (_thresholds(node), _ends(node), _overflow(node)):
             if array is not None:
                 found[_name(node)] += array[np.isfinite(array)].tolist()
         if operator is None or any(_is_text(value) for value in node.inputs):
@@ -191,6 +192,14 @@ def _ends(node: ir.Node) -> Array | None:
         return None
     half: float = 2.0 ** (bits.item() - 1)
     return np.outer([-half, half, 2 * half], np.unique(scale)).reshape(-1)
+
+
+def _overflow(node: ir.Node) -> Array | None:
+    """Return where an exponential overflows; None for other nodes."""
+    if (node.domain, node.op_type) != ("", Exp.op_type):
+        return None
+    half = node.outputs[0].dtype is ir.DataType.FLOAT16
+    return np.log([np.finfo(np.float16 if half else np.float32).max], dtype=np.float64)
 
 
 ML = "ai.onnx.ml"

@@ -220,7 +220,8 @@ class RandomInputs:
         moving = {n: s for n, s in sources.items() if s in self.varying and is_float(feeds[n])}
         mixed, positive = (self._draw(moving, kind, 0) for kind in DRAWS_OF_OTHERS[:2])
         negative = {name: np.asarray(-array) for name, array in positive.items()}
-        rays = [positive, {n: feeds[n] for n in moving}, mixed, negative]
+        along = aligned_rows(side[1], {n: feeds[n] for n in moving})
+        rays = [positive, {n: feeds[n] for n in moving}, mixed, negative, *along]
         usual = named_anew(feeds, self.renamed)
         try:
             with prepare_nodes(self.engine, *side, [usual]) as run:
@@ -321,6 +322,26 @@ def _work_of(nodes: Sequence[ir.Node], made: Mapping[str, Data]) -> int:
         found = (made.get(str(value.name)) for value in node.outputs)
         work += sum(d.size for d in found if isinstance(d, np.ndarray)) * max((1, *met))
     return work
+
+
+def aligned_rows(
+    nodes: Sequence[ir.Node], feeds: Mapping[str, Array]
+) -> list[dict[str, Array]]:
+    """Return floats whose rows are those of a constant that nodes multiply by, if any fit.
+
+    Of all rows of one length they give the largest products: behind a norm, no others may.
+    """
+    found: dict[str, Array] = {}
+    for node in nodes:
+        right = node.inputs[1] if node.op_type in ("Gemm", "MatMul") else None
+        tensor = None if right is None else constant_tensor(right)
+        if tensor is None or len(tensor.shape) != 2:
+            continue
+        rows = tensor.numpy() if node.attributes.get_int("transB", 0) else tensor.numpy().T
+        for name, array in feeds.items():
+            if array.ndim and array.shape[-1] == rows.shape[1] and array.size:
+                found.setdefault(name, np.resize(rows, array.shape).astype(array.dtype))
+    return [found] if found else []
 
 
 def _equal_rows(draw: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:

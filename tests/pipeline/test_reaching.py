@@ -151,6 +151,33 @@ def test_thresholds_behind_sums_norms_and_products_are_reached(monkeypatch, rule
     assert "drawn in" in str(done.error) or "multiples of 1/2" in str(done.error)
 
 
+@passes.verify.tolerance
+class LoseMaximum(Transformation, RewriteRulePass):
+    """Lower Softmax without the maximum, which keeps the exponential from overflowing."""
+
+    def pattern(self, op, x):
+        return op.Softmax(x)
+
+    def rewrite(self, op, x):
+        e = op.Exp(x)
+        return op.Div(e, op.ReduceSum(e, op.Constant(value_ints=[-1]), keepdims=1))
+
+
+def test_an_overflow_behind_a_norm_is_reached_by_rows_of_weights(monkeypatch):
+    from onnx_passes.passes import registry
+
+    registry.discover()
+    monkeypatch.setitem(registry._passes, "lose", LoseMaximum)
+    unit = str(np.eye(64, 2, dtype=int).ravel().tolist())[1:-1]
+    model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[4,64] x) => (float[4,2] y)
+        <float[64,2] w = {{{unit}}}, float s = {{100}}, int64[1] one = {{1}}> {{
+            n = ReduceL2(x, one) u = Div(x, n) c = MatMul(u, w) z = Mul(c, s)
+            y = Softmax(z) }}""")
+    done = run_pipeline(model, default_config(["reproducers=false"], ["lose"]))
+    assert "got nan" in str(done.error)
+
+
 @pytest.mark.parametrize(
     "body",
     [
