@@ -11,7 +11,7 @@ import os
 import struct
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import AbstractContextManager, nullcontext
 from mmap import mmap
 from types import TracebackType
@@ -41,6 +41,7 @@ MANY = "many at once"
 
 _HEAD, _SLOT, _SLOTS = 64, 1024, 64
 _LONGEST_LABEL = 300
+_SHOWN = 3
 _PLACE = struct.Struct("=dH")
 """Of a slot: when a run began, by the monotonic clock, and bytes of the labels behind it."""
 _LONGEST = struct.Struct("=d")
@@ -159,16 +160,24 @@ def allow(group: str) -> None:
 
 
 def take_notes() -> list[str]:
-    """Return what this run does without, a sentence each, and not again."""
+    """Return what this run does without, a sentence for each cause, and not again."""
     new = [one for one in _avoided if one not in _reported]
     _reported.update(new)
     groups = Counter(map(group_of, new))
-    return [
-        f"the run was repeated without {one}: {_who(one)} {_avoided[one]} there"
-        for one in new
+    told: dict[str, list[str]] = defaultdict(list)
+    for one in new:
         # What was found when each ran by itself says more.
-        if not one.endswith(f"({MANY})") or groups[group_of(one)] == 1
+        if not one.endswith(f"({MANY})") or groups[group_of(one)] == 1:
+            told[f"{_who(one)} {_avoided[one]} there"].append(one)
+    return [
+        f"the run was repeated without {_listed(names)}: {cause}"
+        for cause, names in told.items()
     ]
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def running(label: str) -> AbstractContextManager[object]:

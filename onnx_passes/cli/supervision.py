@@ -171,8 +171,8 @@ TIMES = 20
 _TICK = 1.0
 """Seconds between two looks. Time that this process is stopped does not count."""
 
-_MOST = 4
-"""Number of crashes after which nothing of a group is run."""
+_MOST, _MOST_GENERATED = 4, 8
+"""Number of crashes after which nothing of a group is run; of ordinary inputs, others."""
 
 _PATIENCE = 10.0
 """Seconds that a child may take to end at a signal: native code may not hear it."""
@@ -285,7 +285,8 @@ class _Keeper:
         if wanted and not alone and (len(wanted) > 1 or any(map(_is_pass, every))):
             return True  # one of them did it
         self._counts.update(set(map(group_of, wanted)))
-        wanted |= {group for group in GROUPS if self._counts[group] >= _MOST}
+        most = dict.fromkeys(GROUPS, _MOST) | {GENERATED: _MOST_GENERATED}
+        wanted |= {group for group in GROUPS if self._counts[group] >= most[group]}
         new = sorted(wanted - self._avoided.keys())
         self._avoided |= dict.fromkeys(new, cause)
         return bool(new)

@@ -250,6 +250,8 @@ _UNORDERED: dict[str, Callable[[Any], str]] = {
 }
 REMARKS = frozenset({"doc_string", "metadata_props", "value_info", "denotation"})
 """Fields that no engine needs."""
+_NAMED_IN_BODY = re.compile(r"\.g\.(input|output)\[.*\.dim_param")
+"""The name of a size in a body; a value that the body reads and gives may have two of them."""
 
 
 def split_losses(losses: Iterable[str]) -> tuple[list[str], list[str]]:
@@ -258,7 +260,8 @@ def split_losses(losses: Iterable[str]) -> tuple[list[str], list[str]]:
     remarks: list[str] = []
     for loss in losses:
         fields = {re.split(r"[\[ ]", part)[0] for part in loss.split(".")}
-        (grave if REMARKS.isdisjoint(fields) else remarks).append(loss)
+        remark = not REMARKS.isdisjoint(fields) or _NAMED_IN_BODY.search(loss)
+        (remarks if remark else grave).append(loss)
     return grave, remarks
 
 

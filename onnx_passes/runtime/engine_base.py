@@ -225,10 +225,14 @@ def run_each(
 def run_one(session: Session, feeds: Feeds, names: Sequence[str] | None = None) -> Outputs:
     """Run a session on a sample, marked as a run that may end the process.
 
-    Random operators draw the same for each sample, whatever ran before it.
+    Random operators draw the same for each sample, whatever ran before it. Raises EngineError
+    if an engine has ended the process on the sample before.
     """
     restart: Callable[[], object] | None = getattr(session, "restart", None)
-    with risky_runs.engine_run(label_of_feeds(feeds)):
+    label = label_of_feeds(feeds)
+    if label is not None and (why := risky_runs.avoided(label)):
+        raise EngineError(why)
+    with risky_runs.engine_run(label):
         if restart is not None:
             restart()
         return session.run(feeds, names)

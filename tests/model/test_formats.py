@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from google.protobuf import json_format, text_format
 from onnx import helper, numpy_helper
@@ -264,3 +265,16 @@ def test_remarks_are_told_from_what_matters():
     assert "graph.initializer[w].data" in grave
     assert remarks == [losses[0], losses[1], losses[3]]
     assert losses[2] in grave
+
+
+def test_a_value_that_a_body_reads_and_gives_may_name_its_size_twice(tmp_path):
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[n] x, int64 k, bool c) => (float[m] y) {
+            y = Loop(k, c, x) <body = b (int64 i, bool go, float[p] s)
+                => (bool go, float[q] s) { }> }""")
+    onnx.save(model, tmp_path / "m.onnx")
+    loaded = load_model(tmp_path / "m.onnx")
+    assert [note[:8] for note in loaded.notes] == ["not kept"]
+    model.graph.node[0].attribute[0].g.input[2].type.tensor_type.elem_type = 10
+    grave, _ = split_losses(lost_fields(model, ir.to_proto(loaded.model)))
+    assert "elem_type" in grave[0]

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError, ReferenceDataError
 from onnx_passes.ops.input_hints import Bound, StaticShape, ValueHint, exactly, static_shape
-from onnx_passes.risky_runs import GENERATED, allow, label
+from onnx_passes.risky_runs import GENERATED, allow, avoided, label
 from onnx_passes.runtime.engine_base import (
     Data,
     Feeds,
@@ -261,15 +261,16 @@ class GeneratedSample:
 def without_crashes(made: Sequence[GeneratedSample]) -> list[Feeds]:
     """Return the feeds of samples, without those on which an engine has ended the process.
 
-    If none is left, all are returned: it is the engine that cannot run the model. A command
-    generates the same samples when it is repeated.
+    If none is left, all are returned, for others to be tried in their place; where that was in
+    vain it is the engine that cannot run the model. A command generates the same samples when
+    it is repeated.
     """
     samples = [
         GeneratedFeeds(one.feeds, label(GENERATED, f"sample {place}"))
         for place, one in enumerate(made)
     ]
     found = [feeds for feeds in samples if feeds.may_run]
-    if not found:
+    if not found and avoided(GENERATED):
         allow(GENERATED)
     return list(found or samples)
 

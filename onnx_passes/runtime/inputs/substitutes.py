@@ -221,14 +221,17 @@ class SizeSearch:
         near = Counter(map(int, re.findall(r"\d{1,7}", refusal.text)[:_MOST_NUMBERS]))
         if node is not None:
             near.update(_numbers(node))
+        shown = shown_sizes(self._shaping.nodes)
+        # Where a process ended nothing is known, and each trial may be the last.
+        blind = [] if near else sorted(shown, reverse=True)
         others = [*dict.fromkeys(refusal.sizes[n] for n in self._symbols.kinds)][:_MOST_DIMS]
         near.update(one + other for one, other in itertools.combinations(others, 2))
         near.update(others)
-        shown = shown_sizes(self._shaping.nodes)
         exact = sorted({n + more for n in near for more in (0, 1) if 0 < n < _LARGEST})
         groups = self._groups()
         counted = [names for names in groups if not self._batches.intersection(names)]
-        ladders = [(exact, groups), ((*_POWERS, *shown, *_MULTIPLES), counted)]
+        ladders = [(blind, counted or groups), (exact, groups)]
+        ladders += [((*_POWERS, *shown, *_MULTIPLES), counted)]
         for ladder, chosen in (*ladders, (_POWERS, groups), (_MULTIPLES, groups)):
             for size, names in itertools.product(ladder, chosen):
                 yield _Choice(refusal.sizes | dict.fromkeys(names, size), names)
