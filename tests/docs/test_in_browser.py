@@ -21,11 +21,6 @@ pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.skipif(not AXE, reason="AXE names no axe.min.js: make pages"),
 ]
-TUNE = """\
-reference: {inputs: {image: images.npy}, outputs: {scores: labels.npy}}
-verify: {metrics: {accuracy: [0.97, 1]}}
-tune: {formats: [float16], objective: size}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +64,6 @@ def pages(tmp_path_factory):
     run(folder, "compare", DIGITS / "model.onnx", out, *data)
     layers = ("--outputs", "all", "--html", "compare.html")
     run(folder, "compare", DIGITS / "model.onnx", out, out, *layers)
-    (folder / "tune.yaml").write_text(TUNE)
-    tuned = ("-c", "tune.yaml", "-o", "tuned.onnx", "--html", "tune.html")
-    run(folder, "tune", DIGITS / "model.onnx", "-q", *tuned)
     return folder
 
 
@@ -82,7 +74,7 @@ def box(width, over):
         <text y="20">a long label</text></g></svg></div>"""
 
 
-@pytest.mark.parametrize("name", ["report", "failed", "view", "data", "compare", "tune"])
+@pytest.mark.parametrize("name", ["report", "failed", "view", "data", "compare"])
 def test_axe_finds_nothing_on_a_page_that_the_program_writes(find, pages, name):
     assert find(pages / f"{name}.html") == []
 
