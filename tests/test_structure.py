@@ -55,14 +55,14 @@ ROOMS = {
     "passes": Size(21758, 260, 0),
     "pipeline": Size(9824, 29, 4),
     "plain": Size(14, 1, 0),
-    "report": Size(2313, 11, 1),
+    "report": Size(2206, 11, 1),
     "runtime": Size(6865, 28, 2),
     "surgery": Size(1104, 5, 0),
     "testing": Size(103, 1, 0),
     "tuning": Size(3280, 9, 0),
     "verify": Size(6290, 20, 0),
     "benchmarks": Size(9636, 72, 0),
-    "tests": Size(57194, 604, 0),
+    "tests": Size(57192, 604, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

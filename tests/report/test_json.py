@@ -109,8 +109,8 @@ def test_other_layouts_are_refused_with_the_way_out(sample):
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"exit_code": "1"}, "exit_code: input should be a valid integer"),
-        ({"verify": 1}, "verify: input should be a valid boolean"),
+        ({"exit_code": "one"}, "exit_code: input should be a valid integer"),
+        ({"verify": 3}, "verify: input should be a valid boolean"),
         ({"surprise": 1}, "surprise: unexpected keyword argument"),
         ({"model": None}, "model: input should be a valid string"),
         ({"seconds": "soon"}, "seconds: input should be a valid number"),
