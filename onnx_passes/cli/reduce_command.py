@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from onnx_passes.arrays import Array
     from onnx_passes.bench.reducing import Boundary, Reduction
     from onnx_passes.bench.reducing.candidates import CandidateStore, ModelCheck, Trial
-    from onnx_passes.bench.reducing.checks import CommandCheck, PassCheck
+    from onnx_passes.bench.reducing.checks import PassCheck
     from onnx_passes.data.plan import ShardPlan
     from onnx_passes.model.load import LoadedModel
     from onnx_passes.passes.base import Pass
@@ -111,7 +111,6 @@ def make_check(given: PlainMapping, store: CandidateStore, boundary: Boundary) -
             given["iter_artifact"],
             given["timeout"],
             given["jobs"],
-            given["warm"],
         )
     from onnx_passes.bench.reducing.checks import AskCheck, FunctionCheck, RunCheck
     from onnx_passes.contracts import Tolerance
@@ -219,7 +218,6 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
 
     from onnx_passes.bench.reducing import Boundary, Reducer
     from onnx_passes.bench.reducing.candidates import Artifacts, CandidateStore
-    from onnx_passes.bench.reducing.checks import CommandCheck
     from onnx_passes.bench.reducing.parts import Parts
     from onnx_passes.model.inference import annotate
     from onnx_passes.model.load import load_model
@@ -276,8 +274,6 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
             shrink=0 if given["no_shrink"] or kept else limit,
             every=given["every"],
         ).run()
-        if isinstance(check, CommandCheck) and check.warm:
-            found = _confirm(found, check)
     if kept and not given["no_shrink"]:
         why = f"dimensions and values were left as they are, since {kept} with them"
         found = replace(found, notes=(*found.notes, why))
@@ -301,22 +297,6 @@ def _fails(check: ModelCheck, model: ir.Model, golden: Mapping[str, Array]) -> b
 def _why_not_smaller(given: PlainMapping, inner: bool) -> str | None:
     """Return why dimensions and values cannot get smaller, as a clause; None if they can."""
     return "golden values go" if inner or given["against"] == "golden" else None
-
-
-def _confirm(found: Reduction, check: CommandCheck) -> Reduction:
-    """Check that the result fails in a process of its own too."""
-    from onnx_passes.bench.reducing.candidates import SmallerModel
-
-    outcome = replace(check, warm=False).judge(
-        SmallerModel(found.model, lambda: found.feeds), found.checks + 1
-    )
-    if not outcome.bad:
-        raise UsageError(
-            "--warm: the result does not fail when the command is started anew"
-            f" ({outcome.told})",
-            help="what the script does depends on how it is started: leave --warm out",
-        )
-    return replace(found, checks=found.checks + 1)
 
 
 def _places(path: Path, output: Path, given: PlainMapping) -> None:
@@ -488,7 +468,6 @@ def _tell(
 
 # Which checks an option says something to.
 _OF = {
-    "warm": ("--check",),
     "fail_code": ("--check",),
     "ignore_fail_code": ("--check",),
     "fail_regex": ("--check",),
@@ -659,9 +638,6 @@ class _Reduce(ManyWords):
     type=click.IntRange(1),
     default=1,
     help="Checks run at once.",
-)
-@click.option(
-    "--warm", is_flag=True, help="Start --check's Python script from a warm process."
 )
 @click.option("--fail-code", type=int, multiple=True, help="Only these exit codes fail.")
 @click.option("--ignore-fail-code", type=int, multiple=True, help="These exit codes pass.")

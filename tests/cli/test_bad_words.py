@@ -187,8 +187,6 @@ $ reduce digits.onnx -o small.onnx -q
 --engine onnxruntime -j 2 => -j 2 needs --check
 --fail-code 3 --ignore-fail-code 3 --check true => contradict each other
 --check '' => --check is empty
---warm --check 'true {{model}}' => --warm needs a Python script
---warm --engine onnxruntime => --warm needs --check, not --engine
 --check './other.npz {{model}}' => './other.npz' may not be executed
 --engine onnxruntime --limit 5 => --limit needs a data set
 $ reduce sanitized.onnx -o small.onnx --data x.npy
