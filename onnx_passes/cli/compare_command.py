@@ -414,12 +414,6 @@ Examples:
     is_flag=True,
     help="Time each model on each engine: percentiles, layers, GPU clocks and temperature.",
 )
-@click.option(
-    "--write-script",
-    type=FILE,
-    metavar="FILE",
-    help="Write a Python script that does this, to be edited, and stop.",
-)
 @data_options
 @click.option("-v", "--verbose", is_flag=True, help="List every value.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
@@ -431,25 +425,11 @@ def command(
     save_inputs: Path | None,
     save_outputs: Path | None,
     timed: bool,
-    write_script: Path | None,
     verbose: bool,
     as_json: bool,
     **given: Plain,
 ) -> None:
     """Run models side by side, and compare what they give."""
-    if write_script is not None:
-        from onnx_passes.cli.script_files import write_compare_script
-
-        write_compare_script(
-            write_script,
-            models,
-            engines,
-            load_outputs,
-            given,
-            isolate=isolate,
-            save_outputs=save_outputs,
-        )
-        return
     if given["data"]:
         if load_outputs or save_outputs or save_inputs:
             raise UsageError(

@@ -32,7 +32,6 @@ $ build model.onnx -o a.engine
 --profile a=1xtwo => cannot be read
 --profile image=1x2 => --profile: there is no input 'image'
 --profile a=1x2 --profile y=1x2 => --profile: there is no input 'y'
---profile c=1x2 --write-script b.py => there is no input 'c'
 --compute-capabilities ada => cannot be 'ada'
 --optimization-level 9 => --optimization-level
 --network-hook nowhere => network_hook cannot be 'nowhere'
