@@ -251,9 +251,7 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
         folder = given["iter_artifact"].absolute().parent
     with CandidateStore(model, folder) as store:
         for number, golden in enumerate(samples):
-            boundary = Boundary(
-                model, engine_for(model), golden, fixed=given["fallback_shape_inference"]
-            )
+            boundary = Boundary(model, engine_for(model), golden)
             check = make_check(given, store, boundary)
             last = number == len(samples) - 1
             if last or by_command or _fails(check, model, golden):
@@ -613,9 +611,6 @@ class _Reduce(ManyWords):
     multiple=True,
     metavar="NAME:1x3x224x224",
     help="Fix the shape of an input.",
-)
-@click.option(
-    "--fallback-shape-inference", is_flag=True, help="Take shapes at cuts from a recorded run."
 )
 @click.option(
     "--iter-artifact",

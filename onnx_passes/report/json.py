@@ -17,8 +17,6 @@ from onnx_passes.report.run_report import SCHEMA_VERSION, RunReport
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
-# JSON has no such numbers; these strings replace them.
-_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 _MOST_COMPLAINTS = 3
 _WROTE = "give a file that `onnx-passes run --json FILE` wrote"
 
@@ -59,25 +57,6 @@ def from_json(text: str, *, where: str | None = None) -> RunReport:
         raise _mangled(error, where) from None
     report: RunReport = getattr(found, "run")  # noqa: B009  (the class is made at run time)
     return report
-
-
-def json_schema() -> PlainDict:
-    """Return the JSON Schema (draft 2020-12) of what :func:`to_json` returns."""
-    from pydantic.json_schema import GenerateJsonSchema
-
-    class Generator(GenerateJsonSchema):
-        def float_schema(self, schema: Plain) -> PlainDict:
-            return {"anyOf": [super().float_schema(schema), {"enum": list(_NOT_FINITE)}]}
-
-    schema: PlainDict = _document().model_json_schema(
-        mode="serialization", schema_generator=Generator
-    )
-    kinds = schema["$defs"]
-    run = kinds.pop("RunReport")
-    run["properties"]["schema_version"] = {"const": SCHEMA_VERSION}
-    dialect = {"$schema": GenerateJsonSchema.schema_dialect}
-    schema = dialect | run | {"title": "onnx-passes report", "$defs": kinds}
-    return schema
 
 
 @cache
