@@ -23,7 +23,7 @@ from onnx_passes.cli.data_options import (
     refuse_without_data,
 )
 from onnx_passes.cli.output import check_destinations, echo_line
-from onnx_passes.cli.word_syntax import ManyWords
+from onnx_passes.cli.word_syntax import ManyWords, read_named_shape
 from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.plain import Plain, PlainMapping
 from onnx_passes.report.text import plural
@@ -369,13 +369,7 @@ def _set_shapes(model: ir.Model, texts: Sequence[str]) -> None:
 
     inputs = {str(value.name): value for value in model.graph.inputs}
     for text in texts:
-        name, _, dims = text.rpartition(":")
-        sizes = re.findall(r"\d+", dims)
-        if not name or not re.fullmatch(r"\[?(\d{1,18}([x,]\d{1,18})*)?\]?", dims):
-            raise UsageError(
-                f"--model-input-shapes {text!r} is not a name and a shape",
-                help="write name:1x3x224x224, or name:[1,3,224,224]",
-            )
+        name, sizes = read_named_shape(text, "--model-input-shapes")
         if name not in inputs:
             raise UsageError(
                 f"--model-input-shapes: the model has no input {name!r}",
@@ -386,7 +380,7 @@ def _set_shapes(model: ir.Model, texts: Sequence[str]) -> None:
             raise UsageError(
                 f"--model-input-shapes: {name!r} has {len(old)} dimensions, not {len(sizes)}"
             )
-        inputs[name].shape = ir.Shape([int(size) for size in sizes])
+        inputs[name].shape = ir.Shape(sizes)
 
 
 def _progress(trial: Trial, total: int) -> str:

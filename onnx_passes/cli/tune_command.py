@@ -251,10 +251,7 @@ def _culprits(
 
 
 def _write(path: Path | None, data: Plain) -> None:
-    from onnx_passes.model.save import pending
+    from onnx_passes.report.report_files import write_text
 
-    if path is None:
-        return
-    with pending(path) as file:
-        file.write(json.dumps(data, indent=1).encode() + b"\n")
-        file.publish(path)
+    if path is not None:
+        write_text(json.dumps(data, indent=1) + "\n", path)

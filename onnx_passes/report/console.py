@@ -378,92 +378,12 @@ _LABEL = 10
 _NARROWEST, _WIDEST = 40, 200
 
 
-class ConsolePrinter:
-    """Prints on a stream: styled on a terminal, a line for each statement in a pipe.
-
-    The width is in columns; None for the terminal's own.
-    """
-
-    def __init__(self, stream: TextIO, width: int | None) -> None:
-        self._stream, self._asked_width = stream, width
-        self._glyphs = Glyphs.of(getattr(stream, "encoding", None))
-        self._told = ConsoleText(self._glyphs)
-        # FORCE_COLOR makes rich call a pipe a terminal; what is printed does not depend on it.
-        self._terminal = stream.isatty()
-
-    @cached_property
-    def _console(self) -> Console:
-        """Made when something is printed: to import rich takes as long as to fold a model."""
-        from rich.console import Console, ConsoleDimensions
-
-        width = self._asked_width or terminal_width(self._stream)
-        console = Console(
-            file=self._stream, width=width, highlight=False, markup=False, emoji=False
-        )
-        columns = min(max(width or console.width, _NARROWEST), _WIDEST)
-        console.size = ConsoleDimensions(columns, console.height)
-        return console
-
-    @property
-    def _width(self) -> int:
-        return self._console.width
-
-    def _head(self, verdict: str, tone: str, rest: str) -> None:
-        from rich.text import Text
-
-        for index, line in enumerate(self._wrapped(f"{verdict}  {rest}", 2)):
-            text = Text(line)
-            text.stylize(STYLES[tone], 0, 0 if index else len(verdict))
-            self._put(text)
-
-    def _rows(self, rows: Iterable[Row]) -> None:
-        """Print rows of a label and a text; a label that is the one before is left out."""
-        from rich.text import Text
-
-        last = ""
-        for label, told in rows:
-            shown = "" if label == last else label
-            last = label or last
-            head = f"  {shown:<{_LABEL}}"
-            for line in self._wrapped(told, 0, len(head)):
-                self._put(Text(head, "dim").append(line, _LABELS.get(last, "")))
-                head = " " * len(head)
-
-    def _say(self, told: str, style: str = "") -> None:
-        for line in self._wrapped(told, 2):
-            self._print(line, style)
-
-    def _wrapped(self, text: str, hang: int, taken: int = 0) -> list[str]:
-        """Break a line where a terminal ends. A log is read by tools too: there it stays one.
-
-        ``hang`` and ``taken`` are in columns.
-        """
-        return wrapped(text, self._width - taken, hang) if self._terminal else [text]
-
-    def _annotate(self, file: str, title: str, rows: Iterable[Row]) -> None:
-        """Print what GitHub shows beside a commit."""
-        told = "\n".join(f"{label} {text}".strip() for label, text in rows)
-        self._print(annotation(title, told, self._glyphs.name(file)))
-
-    def _detail(self, told: str, indent: int = 4) -> None:
-        for line in self._wrapped(" " * indent + told, indent + 2):
-            self._print(line, "dim")
-
-    def _print(self, told: str, style: str = "") -> None:
-        from rich.text import Text
-
-        self._put(Text(told, style))
-
-    def _put(self, text: Text) -> None:
-        self._console.print(text, soft_wrap=True)
-
-
 _MOST_REWRITES = 20
 # What is printed: each level adds to those before.
 _ERRORS, _SUMMARY, _DETAILS, _EVERYTHING = range(-1, 3)
 
 
-class ConsoleReporter(ConsolePrinter):
+class ConsoleReporter:
     """Prints a run on a stream, which should be stderr: stdout is for results.
 
     The summary comes when the run is over, in a pipe as on a terminal: the verdict first.
@@ -475,7 +395,11 @@ class ConsoleReporter(ConsolePrinter):
     def __init__(
         self, stream: TextIO, *, verbosity: int = 0, width: int | None = None
     ) -> None:
-        super().__init__(stream, width)
+        self._stream, self._asked_width = stream, width
+        self._glyphs = Glyphs.of(getattr(stream, "encoding", None))
+        self._told = ConsoleText(self._glyphs)
+        # FORCE_COLOR makes rich call a pipe a terminal; what is printed does not depend on it.
+        self._terminal = stream.isatty()
         self._level = max(_ERRORS, min(verbosity, _EVERYTHING))
         self._progress: Progress | None = None
         self._report: RunReport | None = None
@@ -583,3 +507,69 @@ class ConsoleReporter(ConsolePrinter):
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
+
+    @cached_property
+    def _console(self) -> Console:
+        """Made when something is printed: to import rich takes as long as to fold a model."""
+        from rich.console import Console, ConsoleDimensions
+
+        width = self._asked_width or terminal_width(self._stream)
+        console = Console(
+            file=self._stream, width=width, highlight=False, markup=False, emoji=False
+        )
+        columns = min(max(width or console.width, _NARROWEST), _WIDEST)
+        console.size = ConsoleDimensions(columns, console.height)
+        return console
+
+    @property
+    def _width(self) -> int:
+        return self._console.width
+
+    def _head(self, verdict: str, tone: str, rest: str) -> None:
+        from rich.text import Text
+
+        for index, line in enumerate(self._wrapped(f"{verdict}  {rest}", 2)):
+            text = Text(line)
+            text.stylize(STYLES[tone], 0, 0 if index else len(verdict))
+            self._put(text)
+
+    def _rows(self, rows: Iterable[Row]) -> None:
+        """Print rows of a label and a text; a label that is the one before is left out."""
+        from rich.text import Text
+
+        last = ""
+        for label, told in rows:
+            shown = "" if label == last else label
+            last = label or last
+            head = f"  {shown:<{_LABEL}}"
+            for line in self._wrapped(told, 0, len(head)):
+                self._put(Text(head, "dim").append(line, _LABELS.get(last, "")))
+                head = " " * len(head)
+
+    def _say(self, told: str, style: str = "") -> None:
+        for line in self._wrapped(told, 2):
+            self._print(line, style)
+
+    def _wrapped(self, text: str, hang: int, taken: int = 0) -> list[str]:
+        """Break a line where a terminal ends. A log is read by tools too: there it stays one.
+
+        ``hang`` and ``taken`` are in columns.
+        """
+        return wrapped(text, self._width - taken, hang) if self._terminal else [text]
+
+    def _annotate(self, file: str, title: str, rows: Iterable[Row]) -> None:
+        """Print what GitHub shows beside a commit."""
+        told = "\n".join(f"{label} {text}".strip() for label, text in rows)
+        self._print(annotation(title, told, self._glyphs.name(file)))
+
+    def _detail(self, told: str, indent: int = 4) -> None:
+        for line in self._wrapped(" " * indent + told, indent + 2):
+            self._print(line, "dim")
+
+    def _print(self, told: str, style: str = "") -> None:
+        from rich.text import Text
+
+        self._put(Text(told, style))
+
+    def _put(self, text: Text) -> None:
+        self._console.print(text, soft_wrap=True)

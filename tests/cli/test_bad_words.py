@@ -127,6 +127,7 @@ $ compare digits.onnx
 --labels y => --labels needs a data set
 $ compare digits.onnx -e onnxruntime -e reference --data image=images.npy label=labels.npy
 --inputs x.npz => --inputs and --data do not go together
+--html x.html => --html and --data do not go together
 --accuracy drop=x => is not a share
 --accuracy drops=1% => cannot be read
 --metric accuracy => is not a range of a metric
@@ -176,7 +177,7 @@ $ reduce digits.onnx -o small.onnx -q
 --engine onnxruntime --load-inputs other.npz => no value of this model
 --engine onnxruntime --load-inputs odd.npz => input 'image' is given shape
 --engine onnxruntime --model-input-shapes imag:1 => did you mean 'image'?
---engine onnxruntime --model-input-shapes image:1y => not a name and a shape
+--engine onnxruntime --model-input-shapes image:1y => '1y' is not a shape
 --check-function nowhere:f => cannot be imported
 --timeout 0 --check true => --timeout 0: it has to be a number, more
 --timeout nan --check true => --timeout nan: it has to be a number
@@ -220,7 +221,7 @@ tune.formats=[float15] => there is no format 'float15'
 "tune.groups={{a: {{nodse: ['*']}}}}" => nodse
 "tune.groups={{a: {{nodes: ['*'], formats: [int3]}}}}" => unknown format 'int3'
 'tune.formats=[{{a: {{quantize-static: {{nodes: [x]}}}}}}]' => the format 'a' names nodes
-'tune.formats=[{{a: {{quantize-static: [1]}}}}]' => gives quantize-static no options
+'tune.formats=[{{a: {{quantize-static: [1]}}}}]' => the options of 'quantize-static' are a list
 'tune.formats=[{{a: [eliminate-identity, quantize-static]}}]' => changes whole models
 'tune.formats=[{{float32: {{quantize-static: {{}}}}}}]' => what stays as it is
 tune.objective=speed => objective
