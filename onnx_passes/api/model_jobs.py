@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.api.models import AnyModel, notebook_frame, take_model, take_samples
+from onnx_passes.api.models import AnyModel, take_model, take_samples
 from onnx_passes.bench import inspection as inspecting
 from onnx_passes.bench.comparison_report import comparison_lines
 from onnx_passes.bench.reducing import Boundary, Reducer, Reduction
@@ -33,7 +33,6 @@ from onnx_passes.errors import UsageError
 from onnx_passes.model.save import save_model, to_proto
 from onnx_passes.plain import Plain, PlainDict, PlainMapping
 from onnx_passes.report.text import one_line, plural
-from onnx_passes.report.tune_page import tune_page
 from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.budget_search import TuningSearch
@@ -230,11 +229,9 @@ class TuneResult:
 
     Attributes:
         found: The search, in full.
-        name: Name of the model.
     """
 
     found: SearchResult
-    name: str = "model"
 
     @property
     def model(self) -> ir.Model:
@@ -266,10 +263,6 @@ class TuneResult:
         save_model(self.model, goal, inspect=inspector(self.found))
         return goal
 
-    def html(self) -> str:
-        """Return the result as a page with a plot of error against cost."""
-        return tune_page(self.data, self.name)
-
     def __str__(self) -> str:
         """Return what ``onnx-passes tune`` prints."""
         return "\n".join(lines(self.data))
@@ -280,10 +273,6 @@ class TuneResult:
         saved = 1 - cost["chosen"] / cost["original"] if cost["original"] else 0.0
         tried = plural(len(self.found.tried), "model")
         return f"<{self.found.task.objective}: {saved:.1%} less, {tried} tried>"
-
-    def _repr_html_(self) -> str:
-        """Return the page for a notebook, in a frame."""
-        return notebook_frame(self.html(), "tune")
 
 
 def tune(
@@ -320,7 +309,7 @@ def tune(
         config = config_from_data(pipeline)
     else:
         config = load_config(pipeline, ())
-    taken, name, _ = take_model(model)
+    taken, _, _ = take_model(model)
     source = None if inputs is not None else source_of(config)
     reference = None
     if inputs is not None:
@@ -332,4 +321,4 @@ def tune(
     task = task_of(taken, config, source, reference)
     folder = None if record is None else Path(record)
     search = TuningSearch(task, Record(folder, task.key), progress or (lambda text: None))
-    return TuneResult(search.run(), name)
+    return TuneResult(search.run())

@@ -93,9 +93,9 @@ def with_functions(model: ir.Model) -> ir.Model:
     return complete
 
 
-def notebook_frame(page: str, title: str) -> str:
+def notebook_frame(page: str) -> str:
     """Return a frame that shows a page in a notebook."""
     return (
-        f'<iframe srcdoc="{html.escape(page, quote=True)}" sandbox="" title="{title}" '
+        f'<iframe srcdoc="{html.escape(page, quote=True)}" sandbox="" title="report" '
         'style="width:100%;height:40rem;border:1px solid #dfe4ea"></iframe>'
     )

@@ -115,7 +115,7 @@ class RunResult:
 
     def _repr_html_(self) -> str:
         """Return the report for a notebook: a page of its own in a frame."""
-        return notebook_frame(self.html(), "report")
+        return notebook_frame(self.html())
 
 
 class _Progress(Instrument):

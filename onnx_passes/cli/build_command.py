@@ -70,12 +70,6 @@ Examples:
 @click.option("--network-hook", metavar="MODULE:FUNCTION", help="Called with the network.")
 @click.option("--config-hook", metavar="MODULE:FUNCTION", help="Called with the config.")
 @click.option(
-    "--write-script",
-    type=FILE,
-    metavar="FILE",
-    help="Write a Python script that builds this, to be edited, and stop.",
-)
-@click.option(
     "--time-limit",
     type=float,
     default=600.0,
@@ -98,7 +92,6 @@ def command(
     timing_cache: str | None,
     network_hook: str | None,
     config_hook: str | None,
-    write_script: Path | None,
     time_limit: float,
 ) -> None:
     """Compile; the options are those of the engine in a pipeline."""
@@ -132,11 +125,6 @@ def command(
     }
     options: dict[str, object] = {k: v for k, v in given.items() if v is not None}
     options |= {"save": str(output.absolute()), "time_limit": time_limit}
-    if write_script is not None:
-        from onnx_passes.cli.script_files import write_build_script
-
-        write_build_script(write_script, model, output, engine, options)
-        return
     made = engine_from_config(engine, options, folders=[str(Path.cwd())])
     inner = compiler_of(made)
     assert inner is not None

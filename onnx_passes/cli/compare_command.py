@@ -28,7 +28,7 @@ from onnx_passes.cli.output import (
     echo_line,
     echo_lines,
 )
-from onnx_passes.cli.word_syntax import ManyWords, Several
+from onnx_passes.cli.word_syntax import ManyWords, Several, read_size
 from onnx_passes.errors import EngineError, ModelError, UsageError
 from onnx_passes.plain import Plain, PlainDict, PlainMapping
 
@@ -45,13 +45,7 @@ if TYPE_CHECKING:
 def settings_of(given: PlainDict, *, keep: bool, hashes: bool) -> Settings:
     """Return the settings of a comparison."""
     from onnx_passes.bench.runs.judges import Settings, judge, read_limits, read_postprocess
-    from onnx_passes.passes.options import parse_size
 
-    try:
-        limit = parse_size(given["memory_limit"])
-    except ValueError as error:
-        raise UsageError(f"--memory-limit {given['memory_limit']!r}: {error}") from error
-    assert isinstance(limit, int)
     outputs = given["outputs"]
     if "all" in outputs and len(outputs) > 1:
         raise UsageError("--outputs all leaves no others to name")
@@ -65,7 +59,7 @@ def settings_of(given: PlainDict, *, keep: bool, hashes: bool) -> Settings:
         fail_fast=given["fail_fast"],
         iterations=given["iterations"] or 1,
         warm_up=given["warm_up"] or 0,
-        memory_limit=limit,
+        memory_limit=read_size(given["memory_limit"], "--memory-limit"),
         keep=keep,
         hashes=hashes,
         progress=lambda done, total: advance(done, total, "sample"),
@@ -167,6 +161,7 @@ _APART = {
     "validate": "--validate",
     "fail_fast": "--fail-fast",
     "warm_up": "--warm-up",
+    "html": "--html",
 }
 
 
@@ -182,7 +177,7 @@ def compare_on_data(
     """Run models on engines over a data set, print the result, return the exit code."""
     from onnx_passes.bench.runs.comparison import rounding_notes
     from onnx_passes.data.job_evaluation import Journal, evaluate
-    from onnx_passes.data.result_page import result_lines
+    from onnx_passes.data.result_text import result_lines
     from onnx_passes.data.shard_evaluation import WorkerProcessors
     from onnx_passes.model.load import load_model
 
@@ -234,7 +229,7 @@ def _refuse(given: PlainMapping) -> None:
 
 
 def _check_places(models: Sequence[Path], given: PlainMapping) -> None:
-    files = {f"--{name}": given[name] for name in ("timing", "html", "journal")}
+    files = {f"--{name}": given[name] for name in ("timing", "journal")}
     check_destinations(None, files, {"a model": list(models)})
     if given["save_worst"] is not None:
         check_folder("--save-worst", given["save_worst"])
@@ -301,10 +296,6 @@ def _write(result: DataResult, given: PlainMapping) -> list[str]:
         write_text(json.dumps(result.timing.to_json(), indent=2) + "\n", given["timing"])
     if given["save_worst"] is not None:
         notes.append(save_worst(result, given["save_worst"]))
-    if given["html"] is not None:
-        from onnx_passes.data.result_page import data_page
-
-        write_text(data_page(result), given["html"])
     return notes
 
 
@@ -414,12 +405,7 @@ Examples:
     is_flag=True,
     help="Time each model on each engine: percentiles, layers, GPU clocks and temperature.",
 )
-@click.option(
-    "--write-script",
-    type=FILE,
-    metavar="FILE",
-    help="Write a Python script that does this, to be edited, and stop.",
-)
+@click.option("--html", type=FILE, metavar="FILE", help="Write the result as a page.")
 @data_options
 @click.option("-v", "--verbose", is_flag=True, help="List every value.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
@@ -431,25 +417,11 @@ def command(
     save_inputs: Path | None,
     save_outputs: Path | None,
     timed: bool,
-    write_script: Path | None,
     verbose: bool,
     as_json: bool,
     **given: Plain,
 ) -> None:
     """Run models side by side, and compare what they give."""
-    if write_script is not None:
-        from onnx_passes.cli.script_files import write_compare_script
-
-        write_compare_script(
-            write_script,
-            models,
-            engines,
-            load_outputs,
-            given,
-            isolate=isolate,
-            save_outputs=save_outputs,
-        )
-        return
     if given["data"]:
         if load_outputs or save_outputs or save_inputs:
             raise UsageError(
@@ -468,7 +440,7 @@ def command(
         )
     page = given["html"]
     assert page is None or isinstance(page, Path)
-    refuse_without_data({name: value for name, value in given.items() if name != "html"})
+    refuse_without_data(given)
     loaders = loaders_of(models, now=bool(given["outputs"]))
     from onnx_passes.bench.comparison_report import comparison_dict, comparison_lines
     from onnx_passes.bench.runs import compare, save_results

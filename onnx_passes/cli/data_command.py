@@ -69,9 +69,6 @@ _options = (
         help="What .json and test data are: feeds (inputs), or results (outputs).",
     ),
     click.option(
-        "--runner", default="onnx-passes", help="Name of the runner in saved results."
-    ),
-    click.option(
         "--names",
         cls=Several,
         multiple=True,
@@ -94,7 +91,6 @@ def _write(
     samples: list[dict[str, Array]],
     output: str,
     kind: Literal["feeds", "results"],
-    runner: str,
     names: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -103,7 +99,7 @@ def _write(
     from onnx_passes.verify.saved import describe, select, write_samples
 
     kept = select(samples, names) if names else samples
-    write_samples(output, kept, kind=kind, runner=runner)
+    write_samples(output, kept, kind=kind)
     shown = {name: describe(array) for name, array in kept[0].items()} if kept else {}
     if as_json:
         click.echo(json.dumps({"output": output, "samples": len(kept), "values": shown}))

@@ -81,7 +81,6 @@ JOURNAL = (
 )
 FILES = (
     click.option("--timing", type=FILE, metavar="FILE", help="Write how long it took."),
-    click.option("--html", type=FILE, metavar="FILE", help="Write the result as a page."),
     click.option(
         "--save-worst", type=FILE, metavar="DIR", help="Write the worst samples as inputs."
     ),

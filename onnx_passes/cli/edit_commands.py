@@ -13,8 +13,7 @@ import click
 
 from onnx_passes.cli.common import FILE, edit, edits, pairs
 from onnx_passes.cli.output import check_folder, echo_line, echo_lines
-from onnx_passes.cli.word_syntax import ManyWords, Several
-from onnx_passes.errors import UsageError
+from onnx_passes.cli.word_syntax import ManyWords, Several, read_size
 from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.report.text import plural
 
@@ -167,7 +166,6 @@ Examples:
   onnx-passes split model.onnx -o parts --at /layer4/Add_output_0
   onnx-passes split model.onnx -o parts --max-size 500MB
 """
-_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
 @click.command("split", cls=ManyWords, help=SPLIT_HELP, no_args_is_help=True)
@@ -188,8 +186,9 @@ def split_command(
 
     check_folder("-o", output)
     loaded = load_model(model)
+    most = None if max_size is None else read_size(max_size, "--max-size")
     rows: list[PlainDict] = []
-    for index, part in enumerate(split(loaded.model, at, most=_part_bytes(max_size))):
+    for index, part in enumerate(split(loaded.model, at, most=most)):
         place = output / f"part_{index}.onnx"
         save_model(part, place, source=loaded)
         rows.append(
@@ -207,16 +206,6 @@ def split_command(
     for row in rows:
         ports = f"{', '.join(row['inputs']) or 'nothing'} -> {', '.join(row['outputs'])}"
         echo_line(f"{row['file']}  {plural(row['nodes'], 'node')}  {ports}")
-
-
-def _part_bytes(text: str | None) -> int | None:
-    if text is None:
-        return None
-    number, unit = text.rstrip("BbKkMmGgIi"), text.lstrip("0123456789.").upper()
-    try:
-        return int(float(number) * (_UNITS[unit] if unit not in ("", "B") else 1))
-    except (KeyError, ValueError) as error:
-        raise UsageError(f"{text!r} is not a size", help="write 500MB or 1GiB") from error
 
 
 STRIP_WEIGHTS_HELP = """\

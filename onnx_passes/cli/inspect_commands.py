@@ -42,7 +42,7 @@ Print what saved inputs or outputs hold: .npz, .npy, .json, .pb, ONNX test data 
 
 \b
 Examples:
-  onnx-passes inspect data inputs.npz --histogram
+  onnx-passes inspect data inputs.npz --stats
   onnx-passes inspect data results.json --all --json
 """
 _CAPABILITY = """\
@@ -160,11 +160,10 @@ def _save(parts: list[ModelPart], folder: Path, source: LoadedModel) -> list[Pla
 @click.option(
     "--stats", is_flag=True, help="Print mean, median, variance, min, max, NaN and Inf."
 )
-@click.option("--histogram", "draw", is_flag=True, help="Draw a histogram of each value.")
 @click.option("--values", is_flag=True, help="Print the elements.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 def inspect_data_command(
-    file: str, every: bool, stats: bool, draw: bool, values: bool, as_json: bool
+    file: str, every: bool, stats: bool, values: bool, as_json: bool
 ) -> None:
     """Print what saved data hold: the first sample, or ``every`` one."""
     import numpy as np
@@ -183,9 +182,6 @@ def inspect_data_command(
             if stats or as_json:
                 row["statistics"] = numbers.statistics(array)
                 lines.append(numbers.statistics_text(row["statistics"]))
-            if draw:
-                row["histogram"] = numbers.histogram(array)
-                lines += numbers.histogram_lines(row["histogram"])
             if values:
                 row["values"] = spelled(array.tolist())
                 lines += np.array2string(array, threshold=2**31 - 1).splitlines()
@@ -244,7 +240,7 @@ Runtime does not load by themselves, unused inputs, NaN weights, dynamic shapes.
 \b
 Examples:
   onnx-passes lint model.onnx
-  onnx-passes lint model.onnx --sarif > model.sarif
+  onnx-passes lint model.onnx --json
 """
 
 
@@ -252,20 +248,15 @@ Examples:
 @click.argument("model")
 @click.option("--no-engine", is_flag=True, help="Do not load nodes with ONNX Runtime.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
-@click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0.")
-def lint_command(model: str, no_engine: bool, as_json: bool, as_sarif: bool) -> None:
+def lint_command(model: str, no_engine: bool, as_json: bool) -> None:
     """List all that is wrong about a model."""
     from onnx_passes.model.load import load_model
     from onnx_passes.runtime.ort import OnnxRuntimeEngine
-    from onnx_passes.verify.validity import lint, sarif
+    from onnx_passes.verify.validity import lint
 
-    if as_json and as_sarif:
-        raise click.UsageError("--json and --sarif are two forms: give one")
     found = lint(load_model(model).model, None if no_engine else OnnxRuntimeEngine())
     errors = sum(finding.severity == "error" for finding in found)
-    if as_sarif:
-        click.echo(json.dumps(sarif(found, model), indent=2))
-    elif as_json:
+    if as_json:
         click.echo(json.dumps([finding.as_dict() for finding in found], indent=2))
     else:
         for each in found:

@@ -390,15 +390,41 @@ def _unforeseen(error: Exception, words: Sequence[str]) -> int:
         if full and not error.filename:
             abandon_stdout()  # or Python writes it once more at the end
         return 2
-    from onnx_passes.cli.fault_report import write_fault
-
-    file = write_fault(error, words)
+    file = _write_fault(error, words)
     _tell(
         f"internal error: {type(error).__name__}: {error}\n"
         "  = help: a fault of onnx-passes itself; please report it"
         + (f" with {file}, which names the words of your command" if file else "")
     )
     return INTERNAL
+
+
+def _write_fault(error: BaseException, words: Sequence[str]) -> str | None:
+    """Write versions, command and traceback to a temporary file; return its path, if any."""
+    import platform
+    import tempfile
+
+    from onnx_passes.runtime.environment import versions
+
+    used = [f"{name} {version}" for name, version in versions().items()]
+    lines = [
+        ", ".join([platform.platform(), *used]),
+        f"words: {list(words)!r}",
+        "",
+        *traceback.format_exception(error),
+    ]
+    with suppress(OSError):
+        with tempfile.NamedTemporaryFile(
+            "w",
+            encoding="utf-8",
+            errors="backslashreplace",
+            prefix="onnx-passes-fault-",
+            suffix=".txt",
+            delete=False,
+        ) as file:
+            file.write("\n".join(line.rstrip("\n") for line in lines) + "\n")
+        return file.name
+    return None
 
 
 def _tell(text: str) -> None:

@@ -23,7 +23,7 @@ from onnx_passes.cli.data_options import (
     refuse_without_data,
 )
 from onnx_passes.cli.output import check_destinations, echo_line
-from onnx_passes.cli.word_syntax import ManyWords
+from onnx_passes.cli.word_syntax import ManyWords, read_named_shape
 from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.plain import Plain, PlainMapping
 from onnx_passes.report.text import plural
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from onnx_passes.arrays import Array
     from onnx_passes.bench.reducing import Boundary, Reduction
     from onnx_passes.bench.reducing.candidates import CandidateStore, ModelCheck, Trial
-    from onnx_passes.bench.reducing.checks import CommandCheck, PassCheck
+    from onnx_passes.bench.reducing.checks import PassCheck
     from onnx_passes.data.plan import ShardPlan
     from onnx_passes.model.load import LoadedModel
     from onnx_passes.passes.base import Pass
@@ -111,7 +111,6 @@ def make_check(given: PlainMapping, store: CandidateStore, boundary: Boundary) -
             given["iter_artifact"],
             given["timeout"],
             given["jobs"],
-            given["warm"],
         )
     from onnx_passes.bench.reducing.checks import AskCheck, FunctionCheck, RunCheck
     from onnx_passes.contracts import Tolerance
@@ -219,7 +218,6 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
 
     from onnx_passes.bench.reducing import Boundary, Reducer
     from onnx_passes.bench.reducing.candidates import Artifacts, CandidateStore
-    from onnx_passes.bench.reducing.checks import CommandCheck
     from onnx_passes.bench.reducing.parts import Parts
     from onnx_passes.model.inference import annotate
     from onnx_passes.model.load import load_model
@@ -253,9 +251,7 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
         folder = given["iter_artifact"].absolute().parent
     with CandidateStore(model, folder) as store:
         for number, golden in enumerate(samples):
-            boundary = Boundary(
-                model, engine_for(model), golden, fixed=given["fallback_shape_inference"]
-            )
+            boundary = Boundary(model, engine_for(model), golden)
             check = make_check(given, store, boundary)
             last = number == len(samples) - 1
             if last or by_command or _fails(check, model, golden):
@@ -276,8 +272,6 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
             shrink=0 if given["no_shrink"] or kept else limit,
             every=given["every"],
         ).run()
-        if isinstance(check, CommandCheck) and check.warm:
-            found = _confirm(found, check)
     if kept and not given["no_shrink"]:
         why = f"dimensions and values were left as they are, since {kept} with them"
         found = replace(found, notes=(*found.notes, why))
@@ -301,22 +295,6 @@ def _fails(check: ModelCheck, model: ir.Model, golden: Mapping[str, Array]) -> b
 def _why_not_smaller(given: PlainMapping, inner: bool) -> str | None:
     """Return why dimensions and values cannot get smaller, as a clause; None if they can."""
     return "golden values go" if inner or given["against"] == "golden" else None
-
-
-def _confirm(found: Reduction, check: CommandCheck) -> Reduction:
-    """Check that the result fails in a process of its own too."""
-    from onnx_passes.bench.reducing.candidates import SmallerModel
-
-    outcome = replace(check, warm=False).judge(
-        SmallerModel(found.model, lambda: found.feeds), found.checks + 1
-    )
-    if not outcome.bad:
-        raise UsageError(
-            "--warm: the result does not fail when the command is started anew"
-            f" ({outcome.told})",
-            help="what the script does depends on how it is started: leave --warm out",
-        )
-    return replace(found, checks=found.checks + 1)
 
 
 def _places(path: Path, output: Path, given: PlainMapping) -> None:
@@ -391,13 +369,7 @@ def _set_shapes(model: ir.Model, texts: Sequence[str]) -> None:
 
     inputs = {str(value.name): value for value in model.graph.inputs}
     for text in texts:
-        name, _, dims = text.rpartition(":")
-        sizes = re.findall(r"\d+", dims)
-        if not name or not re.fullmatch(r"\[?(\d{1,18}([x,]\d{1,18})*)?\]?", dims):
-            raise UsageError(
-                f"--model-input-shapes {text!r} is not a name and a shape",
-                help="write name:1x3x224x224, or name:[1,3,224,224]",
-            )
+        name, sizes = read_named_shape(text, "--model-input-shapes")
         if name not in inputs:
             raise UsageError(
                 f"--model-input-shapes: the model has no input {name!r}",
@@ -408,7 +380,7 @@ def _set_shapes(model: ir.Model, texts: Sequence[str]) -> None:
             raise UsageError(
                 f"--model-input-shapes: {name!r} has {len(old)} dimensions, not {len(sizes)}"
             )
-        inputs[name].shape = ir.Shape([int(size) for size in sizes])
+        inputs[name].shape = ir.Shape(sizes)
 
 
 def _progress(trial: Trial, total: int) -> str:
@@ -488,7 +460,6 @@ def _tell(
 
 # Which checks an option says something to.
 _OF = {
-    "warm": ("--check",),
     "fail_code": ("--check",),
     "ignore_fail_code": ("--check",),
     "fail_regex": ("--check",),
@@ -636,9 +607,6 @@ class _Reduce(ManyWords):
     help="Fix the shape of an input.",
 )
 @click.option(
-    "--fallback-shape-inference", is_flag=True, help="Take shapes at cuts from a recorded run."
-)
-@click.option(
     "--iter-artifact",
     type=FILE,
     default="onnx_passes_debug.onnx",
@@ -659,9 +627,6 @@ class _Reduce(ManyWords):
     type=click.IntRange(1),
     default=1,
     help="Checks run at once.",
-)
-@click.option(
-    "--warm", is_flag=True, help="Start --check's Python script from a warm process."
 )
 @click.option("--fail-code", type=int, multiple=True, help="Only these exit codes fail.")
 @click.option("--ignore-fail-code", type=int, multiple=True, help="These exit codes pass.")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import click
 
 from onnx_passes.cli.common import FILE
-from onnx_passes.errors import UsageError
 
 HELP = """\
 Show a RUN that 'onnx-passes run --json RUN' saved; no model is run.
@@ -22,35 +20,25 @@ Examples:
 
 
 @click.command("report", help=HELP, no_args_is_help=True)
-@click.argument("run", type=FILE, required=False)
+@click.argument("run", type=FILE)
 @click.option("--json", "json_path", type=FILE, help="Write the report.")
 @click.option("--html", "html_path", type=FILE, help="Write it as a page.")
 @click.option("--junit", "junit_path", type=FILE, help="Write it for a CI system.")
-@click.option("--schema", is_flag=True, help="Print the JSON Schema of saved runs, and end.")
 @click.option("-v", "--verbose", count=True, help="Print more: each check, each output.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def command(
-    run: Path | None,
+    run: Path,
     json_path: Path | None,
     html_path: Path | None,
     junit_path: Path | None,
-    schema: bool,
     verbose: int,
     quiet: bool,
 ) -> None:
     """Show a saved run, and write it in other forms."""
     from onnx_passes.cli.run_command import write_reports
     from onnx_passes.report.console import ConsoleReporter
-    from onnx_passes.report.json import json_schema, read_json
+    from onnx_passes.report.json import read_json
 
-    if schema:
-        click.echo(json.dumps(json_schema(), indent=2))
-        return
-    if run is None:
-        raise UsageError(
-            "which run? No file was given",
-            help="give one that 'onnx-passes run --json FILE' wrote",
-        )
     report = read_json(run)
     with ConsoleReporter(sys.stdout, verbosity=-1 if quiet else verbose) as reporter:
         reporter.replay(report)

@@ -11,7 +11,7 @@ import click
 
 from onnx_passes.cli.common import FILE
 from onnx_passes.cli.output import check_destinations, echo_lines
-from onnx_passes.cli.word_syntax import ManyWords, Several, read_shape
+from onnx_passes.cli.word_syntax import ManyWords, Several, read_named_shape
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ def command(
     from onnx_passes.model.load import load_model
     from onnx_passes.surgery.sanitizing import check_runs, prepare, steps_of
 
-    wanted, limits = dict(map(_read_shape, shapes)), dict(map(_read_bound, bounds))
+    wanted = dict(read_named_shape(text, "--override-input-shapes") for text in shapes)
+    limits = dict(map(_read_bound, bounds))
     steps = steps_of(fold_constants=fold_constants, cleanup=cleanup, toposort=toposort)
     loaded = load_model(model)
     if not (steps or wanted or limits or outputs or loaded.notes):
@@ -117,29 +118,14 @@ def _changes(before: dict[str, str], after: dict[str, str]) -> Iterator[str]:
             yield f"{port}: {old} -> {new}, as asked for"
 
 
-def _split(text: str, option: str, example: str) -> tuple[str, str]:
-    name, sign, rest = text.rpartition(":")
-    if not (sign and name):
-        raise UsageError(f"{option} {text!r} has no ':'", help=f"write NAME:{example}")
-    return name, rest
-
-
-def _read_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
-    option = "--override-input-shapes"
-    name, shape = _split(text, option, "1x3x224x224")
-    return name, read_shape(shape, text, option)
-
-
 def _read_bound(text: str) -> tuple[str, float]:
-    option = "--set-upper-bound"
-    name, bound = _split(text, option, "100")
-    return name, _number(bound, text, option)
-
-
-def _number(text: str, whole: str, option: str) -> float:
+    option = f"--set-upper-bound {text!r}"
+    name, sign, bound = text.rpartition(":")
+    if not (sign and name):
+        raise UsageError(f"{option} has no ':'", help="write NAME:100")
     try:
-        return int(text) if text.lstrip("-").isdigit() else float(text)
+        return name, int(bound) if bound.lstrip("-").isdigit() else float(bound)
     except ValueError as error:
         raise UsageError(
-            f"{option} {whole!r}: {text!r} is not a number", help="write NAME:100"
+            f"{option}: {bound!r} is not a number", help="write NAME:100"
         ) from error

@@ -50,7 +50,7 @@ better one, the original is written.
 
 \b
 Examples:
-  onnx-passes tune model.onnx -c tune.yaml -o small.onnx --html found.html
+  onnx-passes tune model.onnx -c tune.yaml -o small.onnx --json=found.json
   onnx-passes tune model.onnx -c tune.yaml -o small.onnx --data images/
   onnx-passes tune model.onnx -c tune.yaml -o small.onnx --record search
   onnx-passes tune model.onnx -c tune.yaml --record search --explain MatMul_3
@@ -81,13 +81,6 @@ _NODES = "onnx-passes inspect model MODEL --show layers lists them"
     "--json", "json_file", type=FILE, metavar="FILE", help="Write the result as JSON."
 )
 @click.option(
-    "--html",
-    "page",
-    type=FILE,
-    metavar="FILE",
-    help="Write the result as a page with a plot of error against cost.",
-)
-@click.option(
     "--explain", metavar="NODE", help="Say why a node has its format, from --record."
 )
 @add_options((*SOURCE, *JOBS, *CLUSTER))
@@ -104,7 +97,6 @@ def command(
     overrides: tuple[str, ...],
     record: Path | None,
     json_file: Path | None,
-    page: Path | None,
     explain: str | None,
     quiet: bool,
     culprits: bool,
@@ -120,7 +112,7 @@ def command(
         raise UsageError("there is no -o: where to write the model", help="-o small.onnx")
     if record is not None:
         check_folder("--record", record)
-    check_destinations(output, {"--json": json_file, "--html": page}, {"the model": [model]})
+    check_destinations(output, {"--json": json_file}, {"the model": [model]})
     loaded = load_model(model)
     source = _source(settings, given, record, quiet=quiet)
     task = task_of(loaded.model, settings, source)
@@ -138,9 +130,9 @@ def command(
         _culprits(task, loaded, output, json_file, report)
         return
     assert output is not None, "it was asked for above"
-    # A page and JSON show the error of each group.
-    task = replace(task, score_all=page is not None or json_file is not None)
-    _search(task, loaded, output, record, json_file, page, report)
+    # JSON shows the error of each group.
+    task = replace(task, score_all=json_file is not None)
+    _search(task, loaded, output, record, json_file, report)
 
 
 def _source(
@@ -179,12 +171,9 @@ def _search(
     output: Path,
     record: Path | None,
     json_file: Path | None,
-    page: Path | None,
     report: Callable[[str], None],
 ) -> None:
     from onnx_passes.cli.supervision import received
-    from onnx_passes.model.save import pending
-    from onnx_passes.report.tune_page import tune_page
     from onnx_passes.tuning.budget_search import TuningSearch
     from onnx_passes.tuning.search_record import Record, lines, save, to_json
 
@@ -196,10 +185,6 @@ def _search(
         save(result, output, loaded)
         data = to_json(result)
         _write(json_file, data)
-        if page is not None:
-            with pending(page) as file:
-                file.write(tune_page(data, loaded.path.name).encode())
-                file.publish(page)
         echo_lines(lines(data))
     if result.ended == "interrupted":
         click.echo(f"interrupted: {output} holds the best model so far", err=True)
@@ -266,10 +251,7 @@ def _culprits(
 
 
 def _write(path: Path | None, data: Plain) -> None:
-    from onnx_passes.model.save import pending
+    from onnx_passes.report.report_files import write_text
 
-    if path is None:
-        return
-    with pending(path) as file:
-        file.write(json.dumps(data, indent=1).encode() + b"\n")
-        file.publish(path)
+    if path is not None:
+        write_text(json.dumps(data, indent=1) + "\n", path)

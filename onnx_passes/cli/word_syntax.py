@@ -40,6 +40,26 @@ def read_shape(text: str, whole: str, option: str) -> Shape:
     return tuple(int(dim) if dim.isdecimal() else dim for dim in dims)
 
 
+def read_named_shape(text: str, option: str) -> tuple[str, Shape]:
+    """Read ``x:1x3x224x224``: a name, and a shape behind it."""
+    name, colon, shape = text.rpartition(":")
+    if not (name and colon):
+        raise UsageError(f"{option} {text!r} has no ':'", help="write NAME:1x3x224x224")
+    return name, read_shape(shape, text, option)
+
+
+def read_size(text: str, option: str) -> int:
+    """Read ``500MB`` or ``2GiB`` as bytes."""
+    from onnx_passes.passes.options import parse_size
+
+    try:
+        size = parse_size(text)
+    except ValueError as error:
+        raise UsageError(f"{option} {text!r}: {error}") from error
+    assert isinstance(size, int)
+    return size
+
+
 def looks_like_shape(text: str) -> bool:
     """Whether a text is meant as a shape rather than as an element type."""
     return bool(re.match(r"[\[\d]", text))

@@ -10,7 +10,6 @@ import math
 import types
 import typing
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import PurePath
@@ -334,22 +333,11 @@ class DataSection(Section):
         A run that may stop `early` needs a shuffled order. UsageError without a source, or for
         two.
         """
-        return DataSpec(
-            sources=self.source,
-            named=self.files,
-            columns=self.columns,
-            labels=self.labels,
-            prepare=self.prepare,
-            split=self.split,
-            batch=self.batch,
-            shuffle=0 if early and self.shuffle is None else self.shuffle,
-            limit=self.limit,
-            fraction=self.fraction,
-            shard=self.shard,
-            early=early,
-            allow_nan=allow_nan,
-            base=base,
-        )
+        own = self.model_dump(exclude={"source", "files", "jobs", "scheduler", "scores"})
+        own |= {"sources": self.source, "named": self.files, "base": base}
+        if early and self.shuffle is None:
+            own["shuffle"] = 0
+        return DataSpec(**own, early=early, allow_nan=allow_nan)
 
 
 def read_data(value: object) -> object:
@@ -668,62 +656,6 @@ class TuneSection(Section):
     )
 
 
-@dataclass(frozen=True)
-class Waiver:
-    """A known shortcoming of a rule or a pass that a user accepts.
-
-    `model` is a pattern of file names. `expires` is the last day on which it counts.
-    """
-
-    what: str
-    is_rule: bool
-    reason: str
-    model: str = "*"
-    expires: date | None = None
-
-    def __str__(self) -> str:
-        """Name what is accepted: ``rule merge-relus``."""
-        return f"{'rule' if self.is_rule else 'pass'} {self.what}"
-
-    def has_expired(self, today: date) -> bool:
-        """Whether its last day is over."""
-        return self.expires is not None and today > self.expires
-
-    def covers_model(self, name: str) -> bool:
-        """Whether it is for a model, by the name of its file without the folder."""
-        return fnmatchcase(PurePath(name).name, self.model)
-
-
-def find_waivers(
-    waivers: Iterable[Waiver],
-    pass_name: str,
-    rules: Sequence[str],
-    model_name: str,
-    today: date,
-) -> tuple[Waiver, ...]:
-    """Return the waivers that accept what a pass has done to a model; none if they do not.
-
-    A waiver of the pass accepts all of it. Waivers of rules accept it if each of the rules has
-    one.
-    """
-    valid = [w for w in waivers if w.covers_model(model_name) and not w.has_expired(today)]
-    own = _plain(pass_name.partition("{")[0])
-    of_pass = next((w for w in valid if not w.is_rule and _plain(w.what) == own), None)
-    if of_pass is not None:
-        return (of_pass,)
-    by_rule = {_plain(w.what): w for w in reversed(valid) if w.is_rule}
-    wanted = list(dict.fromkeys(map(_plain, rules)))
-    if not wanted or any(rule not in by_rule for rule in wanted):
-        return ()
-    return tuple(by_rule[rule] for rule in wanted)
-
-
-def _plain(name: str) -> str:
-    """Return a name as pipelines write it, however it was given."""
-    name = name.strip()
-    return pipeline_name(name) if name[:1].isupper() else name.replace("_", "-")
-
-
 def _text(value: object) -> object:
     if isinstance(value, str) and value.strip():
         return value.strip()
@@ -771,8 +703,49 @@ class WaiverSection(Section):
             raise wrong("either 'rule' or 'pass'")
         return self
 
-    def waiver(self) -> Waiver:
-        """Return the waiver that it describes."""
-        what = self.rule if self.rule is not None else self.pass_name
-        assert what is not None
-        return Waiver(what, self.rule is not None, self.reason, self.model, self.expires)
+    @property
+    def what(self) -> str:
+        """The name of the rule or the pass."""
+        return str(self.pass_name if self.rule is None else self.rule)
+
+    def __str__(self) -> str:
+        """Name what is accepted: ``rule merge-relus``."""
+        return f"{'pass' if self.rule is None else 'rule'} {self.what}"
+
+    def has_expired(self, today: date) -> bool:
+        """Whether its last day is over."""
+        return self.expires is not None and today > self.expires
+
+    def covers_model(self, name: str) -> bool:
+        """Whether it is for a model, by the name of its file without the folder."""
+        return fnmatchcase(PurePath(name).name, self.model)
+
+
+def find_waivers(
+    waivers: Iterable[WaiverSection],
+    pass_name: str,
+    rules: Sequence[str],
+    model_name: str,
+    today: date,
+) -> tuple[WaiverSection, ...]:
+    """Return the waivers that accept what a pass has done to a model; none if they do not.
+
+    A waiver of the pass accepts all of it. Waivers of rules accept it if each of the rules has
+    one.
+    """
+    valid = [w for w in waivers if w.covers_model(model_name) and not w.has_expired(today)]
+    own = _plain(pass_name.partition("{")[0])
+    of_pass = next((w for w in valid if w.rule is None and _plain(w.what) == own), None)
+    if of_pass is not None:
+        return (of_pass,)
+    by_rule = {_plain(w.what): w for w in reversed(valid) if w.rule is not None}
+    wanted = list(dict.fromkeys(map(_plain, rules)))
+    if not wanted or any(rule not in by_rule for rule in wanted):
+        return ()
+    return tuple(by_rule[rule] for rule in wanted)
+
+
+def _plain(name: str) -> str:
+    """Return a name as pipelines write it, however it was given."""
+    name = name.strip()
+    return pipeline_name(name) if name[:1].isupper() else name.replace("_", "-")

@@ -129,133 +129,107 @@ def parse_pipeline(text: str, source: Source | None = None, start: int = 0) -> l
     """
     if source is None:
         source = Source("pipeline", text, is_file=False)
-    return _Parser(source, start, start + len(text)).whole()
+    parser = _Parser(source, start + len(text))
+    spans, _ = parser.split(start, parser.end)
+    return [parser.step(*span) for span in spans]
 
 
 class _Parser:
-    """Recursive descent over part of a source."""
+    """Reads parts of a source up to its ``end``; parts are offsets of begin and end."""
 
-    def __init__(self, source: Source, start: int, end: int) -> None:
-        self.source, self.pos, self.end = source, start, end
+    def __init__(self, source: Source, end: int) -> None:
+        self.source, self.text, self.end = source, source.text, end
 
-    def whole(self) -> list[Step]:
-        steps = [self.step()]
-        while self.take(","):
-            steps.append(self.step())
-        if self.peek():
-            raise self.error(
-                f"unexpected {self.peek()!r}", self.pos, help="separate passes with commas"
-            )
-        return steps
+    def split(
+        self, begin: int, end: int, opening: int | None = None
+    ) -> tuple[list[tuple[int, int]], int]:
+        """Return the parts between commas, and where the last one ends.
 
-    def step(self) -> Step:
-        start = self.space()
-        if self.peek() == "{":
-            return self.mapping(start)
-        name = self.name("a pass")
-        place = self.source.span(start, self.pos)
-        options = self.options()
-        if name == "checkpoint" and not options.data:
-            return Checkpoint(places=Places(place))
-        return PassUse(name, options.data, places=Places.of(place, options))
-
-    def mapping(self, start: int) -> Step:
-        """Read a step in braces, as YAML writes it."""
-        stop = self.value_end(start + 1, "}", start)
-        while self.source.text[stop] == ",":
-            stop = self.value_end(stop + 1, "}", start)
-        self.pos = stop + 1
-        tree = parse_value(self.source, start, self.pos)
-        if not isinstance(tree.data, dict) or not tree.data:
-            raise self.error("this step names no pass", start)
-        return _from_mapping(tree.data, tree, ())
-
-    def options(self) -> Tree:
-        """Read ``key=value`` pairs in braces, if there are any."""
-        tree = Tree({})
-        opening = self.space()
-        if not self.take("{"):
-            return tree
-        while self.peek() != "}" or tree.data:
-            self.pair(tree, opening)
-            if not self.take(","):
-                break
-        self.close(opening)
-        return tree
-
-    def pair(self, tree: Tree, opening: int) -> None:
-        start = self.space()
-        if start >= self.end:
-            raise self.error(f"{self.source.text[opening]!r} is never closed", opening)
-        key = self.name("an option")
-        place = self.source.span(start, self.pos)
-        if key in tree.data:
-            raise ConfigError(f"{key!r} is given twice", where=place.where)
-        if not self.take("="):
-            raise self.error(f"{key!r} needs a value: {key}=...", self.space())
-        begin = self.space()
-        stop = self.value_end(begin, "}", opening)
-        if begin == stop:
-            raise self.error(f"{key!r} has no value", begin, help="write null for none")
-        value = parse_value(self.source, begin, stop, flow=True)
-        tree.data[key] = value.data
-        tree.graft((key,), value)
-        tree.keys[key,] = place
-        self.pos = stop
-
-    def value_end(self, begin: int, closer: str, opening: int) -> int:
-        """Return the offset of the ``,`` or the bracket that ends a value."""
-        text, stack, quote, before = self.source.text, [(opening, closer)], "", "="
-        pos = begin
-        while pos < self.end:
-            char = text[pos]
+        They end at the brace that closes ``opening``, or at ``end`` without one. Commas in
+        brackets and quotes do not count.
+        """
+        stack = [] if opening is None else [(opening, "}")]
+        outer, parts = len(stack), list[tuple[int, int]]()
+        quote, before, pos = "", "{" if stack else "", begin
+        while pos < end:
+            char = self.text[pos]
             if quote:
                 if char == "\\" and quote == '"':
                     pos += 1
                 elif char == quote:
                     quote = ""
-            elif char in "\"'" and before in "=,:?[{":
+            elif char in "\"'" and before in ("=", ",", ":", "?", "[", "{"):
                 quote = char
-            elif char in "[{":
+            elif char in _CLOSERS:
                 stack.append((pos, _CLOSERS[char]))
-            elif char == stack[-1][1]:
-                if len(stack) == 1:
-                    return pos
+            elif stack and char == stack[-1][1]:
                 stack.pop()
-            elif char == "," and len(stack) == 1:
-                return pos
+                if len(stack) < outer:
+                    return [*parts, (begin, pos)], pos
+            elif char == "," and len(stack) == outer:
+                parts.append((begin, pos))
+                begin = pos + 1
             before = before if char.isspace() else char
             pos += 1
-        unclosed = stack[-1][0]
-        raise self.error(f"{text[unclosed]!r} is never closed", unclosed)
+        if stack:
+            unclosed = stack[-1][0]
+            raise self.error(f"{self.text[unclosed]!r} is never closed", unclosed)
+        return [*parts, (begin, end)], end
 
-    def close(self, opening: int) -> None:
-        if self.take("}"):
-            return
-        if self.space() >= self.end:
-            raise self.error(f"{self.source.text[opening]!r} is never closed", opening)
-        raise self.error(f"expected ',' or '}}', got {self.peek()!r}", self.pos)
+    def step(self, begin: int, end: int) -> Step:
+        """Read a name with its options, or a step in braces as YAML writes it."""
+        begin = self.space(begin, end)
+        if begin < end and self.text[begin] == "{":
+            tree = parse_value(self.source, begin, end)
+            if not isinstance(tree.data, dict) or not tree.data:
+                raise self.error("this step names no pass", begin)
+            return _from_mapping(tree.data, tree, ())
+        name, pos = self.name("a pass", begin, end)
+        place = self.source.span(begin, pos)
+        options, pos = Tree({}), self.space(pos, end)
+        if pos < end and self.text[pos] == "{":
+            pairs, stop = self.split(pos + 1, end, pos)
+            if len(pairs) > 1 or self.space(*pairs[0]) < stop:
+                for pair in pairs:
+                    self.option(options, *pair)
+            pos = self.space(stop + 1, end)
+        if pos < end:
+            separate = "separate passes with commas"
+            raise self.error(f"unexpected {self.text[pos]!r}", pos, help=separate)
+        if name == "checkpoint" and not options.data:
+            return Checkpoint(places=Places(place))
+        return PassUse(name, options.data, places=Places.of(place, options))
 
-    def name(self, what: str) -> str:
-        match = _NAME.match(self.source.text, self.pos, self.end)
+    def option(self, tree: Tree, begin: int, end: int) -> None:
+        """Read ``key=value`` into a tree."""
+        begin = self.space(begin, end)
+        key, pos = self.name("an option", begin, end)
+        place = self.source.span(begin, pos)
+        if key in tree.data:
+            raise ConfigError(f"{key!r} is given twice", where=place.where)
+        pos = self.space(pos, end)
+        if self.text[pos] != "=":
+            raise self.error(f"{key!r} needs a value: {key}=...", pos)
+        begin = self.space(pos + 1, end)
+        if begin == end:
+            raise self.error(f"{key!r} has no value", begin, help="write null for none")
+        value = parse_value(self.source, begin, end, flow=True)
+        tree.data[key] = value.data
+        tree.graft((key,), value)
+        tree.keys[key,] = place
+
+    def name(self, what: str, begin: int, end: int) -> tuple[str, int]:
+        """Return a name, and where it ends."""
+        match = _NAME.match(self.text, begin, end)
         if match is None:
-            got = f", got {self.peek()!r}" if self.peek() else ""
-            raise self.error(f"expected the name of {what}{got}", self.pos)
-        self.pos = match.end()
-        return match[0]
+            got = f", got {self.text[begin]!r}" if begin < self.end else ""
+            raise self.error(f"expected the name of {what}{got}", begin)
+        return match[0], match.end()
 
-    def space(self) -> int:
-        match = _SPACE.match(self.source.text, self.pos, self.end)
-        self.pos = match.end() if match is not None else self.pos
-        return self.pos
-
-    def peek(self) -> str:
-        return self.source.text[self.pos : self.pos + 1] if self.space() < self.end else ""
-
-    def take(self, char: str) -> bool:
-        found = self.peek() == char
-        self.pos += found
-        return found
+    def space(self, begin: int, end: int) -> int:
+        """Return where spaces end."""
+        match = _SPACE.match(self.text, begin, end)
+        return begin if match is None else match.end()
 
     def error(self, message: str, at: int, help: str | None = None) -> ConfigError:
         return ConfigError(message, where=self.source.span(at).where, help=help)

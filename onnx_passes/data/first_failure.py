@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.bench.reducing.checks import is_finite
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.plan import IncompleteDataError, ShardPlan
@@ -57,7 +57,7 @@ def find_failing(
             except EngineError:
                 return name, feeds
             if wanted is None:
-                fails = _is_finite(feeds) and not _is_finite(found)
+                fails = _all_finite(feeds) and not _all_finite(found)
             else:
                 fails = bool(Promise(contract).broken(wanted, found))
             if fails:
@@ -92,6 +92,5 @@ def first_sample(plan: ShardPlan) -> tuple[str, Feeds]:
     return data.name(first), data.feeds(first)
 
 
-def _is_finite(values: Feeds) -> bool:
-    arrays = [np.asarray(value) for value in values.values() if value is not None]
-    return all(np.isfinite(each).all() for each in arrays if each.dtype.kind in "fc")
+def _all_finite(values: Feeds) -> bool:
+    return all(map(is_finite, values.values()))

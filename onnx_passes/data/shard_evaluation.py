@@ -26,8 +26,7 @@ import onnx_ir as ir
 from onnx_passes.arrays import Array
 from onnx_passes.data.dataset import Batches, DataSet, Shard
 from onnx_passes.data.evaluation_job import DataJob, ModelFile, RunSpec
-from onnx_passes.data.exact_sums import Block
-from onnx_passes.data.measures import PairState
+from onnx_passes.data.measures import Block, PairState
 from onnx_passes.errors import (
     EngineCrashedError,
     EngineError,

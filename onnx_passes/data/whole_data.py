@@ -23,7 +23,7 @@ from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.job_evaluation import evaluate
 from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import make_plan
-from onnx_passes.data.result_page import verdict_text
+from onnx_passes.data.result_text import verdict_text
 from onnx_passes.data.shard_evaluation import WorkerProcessors
 from onnx_passes.data.workers import choose_executor
 from onnx_passes.errors import OnnxPassesError

@@ -13,7 +13,7 @@ from datetime import date
 import onnx_ir as ir
 
 from onnx_passes.configs.schema import PipelineConfig
-from onnx_passes.configs.sections import Waiver, find_waivers
+from onnx_passes.configs.sections import WaiverSection, find_waivers
 from onnx_passes.report.run_report import Blame, PassReport, RunReport, WaiverReport
 from onnx_passes.report.text import number, percent
 from onnx_passes.runtime.engine_base import Feeds, Outputs
@@ -135,7 +135,7 @@ def list_waivers(config: PipelineConfig, today: date) -> list[WaiverReport]:
             waiver.expires.isoformat() if waiver.expires else None,
             expired=waiver.has_expired(today),
         )
-        for waiver in _waivers(config)
+        for waiver in config.waivers
     ]
 
 
@@ -189,8 +189,8 @@ def _accept(
     config: PipelineConfig, run: RunReport, blamed: Sequence[tuple[str, list[str]]]
 ) -> str | None:
     """Mark the waivers that are needed as used; return their reasons, or None if one lacks."""
-    known, today = _waivers(config), date.today()
-    used: list[Waiver] = []
+    known, today = config.waivers, date.today()
+    used: list[WaiverSection] = []
     for name, rules in blamed:
         found = find_waivers(known, name, rules, run.model, today)
         if not found:
@@ -208,10 +208,6 @@ def _rules(blame: Blame, run: RunReport) -> list[str]:
     if blame.step is None or blame.step >= len(run.passes):
         return []
     return [rewrite.rule for rewrite in run.passes[blame.step].rewrites]
-
-
-def _waivers(config: PipelineConfig) -> list[Waiver]:
-    return [section.waiver() for section in config.waivers]
 
 
 def list_unverified(report: RunReport, config: PipelineConfig) -> list[str]:

@@ -15,23 +15,16 @@ from typing import TYPE_CHECKING, Self, TextIO
 
 from onnx_passes.report import summary
 from onnx_passes.report.run_report import (
-    LOSES,
-    Blame,
     PassReport,
     ReadBackReport,
     RewriteSummary,
     RunReport,
 )
 from onnx_passes.report.summary import (
-    AFTER,
-    BEFORE,
-    MISMATCH,
     EngineTally,
     FailureRows,
     Row,
-    blames,
     limits,
-    plain_error,
 )
 from onnx_passes.report.text import (
     NOISE,
@@ -40,6 +33,7 @@ from onnx_passes.report.text import (
     bound,
     change,
     duration,
+    ends,
     number,
     percent,
     plural,
@@ -48,7 +42,6 @@ from onnx_passes.report.text import (
     wrapped,
 )
 from onnx_passes.verify.evidence import (
-    ENGINE,
     EXECUTED,
     Check,
     EngineSpread,
@@ -64,11 +57,14 @@ if TYPE_CHECKING:
 
 STYLES = {"good": "green", "bad": "bold red", "warn": "yellow", "plain": "dim"}
 
-_MOST_BUDGETS = 5
+_MOST_BUDGETS, _MOST_NODES, _LONGEST_NODE = 5, 8, 160
 
 
-class ConsoleText(FailureRows):
+class ConsoleText:
     """Writes the parts of a report as text."""
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        self._glyphs, self._name = glyphs, glyphs.name
 
     def pass_line(self, done: PassReport) -> str:
         """Return a pass as one line: nodes, rewrites, time, the verdict and why."""
@@ -83,11 +79,16 @@ class ConsoleText(FailureRows):
 
     def rewrite(self, rewrite: RewriteSummary) -> str:
         """Return an application as ``#31 MergeClips: Clip(..) -> y => Clip(..) -> y``."""
-        old, new = (
-            "; ".join(node for _, node in self.nodes("", side))
-            for side in (rewrite.nodes, rewrite.new_nodes)
-        )
+        old, new = map(self._nodes, (rewrite.nodes, rewrite.new_nodes))
         return f"#{rewrite.number} {self._name(rewrite.rule)}: {old} => {new or 'nothing'}"
+
+    def _nodes(self, nodes: Sequence[str]) -> str:
+        shown = [
+            self._name(ends(node, _LONGEST_NODE, self._glyphs.ellipsis))
+            for node in nodes[:_MOST_NODES]
+        ]
+        more = len(nodes) - len(shown)
+        return "; ".join([*shown, f"and {plural(more, 'node')} more"] if more else shown)
 
     def check(self, check: Check) -> str:
         """Return a check as ``tolerance on onnxruntime, region: within 3e-7, 31 ms``."""
@@ -149,7 +150,7 @@ class ConsoleSummary:
 
     def __init__(self, glyphs: Glyphs, report: RunReport, *, details: bool) -> None:
         self._glyphs, self._name = glyphs, glyphs.name
-        self._told = ConsoleText(glyphs)
+        self._told, self._failures = ConsoleText(glyphs), FailureRows(glyphs, report)
         self._report, self._details = report, details
         self._kept = summary.kept(report)
 
@@ -181,7 +182,10 @@ class ConsoleSummary:
             yield from self._changes()
         for done in report.passes:
             if done.action == "rolled back":
-                yield "without", f"{self._name(done.name)}, rolled back: {self._reason(done)}"
+                yield (
+                    "without",
+                    f"{self._name(done.name)}, rolled back: {self._failures.reason(done)}",
+                )
         if words.why and words.tone == "warn" and report.verify:
             yield "verdict", self._name(words.why)
         if report.verify:
@@ -191,52 +195,9 @@ class ConsoleSummary:
 
     def failure(self) -> Iterator[Row]:
         """Yield what is wrong, where it was seen, and what became of the file."""
-        report, failed = self._report, self._failed()
-        error = summary.run_error(report)
-        found = list(report.final if failed is None else failed.checks)
-        check = summary.failing(found)
-        blamed = report.blame if failed is None else blames(failed)
-        known = [blame for blame in blamed if blame.number is not None]
-        if known and failed is not None:
-            share = f"{len(known)} of its {plural(len(failed.rewrites), 'rewrite')}"
-            share = "its rewrite" if len(failed.rewrites) == 1 else share
-            promised = self._name(failed.contract)
-            yield "wrong", f"the pass promises {promised}, which {share} did not keep:"
-        elif failed is not None and failed.rewrites and check and check[0].kind != ENGINE:
-            yield "wrong", f"one of {plural(len(failed.rewrites), 'rewrite')}; not known which"
-        for blame in sorted(known, key=_badness, reverse=True)[:_MOST]:
-            yield ("" if failed else "wrong"), self._rewrite(blame)
-        if len(known) > _MOST:
-            yield "", f"and {len(known) - _MOST} more"
-        measured = any(b.value and b.value.expected is not None for b in known)
-        if known and check is not None and not measured:
-            if check[1]:
-                yield "", self._became(check[1])
-            elif why := _reason(check[0]):
-                yield "", self._name(why)
-        for blame in [] if known else blamed[:1]:
-            where = f"{self._name(blame.name)}, " if failed is None else ""
-            loses = blame.how.startswith(LOSES)
-            yield ("layer" if loses else "first"), f"{where}{self._rewrite(blame)}"
-            if loses:
-                yield "", self._name(blame.how)
-        if not known or (check is not None and check[0].kind == ENGINE):
-            told = [_reason(c) for c in found if c.verdict is Verdict.FAILED]
-            text = "; ".join(dict.fromkeys(filter(None, told)))
-            if not text or failed is None:
-                own = failed.error if failed is not None else None
-                text = plain_error(own or error or self._error(failed))
-            for label, line in _lines("error", text):
-                yield label, self._name(line)
-        elif error:
-            yield from (
-                ("error", self._name(line)) for _, line in _lines("", plain_error(error))
-            )
-        if check is not None and check[0].engine:
-            yield "seen on", self._seen(check[0])
-        for note in [] if failed is None else failed.notes:
-            yield "note", self._name(note)
-        if report.output is None:
+        failed = self._failed()
+        yield from self._failures.brief(failed)
+        if self._report.output is None:
             yield "file", "nothing was written"
         elif failed is not None and failed.action == "warned":
             yield "file", "it was written all the same, as on_failure is warn"
@@ -295,7 +256,7 @@ class ConsoleSummary:
     def _ways_on(self, failed: PassReport | None) -> Iterator[str]:
         folder = self._report.reproducer if failed is None else failed.reproducer
         if folder:
-            yield self._told.command(folder)
+            yield self._failures.command(folder)
         if failed is not None and failed.action != "stopped":
             return
         checks = self._report.final if failed is None else failed.checks
@@ -408,182 +369,13 @@ class ConsoleSummary:
                 continue
             yield f"{self._name(domain) or 'ai.onnx'} {self._glyphs.step(old, new)}"
 
-    def _rewrite(self, blame: Blame) -> str:
-        """Say on one line what was replaced by what, and what became of a value."""
-        old, new = (self._nodes(side) for side in (blame.nodes, blame.new_nodes))
-        name = ""
-        if len(blame.nodes) == len(blame.new_nodes) == 1:
-            name, old, new = _one_node(old, new)
-        what = f"{f'{name}: ' if name else ''}{old} {self._glyphs.arrow} {new or 'nothing'}"
-        known = blame.rule in (None, blame.name.partition("{")[0])
-        rule = "" if known else f"{self._name(blame.rule or '')}: "
-        number = f"#{blame.number} {rule}" if blame.number is not None else ""
-        if blame.value is None:
-            return f"{number}{what}"
-        value = self._became(blame.value)
-        return f"{number}{what}; {value.removeprefix(f'{name}: ') if name else value}"
-
-    def _nodes(self, nodes: Sequence[str]) -> str:
-        shown = "; ".join(self._name(_cut(node, self._glyphs.ellipsis)) for node in nodes[:2])
-        more = f" and {plural(len(nodes) - 2, 'node')} more" if len(nodes) > 2 else ""
-        return f"{shown}{more}"
-
-    def _became(self, value: OutputCheck) -> str:
-        name = self._name(_cut(value.output, self._glyphs.ellipsis))
-        if value.expected is None or value.actual is None:
-            return f"{name}: {self._name(value.reason or 'it differs')}"
-        count = f", {value.mismatched:,} of {value.size:,} elements" if value.size > 1 else ""
-        sides = [_cut(side, self._glyphs.ellipsis) for side in (value.expected, value.actual)]
-        return f"{name}: {' became '.join(map(self._name, sides))}{count}"
-
-    def _seen(self, check: Check) -> str:
-        report = self._report
-        engine = next((e for e in report.engines if e.name == check.engine), None)
-        base, how = summary.engine_name(str(check.engine), engine)
-        where = f"{base}{f' ({how})' if how else ''}"
-        if report.reference is None:
-            return self._name(where)
-        names = report.reference.names
-        index = check.sample
-        which = f", in sample {index}" if index is not None else ""
-        special = names[index] if index is not None and index < len(names) else ""
-        source = report.reference.source
-        source = source.partition(" and ")[0] if special else source
-        told = f"{where}, {source}{which}{f' ({special})' if special else ''}"
-        return self._name(told)
-
-    def _reason(self, done: PassReport) -> str:
-        found = summary.failing(done.checks)
-        return self._name(_reason(found[0]) if found else plain_error(self._error(done)))
-
-    def _error(self, done: PassReport | None) -> str:
-        return (done.error if done is not None else None) or self._report.error or ""
-
-
-def _one_node(old: str, new: str) -> tuple[str, str, str]:
-    """Return a value that two nodes compute, and of them what is different."""
-    (name, _, old_call), (other, _, new_call) = (s.partition(" = ") for s in (old, new))
-    if name != other or not new_call:
-        return "", old, new
-    (old_type, _, read), (new_type, _, reads) = (
-        old_call.partition("("),
-        new_call.partition("("),
-    )
-    return (name, old_type, new_type) if read == reads else (name, old_call, new_call)
-
-
-def _badness(blame: Blame) -> float:
-    return (blame.value.max_abs or 0.0) if blame.value is not None else 0.0
-
-
-def _reason(check: Check) -> str:
-    off = [
-        f"{m.name} is {number(m.value, 9)}, not in [{number(m.low, 9)}, {number(m.high, 9)}]"
-        for m in check.metrics
-        if not m.passed
-    ]
-    return "; ".join(off) or check.reason or summary.output_reason(check)
-
-
-def _lines(label: str, text: str) -> Iterator[Row]:
-    for index, line in enumerate(text.splitlines()):
-        yield (label if index == 0 else ""), line
-
-
-def _cut(text: str, ellipsis: str) -> str:
-    half = (_LONGEST - len(ellipsis)) // 2
-    return text if len(text) <= _LONGEST else f"{text[:half]}{ellipsis}{text[-half:]}"
-
 
 _LABELS = {
     "verdict": "yellow",
     "wrong": "red",
-    BEFORE: "green",
-    AFTER: "red",
-    MISMATCH: "bold red",
 }
 _LABEL = 10
 _NARROWEST, _WIDEST = 40, 200
-
-
-class ConsolePrinter:
-    """Prints on a stream: styled on a terminal, a line for each statement in a pipe.
-
-    The width is in columns; None for the terminal's own.
-    """
-
-    def __init__(self, stream: TextIO, width: int | None) -> None:
-        self._stream, self._asked_width = stream, width
-        self._glyphs = Glyphs.of(getattr(stream, "encoding", None))
-        self._told = ConsoleText(self._glyphs)
-        # FORCE_COLOR makes rich call a pipe a terminal; what is printed does not depend on it.
-        self._terminal = stream.isatty()
-
-    @cached_property
-    def _console(self) -> Console:
-        """Made when something is printed: to import rich takes as long as to fold a model."""
-        from rich.console import Console, ConsoleDimensions
-
-        width = self._asked_width or terminal_width(self._stream)
-        console = Console(
-            file=self._stream, width=width, highlight=False, markup=False, emoji=False
-        )
-        columns = min(max(width or console.width, _NARROWEST), _WIDEST)
-        console.size = ConsoleDimensions(columns, console.height)
-        return console
-
-    @property
-    def _width(self) -> int:
-        return self._console.width
-
-    def _head(self, verdict: str, tone: str, rest: str) -> None:
-        from rich.text import Text
-
-        for index, line in enumerate(self._wrapped(f"{verdict}  {rest}", 2)):
-            text = Text(line)
-            text.stylize(STYLES[tone], 0, 0 if index else len(verdict))
-            self._put(text)
-
-    def _rows(self, rows: Iterable[Row]) -> None:
-        """Print rows of a label and a text; a label that is the one before is left out."""
-        from rich.text import Text
-
-        last = ""
-        for label, told in rows:
-            shown = "" if label == last else label
-            last = label or last
-            head = f"  {shown:<{_LABEL}}"
-            for line in self._wrapped(told, 0, len(head)):
-                self._put(Text(head, "dim").append(line, _LABELS.get(last, "")))
-                head = " " * len(head)
-
-    def _say(self, told: str, style: str = "") -> None:
-        for line in self._wrapped(told, 2):
-            self._print(line, style)
-
-    def _wrapped(self, text: str, hang: int, taken: int = 0) -> list[str]:
-        """Break a line where a terminal ends. A log is read by tools too: there it stays one.
-
-        ``hang`` and ``taken`` are in columns.
-        """
-        return wrapped(text, self._width - taken, hang) if self._terminal else [text]
-
-    def _annotate(self, file: str, title: str, rows: Iterable[Row]) -> None:
-        """Print what GitHub shows beside a commit."""
-        told = "\n".join(f"{label} {text}".strip() for label, text in rows)
-        self._print(annotation(title, told, self._glyphs.name(file)))
-
-    def _detail(self, told: str, indent: int = 4) -> None:
-        for line in self._wrapped(" " * indent + told, indent + 2):
-            self._print(line, "dim")
-
-    def _print(self, told: str, style: str = "") -> None:
-        from rich.text import Text
-
-        self._put(Text(told, style))
-
-    def _put(self, text: Text) -> None:
-        self._console.print(text, soft_wrap=True)
 
 
 _MOST_REWRITES = 20
@@ -591,7 +383,7 @@ _MOST_REWRITES = 20
 _ERRORS, _SUMMARY, _DETAILS, _EVERYTHING = range(-1, 3)
 
 
-class ConsoleReporter(ConsolePrinter):
+class ConsoleReporter:
     """Prints a run on a stream, which should be stderr: stdout is for results.
 
     The summary comes when the run is over, in a pipe as on a terminal: the verdict first.
@@ -603,7 +395,11 @@ class ConsoleReporter(ConsolePrinter):
     def __init__(
         self, stream: TextIO, *, verbosity: int = 0, width: int | None = None
     ) -> None:
-        super().__init__(stream, width)
+        self._stream, self._asked_width = stream, width
+        self._glyphs = Glyphs.of(getattr(stream, "encoding", None))
+        self._told = ConsoleText(self._glyphs)
+        # FORCE_COLOR makes rich call a pipe a terminal; what is printed does not depend on it.
+        self._terminal = stream.isatty()
         self._level = max(_ERRORS, min(verbosity, _EVERYTHING))
         self._progress: Progress | None = None
         self._report: RunReport | None = None
@@ -704,10 +500,76 @@ class ConsoleReporter(ConsolePrinter):
                     self._detail(self._told.output(output), indent=8)
         for note in done.notes:
             self._detail(self._glyphs.name(note))
-        if done.verdict is Verdict.FAILED:
-            self._rows(self._told.of_pass(done))
+        if done.verdict is Verdict.FAILED and self._report is not None:
+            self._rows(FailureRows(self._glyphs, self._report).full(done))
 
     def _stop(self) -> None:
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
+
+    @cached_property
+    def _console(self) -> Console:
+        """Made when something is printed: to import rich takes as long as to fold a model."""
+        from rich.console import Console, ConsoleDimensions
+
+        width = self._asked_width or terminal_width(self._stream)
+        console = Console(
+            file=self._stream, width=width, highlight=False, markup=False, emoji=False
+        )
+        columns = min(max(width or console.width, _NARROWEST), _WIDEST)
+        console.size = ConsoleDimensions(columns, console.height)
+        return console
+
+    @property
+    def _width(self) -> int:
+        return self._console.width
+
+    def _head(self, verdict: str, tone: str, rest: str) -> None:
+        from rich.text import Text
+
+        for index, line in enumerate(self._wrapped(f"{verdict}  {rest}", 2)):
+            text = Text(line)
+            text.stylize(STYLES[tone], 0, 0 if index else len(verdict))
+            self._put(text)
+
+    def _rows(self, rows: Iterable[Row]) -> None:
+        """Print rows of a label and a text; a label that is the one before is left out."""
+        from rich.text import Text
+
+        last = ""
+        for label, told in rows:
+            shown = "" if label == last else label
+            last = label or last
+            head = f"  {shown:<{_LABEL}}"
+            for line in self._wrapped(told, 0, len(head)):
+                self._put(Text(head, "dim").append(line, _LABELS.get(last, "")))
+                head = " " * len(head)
+
+    def _say(self, told: str, style: str = "") -> None:
+        for line in self._wrapped(told, 2):
+            self._print(line, style)
+
+    def _wrapped(self, text: str, hang: int, taken: int = 0) -> list[str]:
+        """Break a line where a terminal ends. A log is read by tools too: there it stays one.
+
+        ``hang`` and ``taken`` are in columns.
+        """
+        return wrapped(text, self._width - taken, hang) if self._terminal else [text]
+
+    def _annotate(self, file: str, title: str, rows: Iterable[Row]) -> None:
+        """Print what GitHub shows beside a commit."""
+        told = "\n".join(f"{label} {text}".strip() for label, text in rows)
+        self._print(annotation(title, told, self._glyphs.name(file)))
+
+    def _detail(self, told: str, indent: int = 4) -> None:
+        for line in self._wrapped(" " * indent + told, indent + 2):
+            self._print(line, "dim")
+
+    def _print(self, told: str, style: str = "") -> None:
+        from rich.text import Text
+
+        self._put(Text(told, style))
+
+    def _put(self, text: Text) -> None:
+        self._console.print(text, soft_wrap=True)

@@ -21,15 +21,7 @@ from onnx_passes.report.run_report import (
     RewriteSummary,
     RunReport,
 )
-from onnx_passes.report.summary import (
-    AFTER,
-    BEFORE,
-    MISMATCH,
-    FailureRows,
-    Row,
-    blames,
-    plain_error,
-)
+from onnx_passes.report.summary import FailureRows, Row, blames, plain_error
 from onnx_passes.report.text import (
     Glyphs,
     bound,
@@ -214,8 +206,6 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:9]}…{text[-12:]}"
 
 
-_TOLD = FailureRows(Glyphs.of("utf-8"))
-_STYLES = {BEFORE: "right", AFTER: "wrong", MISMATCH: "wrong"}
 _MOST_SENTENCES = 50
 _MOST_FAILURES = 5
 _MOST_DRAWN = 2
@@ -228,12 +218,13 @@ def top_of(report: RunReport) -> PlainDict:
     """Return what the template shows above the figures."""
     words = summary.outcome(report)
     failed = [p for p in report.passes if p.verdict is Verdict.FAILED]
+    told = FailureRows(Glyphs.of("utf-8"), report)
     return {
         "words": words,
         "lead": _sentence(report, words),
         "error": plain_error(summary.run_error(report) or ""),
-        "rows": _facts(_TOLD.of_result(report)),
-        "cards": [_card(done) for done in failed[:_MOST_FAILURES]],
+        "rows": _facts(told.full(None)) if summary.failing(report.final) else [],
+        "cards": [_card(done, told) for done in failed[:_MOST_FAILURES]],
         "more_failed": failed[_MOST_FAILURES:],
         "doubts": _doubts(report),
         "without": _without(report),
@@ -260,16 +251,16 @@ def _without(report: RunReport) -> list[tuple[PassReport, str]]:
     ][:_MOST_SENTENCES]
 
 
-def _facts(rows: Sequence[Row]) -> list[Fact]:
-    return [(label, told, _STYLES.get(label, "")) for label, told in rows]
+def _facts(rows: Iterable[Row]) -> list[Fact]:
+    return [(label, told, "") for label, told in rows]
 
 
-def _card(done: PassReport) -> PlainDict:
+def _card(done: PassReport, told: FailureRows) -> PlainDict:
     drawn = (drawing(blame) for blame in blames(done)[:_MOST_DRAWN])
     return {
         "done": done,
         "error": plain_error(done.error or ""),
-        "rows": _facts(_TOLD.of_pass(done)),
+        "rows": _facts(told.full(done)),
         "drawings": [sides for sides in drawn if sides is not None],
     }
 

@@ -7,7 +7,7 @@ Jenkins' xUnit plugin.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from xml.etree import ElementTree as ET
 
@@ -18,7 +18,6 @@ from onnx_passes.report.text import Glyphs, plural, printable
 from onnx_passes.verify.evidence import Check, Verdict
 
 _GLYPHS = Glyphs.of("ascii")
-_TOLD = FailureRows(_GLYPHS)
 
 
 def to_junit(report: RunReport) -> str:
@@ -75,7 +74,7 @@ def _cases(report: RunReport) -> Iterator[ET.Element]:
     for done in report.passes:
         name = f"{done.group}/{done.name}" if done.group else done.name
         element = case("passes", name, done.seconds)
-        _judge_pass(element, done, report.verify)
+        _judge_pass(element, done, report)
         yield element
     for check in report.final:
         name = f"{check.kind} on {check.engine}" if check.engine else check.kind
@@ -88,28 +87,32 @@ def _cases(report: RunReport) -> Iterator[ET.Element]:
         yield element
 
 
-def _judge_pass(element: ET.Element, done: PassReport, verify: bool) -> None:
+def _judge_pass(element: ET.Element, done: PassReport, report: RunReport) -> None:
     words = summary.verdict_words(done)
     if done.action == "waived":
         _add(element, "skipped", f"failed, and waived: {words.why}")
     elif done.verdict is Verdict.FAILED:
         broke = summary.failing(done.checks) is not None
         told = done.error or words.why or words.head
-        _add(element, "failure" if broke else "error", told, _TOLD.of_pass(done))
+        rows = FailureRows(_GLYPHS, report).full(done)
+        _add(element, "failure" if broke else "error", told, rows)
     elif done.verdict is Verdict.NOT_VERIFIED:
-        missing = words.why or ("no check was made" if verify else "verification was off")
+        missing = words.why or (
+            "no check was made" if report.verify else "verification was off"
+        )
         _add(element, "skipped", f"not verified: {missing}")
 
 
 def _judge_check(element: ET.Element, check: Check, report: RunReport) -> None:
     words = summary.check_words(check)
     if check.verdict is Verdict.FAILED:
-        _add(element, "failure", words.why or words.head, _TOLD.of_result(report))
+        rows = FailureRows(_GLYPHS, report).full(None)
+        _add(element, "failure", words.why or words.head, rows)
     elif check.verdict is Verdict.NOT_VERIFIED:
         _add(element, "skipped", f"not verified: {words.why}")
 
 
-def _add(element: ET.Element, kind: str, message: str, rows: Sequence[Row] = ()) -> None:
+def _add(element: ET.Element, kind: str, message: str, rows: Iterable[Row] = ()) -> None:
     first = message.strip().splitlines()[0] if message.strip() else kind
     child = ET.SubElement(element, kind, message=_clean(first))
     if kind != "skipped":

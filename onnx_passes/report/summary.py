@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from onnx_passes.passes.patterns import shorten
 from onnx_passes.report.run_report import (
+    LOSES,
     Blame,
     EngineReport,
     ModelSummary,
@@ -439,105 +439,88 @@ def _blame(failed: list[PassReport], broken: list[Check]) -> str:
 
 Row = tuple[str, str]
 
-BEFORE, AFTER, MISMATCH = "before", "after", "differs"
-_MOST_CULPRITS, _MOST_NODES, _LONGEST_NODE = 5, 8, 160
+_MOST, _LONGEST, _LONGEST_VALUE = 5, 70, 160
 
 
 class FailureRows:
-    """Describes a failure, in rows of a label and a text."""
+    """Describes a failure of a run, in rows of a label and a text."""
 
-    def __init__(self, glyphs: Glyphs) -> None:
-        self._glyphs, self._name = glyphs, glyphs.name
+    def __init__(self, glyphs: Glyphs, report: RunReport) -> None:
+        self._glyphs, self._name, self._report = glyphs, glyphs.name, report
 
-    def of_pass(self, done: PassReport) -> list[Row]:
-        """Return what is known of a failure of a pass or a checkpoint."""
-        rows = self._blames(blames(done))
-        found = failing(done.checks)
-        of_engine = found is not None and found[0].kind == ENGINE
-        unknown = all(blame.number is None for blame in blames(done))
-        if done.rewrites and unknown and not of_engine:
-            rows.append(("rewrite", f"one of {len(done.rewrites)}; not known which"))
-        if found is not None:
-            rows += self._check(*found, shown=_shown(blames(done)))
-        rows += [("note", self._name(note)) for note in done.notes]
-        if done.action != "kept":
-            what = "the run" if done.action == "stopped" else "the pass was"
-            rows.append(("then", f"{what} {self._name(done.action)}"))
-        if done.reproducer:
-            rows.append(("reproduce", self.command(done.reproducer)))
-        if (
-            done.action == "stopped"
-            and done.culprits
-            and len(done.rewrites) > len(done.culprits)
-        ):
-            rest = plural(len(done.rewrites) - len(done.culprits), "rewrite")
-            told = "-s on_failure=rollback -s granularity=application"
-            rows.append(("go on", f"{told} keeps the other {rest}"))
-        return rows
-
-    def of_result(self, report: RunReport) -> list[Row]:
-        """Return what is known of a result that is too far from the original."""
-        found = failing(report.final)
-        if found is None:
-            return []
-        rows = self._blames(report.blame)
-        rows += self._check(*found, shown=_shown(report.blame))
-        if report.reproducer:
-            rows.append(("reproduce", self.command(report.reproducer)))
-        return rows
-
-    def _blames(self, found: Sequence[Blame]) -> list[Row]:
-        """Return culprits with their nodes before and after, and the mismatch in its place."""
-        rows: list[Row] = []
-        for blame in found[:_MOST_CULPRITS]:
-            if blame.number is not None:
-                rows.append(("rewrite", f"#{blame.number} {self._name(blame.rule or '')}"))
-            else:
-                pass_ = "" if blame.step is None else f"pass {blame.step} "
-                rows.append(("where", f"{pass_}{self._name(blame.name)}"))
-            rows += self.nodes(BEFORE, blame.nodes)
-            rows += self._with_mismatch(blame)
-        if len(found) > _MOST_CULPRITS:
-            rest = found[_MOST_CULPRITS:]
-            numbers = ", ".join(
-                f"#{b.number}" for b in rest[:_MOST_NODES] if b.number is not None
+    def brief(self, failed: PassReport | None) -> Iterator[Row]:
+        """Yield what is wrong and where it was seen, of a pass or (None) of the result."""
+        report = self._report
+        error = run_error(report)
+        found = list(report.final if failed is None else failed.checks)
+        check = failing(found)
+        blamed = report.blame if failed is None else blames(failed)
+        known = [blame for blame in blamed if blame.number is not None]
+        if known and failed is not None:
+            share = f"{len(known)} of its {plural(len(failed.rewrites), 'rewrite')}"
+            share = "its rewrite" if len(failed.rewrites) == 1 else share
+            promised = self._name(failed.contract)
+            yield "wrong", f"the pass promises {promised}, which {share} did not keep:"
+        elif failed is not None and failed.rewrites and check and check[0].kind != ENGINE:
+            yield "wrong", f"one of {plural(len(failed.rewrites), 'rewrite')}; not known which"
+        for blame in sorted(known, key=_badness, reverse=True)[:_MOST]:
+            yield ("" if failed else "wrong"), self._rewrite(blame)
+        if len(known) > _MOST:
+            yield "", f"and {len(known) - _MOST} more"
+        measured = any(b.value and b.value.expected is not None for b in known)
+        if known and check is not None and not measured:
+            if check[1]:
+                yield "", self._became(check[1])
+            elif why := reason_of(check[0]):
+                yield "", self._name(why)
+        for blame in [] if known else blamed[:1]:
+            where = f"{self._name(blame.name)}, " if failed is None else ""
+            loses = blame.how.startswith(LOSES)
+            yield ("layer" if loses else "first"), f"{where}{self._rewrite(blame)}"
+            if loses:
+                yield "", self._name(blame.how)
+        if not known or (check is not None and check[0].kind == ENGINE):
+            told = [reason_of(c) for c in found if c.verdict is Verdict.FAILED]
+            text = "; ".join(dict.fromkeys(filter(None, told)))
+            if not text or failed is None:
+                own = failed.error if failed is not None else None
+                text = plain_error(own or error or self.error(failed))
+            for label, line in _lines("error", text):
+                yield label, self._name(line)
+        elif error:
+            yield from (
+                ("error", self._name(line)) for _, line in _lines("", plain_error(error))
             )
-            rows.append(("", f"and {len(rest)} more: {numbers}"))
-        return rows
+        if check is not None and check[0].engine:
+            yield "seen on", self._seen(check[0])
+        for note in [] if failed is None else failed.notes:
+            yield "note", self._name(note)
 
-    def nodes(self, label: str, nodes: Sequence[str]) -> Iterator[Row]:
-        """Yield nodes, a row each, as many as a reader takes in."""
-        for node in nodes[:_MOST_NODES]:
-            yield label, self._shortened(node)
-        if len(nodes) > _MOST_NODES:
-            yield label, f"and {plural(len(nodes) - _MOST_NODES, 'node')} more"
+    def full(self, failed: PassReport | None) -> Iterator[Row]:
+        """Yield the same, with the check that failed, its worst element, and what to do."""
+        report = self._report
+        yield from self.brief(failed)
+        found = failing(report.final if failed is None else failed.checks)
+        if found is not None:
+            yield from self._check(*found)
+        if failed is not None and failed.action != "kept":
+            what = "the run" if failed.action == "stopped" else "the pass was"
+            yield "then", f"{what} {self._name(failed.action)}"
+        folder = report.reproducer if failed is None else failed.reproducer
+        if folder:
+            yield "reproduce", self.command(folder)
 
-    def _with_mismatch(self, blame: Blame) -> Iterator[Row]:
-        """Yield the nodes after, the value that differs behind the node that computes it."""
-        nodes = blame.new_nodes
-        if blame.value is None:
-            yield from self.nodes(AFTER, nodes or ["nothing"])
+    def _check(self, check: Check, output: OutputCheck | None) -> Iterator[Row]:
+        where = f" on {self._name(check.engine)}" if check.engine else ""
+        sample = f", sample {check.sample}" if check.sample is not None else ""
+        yield "check", f"{check.kind}{where}{sample}"
+        if output is None:
             return
-        sample = f", sample {blame.sample}" if blame.sample else ""
-        mark = (MISMATCH, f"{self._difference(blame.value)}{sample}")
-        place = next(
-            (i for i, n in enumerate(nodes) if _computes(n, blame.value.output)), None
-        )
-        if place is None:
-            yield from self.nodes(AFTER, nodes or ["nothing"])
-            yield mark
-            return
-        first = max(0, min(place - _MOST_NODES // 2, len(nodes) - _MOST_NODES))
-        if first:
-            yield AFTER, f"{plural(first, 'node')} before these"
-        shown = nodes[first : first + _MOST_NODES]
-        for index, node in enumerate(shown, first):
-            yield AFTER, self._shortened(node)
-            if index == place:
-                yield mark
-        left = len(nodes) - first - len(shown)
-        if left:
-            yield AFTER, f"and {plural(left, 'node')} more"
+        yield "output", self._difference(output)
+        worst = margin([replace(check, outputs=(output,))])
+        if worst is not None:
+            allowed = limits(output) if worst.limit is None else number(worst.limit, 3)
+            yield "error", f"{number(worst.error, 3)}, limit {allowed} ({limits(output)})"
 
     def _difference(self, value: OutputCheck) -> str:
         name = self._shortened(value.output)
@@ -551,37 +534,100 @@ class FailureRows:
         return f"{name}{place}: expected {expected}, got {actual}{error}{count}"
 
     def _shortened(self, text: str) -> str:
-        return self._name(ends(text, _LONGEST_NODE, self._glyphs.ellipsis))
+        return self._name(ends(text, _LONGEST_VALUE, self._glyphs.ellipsis))
 
     def command(self, folder: str) -> str:
         """Return the command that repeats a failure from its folder."""
         return self._name(f"python {shlex.quote(f'{folder}/repro.py')}")
 
-    def _check(
-        self, check: Check, output: OutputCheck | None, *, shown: frozenset[str]
-    ) -> Iterator[Row]:
-        """Yield the failed check and its worst element, if it is not in ``shown`` already."""
-        where = f" on {self._name(check.engine)}" if check.engine else ""
-        sample = f", sample {check.sample}" if check.sample is not None else ""
-        yield "check", f"{check.kind}{where}{sample}"
-        if check.reason and (output is None or check.kind == ENGINE):
-            yield "reason", self._name(check.reason)
-        for metric in check.metrics:
-            if not metric.passed:
-                low, high = number(metric.low), number(metric.high)
-                told = f"{number(metric.value)}, not in [{low}, {high}]"
-                yield "metric", f"{self._name(metric.name)} is {told}"
-        if output is None:
-            return
-        if not (check.scope == "region" and output.output in shown):
-            yield "output", self._difference(output)
-        worst = margin([replace(check, outputs=(output,))])
-        if worst is not None:
-            allowed = limits(output) if worst.limit is None else number(worst.limit, 3)
-            yield (
-                "error",
-                f"{number(worst.error, 3)}, limit {allowed} ({limits(output)})",
-            )
+    def _rewrite(self, blame: Blame) -> str:
+        """Say on one line what was replaced by what, and what became of a value."""
+        old, new = (self._nodes(side) for side in (blame.nodes, blame.new_nodes))
+        name = ""
+        if len(blame.nodes) == len(blame.new_nodes) == 1:
+            name, old, new = _one_node(old, new)
+        what = f"{f'{name}: ' if name else ''}{old} {self._glyphs.arrow} {new or 'nothing'}"
+        known = blame.rule in (None, blame.name.partition("{")[0])
+        rule = "" if known else f"{self._name(blame.rule or '')}: "
+        number = f"#{blame.number} {rule}" if blame.number is not None else ""
+        if blame.value is None:
+            return f"{number}{what}"
+        value = self._became(blame.value)
+        return f"{number}{what}; {value.removeprefix(f'{name}: ') if name else value}"
+
+    def _nodes(self, nodes: Sequence[str]) -> str:
+        shown = "; ".join(self._name(_cut(node, self._glyphs.ellipsis)) for node in nodes[:2])
+        more = f" and {plural(len(nodes) - 2, 'node')} more" if len(nodes) > 2 else ""
+        return f"{shown}{more}"
+
+    def _became(self, value: OutputCheck) -> str:
+        name = self._name(_cut(value.output, self._glyphs.ellipsis))
+        if value.expected is None or value.actual is None:
+            return f"{name}: {self._name(value.reason or 'it differs')}"
+        count = f", {value.mismatched:,} of {value.size:,} elements" if value.size > 1 else ""
+        sides = [_cut(side, self._glyphs.ellipsis) for side in (value.expected, value.actual)]
+        return f"{name}: {' became '.join(map(self._name, sides))}{count}"
+
+    def _seen(self, check: Check) -> str:
+        report = self._report
+        engine = next((e for e in report.engines if e.name == check.engine), None)
+        base, how = engine_name(str(check.engine), engine)
+        where = f"{base}{f' ({how})' if how else ''}"
+        if report.reference is None:
+            return self._name(where)
+        names = report.reference.names
+        index = check.sample
+        which = f", in sample {index}" if index is not None else ""
+        special = names[index] if index is not None and index < len(names) else ""
+        source = report.reference.source
+        source = source.partition(" and ")[0] if special else source
+        told = f"{where}, {source}{which}{f' ({special})' if special else ''}"
+        return self._name(told)
+
+    def reason(self, done: PassReport) -> str:
+        """Return why a pass failed, in one clause."""
+        found = failing(done.checks)
+        return self._name(reason_of(found[0]) if found else plain_error(self.error(done)))
+
+    def error(self, done: PassReport | None) -> str:
+        """Return the error that a pass, or else the run, ended with."""
+        return (done.error if done is not None else None) or self._report.error or ""
+
+
+def _one_node(old: str, new: str) -> tuple[str, str, str]:
+    """Return a value that two nodes compute, and of them what is different."""
+    (name, _, old_call), (other, _, new_call) = (s.partition(" = ") for s in (old, new))
+    if name != other or not new_call:
+        return "", old, new
+    (old_type, _, read), (new_type, _, reads) = (
+        old_call.partition("("),
+        new_call.partition("("),
+    )
+    return (name, old_type, new_type) if read == reads else (name, old_call, new_call)
+
+
+def _badness(blame: Blame) -> float:
+    return (blame.value.max_abs or 0.0) if blame.value is not None else 0.0
+
+
+def reason_of(check: Check) -> str:
+    """Return what is wrong with a failed check, metrics first."""
+    off = [
+        f"{m.name} is {number(m.value, 9)}, not in [{number(m.low, 9)}, {number(m.high, 9)}]"
+        for m in check.metrics
+        if not m.passed
+    ]
+    return "; ".join(off) or check.reason or output_reason(check)
+
+
+def _lines(label: str, text: str) -> Iterator[Row]:
+    for index, line in enumerate(text.splitlines()):
+        yield (label if index == 0 else ""), line
+
+
+def _cut(text: str, ellipsis: str) -> str:
+    half = (_LONGEST - len(ellipsis)) // 2
+    return text if len(text) <= _LONGEST else f"{text[:half]}{ellipsis}{text[-half:]}"
 
 
 def blames(done: PassReport) -> list[Blame]:
@@ -602,14 +648,6 @@ def plain_error(error: str) -> str:
     if len(lines) > 1 and re.match(r"(Pre|Post)-condition for pass '", lines[0]):
         lines = lines[1:]
     return "\n".join(lines)
-
-
-def _computes(node: str, value: str) -> bool:
-    return shorten(value) in node.partition(" = ")[0].split(", ")
-
-
-def _shown(found: Sequence[Blame]) -> frozenset[str]:
-    return frozenset(blame.value.output for blame in found if blame.value is not None)
 
 
 def limits(output: OutputCheck) -> str:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
@@ -32,13 +31,12 @@ from onnx_passes.tuning.choice import (
     list_by_size,
 )
 from onnx_passes.tuning.format_scores import BuildChecker, Score, Scorer, describe_failure
-from onnx_passes.tuning.groups import FLOAT32, Format
+from onnx_passes.tuning.groups import FLOAT32
 from onnx_passes.tuning.loss_budget import (
     AllSamples,
     BudgetUse,
     RejectedError,
     Sketch,
-    add_noise,
     draw,
 )
 from onnx_passes.tuning.search_record import (
@@ -56,24 +54,18 @@ _DISAGREES = 1.5
 
 
 class FewSamples:
-    """Runs of choices on few samples; `record` keeps the outputs."""
+    """Runs of choices on few samples."""
 
-    def __init__(self, task: Task, table: ChoiceTable, record: Record) -> None:
-        self._task, self._table, self._record = task, table, record
-        self.spent = 0.0
+    def __init__(self, task: Task, table: ChoiceTable) -> None:
+        self._task, self._table = task, table
+        self._spent = 0.0
         """Runs of whole models, in passes over all samples."""
 
     def measure(self, choice: Choice) -> float:
         """Return the share of the budget that a choice uses on the samples."""
-        return self._share(self._run(choice))
-
-    def note(self, choice: Choice, outputs: list[Outputs] | None) -> float | None:
-        """Use what a run on all samples computed on these; return its share of the budget."""
-        if outputs is None:
-            return None
-        joined = self._task.join(outputs)
-        self._record.add_outputs(self._table.names(choice), joined)
-        return self._share(joined)
+        outputs = self._task.run_few(self._task.build(self._table.names(choice)))
+        self._spent += self._task.share
+        return self._table.measure(outputs).total
 
     def find_together(self, choice: Choice, measured: float) -> Part:
         """Return the fewest options of a choice that lose more together than expected.
@@ -81,11 +73,11 @@ class FewSamples:
         They are all of its options if it loses about as much as expected, and may be too many
         if runs are spent: those of a pass over all samples.
         """
-        table, limit = self._table, self.spent + 1.0
+        table, limit = self._table, self._spent + 1.0
 
         def harms(part: Sequence[int]) -> bool:
             some = tuple(pick if row in part else 0 for row, pick in enumerate(choice))
-            if self.spent >= limit:
+            if self._spent >= limit:
                 return False
             return self.measure(some) > _DISAGREES * max(table.predict(some).total, 1e-9)
 
@@ -94,107 +86,27 @@ class FewSamples:
         members = [row for row, pick in enumerate(choice) if pick]
         return frozenset((row, choice[row]) for row in find_smallest_subset(members, harms))
 
-    def _share(self, outputs: list[Outputs]) -> float:
-        return self._table.measure(outputs).total
 
-    def _run(self, choice: Choice) -> list[Outputs]:
-        task, names = self._task, self._table.names(choice)
-        outputs = self._record.outputs(names)
-        if outputs is None:
-            outputs = task.run_few(task.build(names))
-            self.spent += task.share
-            self._record.add_outputs(names, outputs)
-        return outputs
-
-
-_HOPELESS, _CLEAR = 1.5, 0.5
-"""A choice is not run if noise like its own uses more of the budget; it is run on all samples
-at once if that uses less."""
-
-
-class CheapestChoice:
-    """The cheapest choice by the costs of groups."""
-
-    def __init__(
-        self, task: Task, scores: Sequence[Score], original: Sequence[Outputs]
-    ) -> None:
-        self._task, self._original = task, task.join(list(original))
-        rows: dict[str, list[Score]] = {}
-        for score in scores:
-            if not score.refused:
-                rows.setdefault(score.group, []).append(score)
-        self.picks = {n: min(row, key=lambda score: score.cost) for n, row in rows.items()}
-        self.cost = self.bound = sum(score.cost for score in self.picks.values())
-        if task.objective == "size":
-            found, low = list_by_size(task, [*rows.values()])
-            for self.cost, choice in found[:1]:
-                picked = zip(rows.items(), choice, strict=True)
-                self.picks = {name: row[pick] for (name, row), pick in picked}
-            self.bound = min(low, self.cost)
-        self.names = {name: score.format for name, score in self.picks.items()}
-        self.spent = 0.0
-        """Runs of whole models on few samples, in passes over all samples."""
-        self.runs = 0
-        """Runs of whole models on all samples."""
-
-    @property
-    def formats(self) -> list[Format]:
-        """The formats that it has, but float32."""
-        used = set(self.names.values()) - {FLOAT32}
-        return [item for name, item in self._task.formats.items() if name in used]
-
-    def expected(self) -> float:
-        """Return the share of the budget that noise uses which is like that of the formats."""
-        worst = min((item.typical_snr for item in self.formats), default=np.inf)
-        rng = np.random.default_rng(0)
-        noisy = [
-            {name: add_noise(value, 10 ** (-worst / 20), rng) for name, value in row.items()}
-            for row in self._original
-        ]
-        return self._share(noisy)
-
-    def attempt(
-        self, whole: AllSamples, refuses: Callable[[ir.Model, Mapping[str, str]], str | None]
-    ) -> tuple[TriedModel, ir.Model | None] | None:
-        """Run it, on few samples first if it may lose too much.
-
-        `refuses` returns why an engine does not build a model; None if all do. Return what was
-        found, and the model if it keeps the budget; None if it was not run.
-        """
-        expected = self.expected() if self.formats else np.inf
-        if not expected <= _HOPELESS:
-            return None
-        spent: BudgetUse | None = None
-        why, model = "", None
-        try:
-            model = self._task.build(self.names)
-            why = refuses(model, self.names) or ""
-            if not why and expected > _CLEAR:
-                few = self._measure_few(model)
-                if not few <= 1.0:
-                    why = f"uses {few:.3g} of the budget on {len(self._task.sketch)} samples"
-            if not why:
-                self.runs += 1
-                spent = whole.measure(model)
-                why = spent.problem
-        except RejectedError as error:
-            why = str(error)
-        except Exception as error:
-            why = describe_failure(error)
-        accepted = not why and spent is not None
-        tried = TriedModel(self.names, self.cost, expected, spent, accepted, why)
-        return tried, model if accepted else None
-
-    def _measure_few(self, model: ir.Model) -> float:
-        self.spent += self._task.share
-        return self._share(self._task.run_few(model))
-
-    def _share(self, outputs: list[Outputs]) -> float:
-        task = self._task
-        ours, theirs = (task.spread(o) for o in (outputs, self._original))
-        return task.budget.measure(ours, theirs, sure=False).total
+def find_cheapest(task: Task, scores: Sequence[Score]) -> tuple[dict[str, str], float, float]:
+    """Return the cheapest choice by the costs of groups: its names, its cost, and a bound."""
+    rows: dict[str, list[Score]] = {}
+    for score in scores:
+        if not score.refused:
+            rows.setdefault(score.group, []).append(score)
+    picks = {name: min(row, key=lambda score: score.cost) for name, row in rows.items()}
+    cost = bound = sum(score.cost for score in picks.values())
+    if task.objective == "size":
+        found, low = list_by_size(task, [*rows.values()])
+        if found:
+            cost, choice = found[0]
+            picked = zip(rows.items(), choice, strict=True)
+            picks = {name: row[pick] for (name, row), pick in picked}
+        bound = min(low, cost)
+    return {name: score.format for name, score in picks.items()}, cost, bound
 
 
+_HOPELESS = 1.5
+"""The cheapest choice is not reported if few samples use more of the budget."""
 _DOUBT, _LEAST_DOUBT = 1.5, 1.02
 """Choices may lose less than expected. Cheaper ones that are expected to use up to this share
 of the budget are run on few samples as well. The truer expectations were, the fewer are."""
@@ -206,7 +118,7 @@ _DESCENTS = 6
 class TuningAttempts:
     """Runs choices, and corrects what is expected of others.
 
-    For `refuses`, see :meth:`CheapestChoice.attempt`.
+    `refuses` returns why an engine does not build a model; None if all do.
     """
 
     def __init__(
@@ -220,7 +132,7 @@ class TuningAttempts:
     ) -> None:
         self._task, self._table, self._record = task, table, record
         self._whole, self._refuses, self._report = whole, refuses, report
-        self.few = FewSamples(task, table, record)
+        self._few = FewSamples(task, table)
         self.rejected: set[Part] = set()
         self.tried: list[TriedModel] = []
         self.runs = 0
@@ -277,7 +189,7 @@ class TuningAttempts:
 
     def _blame(self, choice: Choice, few: float) -> None:
         """Leave out the options of a rejected choice that lose more together than expected."""
-        together, rows = self.few.find_together(choice, few), self._table.rows
+        together, rows = self._few.find_together(choice, few), self._table.rows
         if together < all_of(choice):
             self.rejected.add(together)
             names = ", ".join(rows[row][pick].group for row, pick in sorted(together))
@@ -308,7 +220,7 @@ class TuningAttempts:
         if expected <= _CLEAR_ATTEMPTS and not flips:
             return None
         try:
-            few = self.few.measure(choice)
+            few = self._few.measure(choice)
         except Exception as error:
             return self._note(choice, None, describe_failure(error))
         # What all samples show beyond few is not known before the first run on all.
@@ -346,9 +258,8 @@ class TuningAttempts:
             return choice, tried, None
         why = spent.problem and f"{spent.problem}; {table.describe_worst(choice)}"
         tried = self._note(choice, spent, why, model)
-        if few is None:
-            held = None if older is not None else self._last_few()
-            few = self.few.note(choice, held or self._record.outputs(names))
+        if few is None and older is None and (outputs := self._last_few()) is not None:
+            few = table.measure(self._task.join(outputs)).total
         self._learn(self._expected[choice], few, spent.total)
         if not tried.accepted:
             if few is not None:
@@ -413,7 +324,7 @@ class TuningSearch:
     ) -> None:
         self.task, self.record, self.report, self.progress = task, record, report, progress
         self._all = task.whole()
-        self._whole = self._on_sketch = 0.0
+        self._whole = 0
         self._start = time.monotonic()
         self._judges = BuildChecker(task.judges, task.sketch[0])
         self._judged: dict[str, str] = {}
@@ -445,8 +356,7 @@ class TuningSearch:
             result.ended = "not recorded"
             self.report(f"the original does not run with inner values as outputs: {error}")
         result.seconds = time.monotonic() - self._start
-        result.work["whole model"] = self._whole
-        result.work["whole model, few samples"] = self._on_sketch
+        result.work["whole model"] = float(self._whole)
         if result.model is task.original:
             result.notes.append(f"the original is returned: {self._reason(result)}")
         self.record.add(
@@ -501,9 +411,6 @@ class TuningSearch:
                 self.record.add_score(score)
                 scores.append(score)
         self.progress(len(task.groups), len(task.groups))
-        result.work["parts"] = scorer.work.partial * task.share
-        result.work["regions"] = float(scorer.work.regions)
-        self._on_sketch += scorer.work.whole * task.share
         result.scores = scores
         rows = [
             [s for s in scores if s.group == group.name and not s.refused]
@@ -535,7 +442,6 @@ class TuningSearch:
         finally:
             result.tried = first + self._tries.tried
             self._whole += self._tries.runs
-            self._on_sketch += self._tries.few.spent
         self._draw_front(result, table)
 
     def _draw_front(self, result: SearchResult, table: ChoiceTable) -> None:
@@ -563,14 +469,14 @@ class TuningSearch:
         if task.objective == "time" or not is_small(task.model):
             return False
         scores = scorer.costs()
-        cheapest = CheapestChoice(task, scores, scorer.recorded.outputs)
-        older = find_tried(self.record, cheapest.names)
+        names, cost, bound = find_cheapest(task, scores)
+        older = find_tried(self.record, names)
         if older is not None and not older.accepted:
             result.tried.append(older)
             return False
-        found = cheapest.attempt(self._all, self._refuses)
-        self._whole += cheapest.runs
-        self._on_sketch += cheapest.spent
+        if set(names.values()) == {FLOAT32}:
+            return False
+        found = self._run_cheapest(names, cost, scorer.recorded.outputs)
         if found is None:
             return False
         tried, model = found
@@ -584,7 +490,7 @@ class TuningSearch:
         result.start = sum(score.cost for score in scores if score.format == FLOAT32)
         if task.objective == "size":
             result.start = float(written_bytes(task.model))
-        result.best, result.model, result.bound = tried, model, cheapest.bound
+        result.best, result.model, result.bound = tried, model, bound
         result.ended = self._ended(result)
         assert tried.spent is not None, "it was accepted"
         nothing = dict.fromkeys(tried.names, FLOAT32)
@@ -596,9 +502,41 @@ class TuningSearch:
                 "cost": tried.cost,
             },
         ]
-        result.work["parts"] = result.work["regions"] = 0.0
         self.report("the cheapest of all choices keeps the budget: nothing has to be scored")
         return True
+
+    def _run_cheapest(
+        self, names: Mapping[str, str], cost: float, original: list[Outputs]
+    ) -> tuple[TriedModel, ir.Model | None] | None:
+        """Run a choice, on few samples first; return its model if it keeps the budget.
+
+        `original` are the outputs of the original on these samples. None if the choice is far
+        beyond the budget there.
+        """
+        task, expected, why = self.task, math.nan, ""
+        model: ir.Model | None = None
+        spent: BudgetUse | None = None
+        try:
+            model = task.build(names)
+            why = self._refuses(model, names) or ""
+            if not why:
+                ours, theirs = map(task.spread, (task.run_few(model), task.join(original)))
+                few = task.budget.measure(ours, theirs, sure=False)
+                expected = few.total
+                if expected > _HOPELESS and not few.broken:
+                    return None
+                if not few.holds:
+                    why = few.problem
+            if not why:
+                self._whole += 1
+                spent = self._all.measure(model)
+                why = spent.problem
+        except RejectedError as error:
+            why = str(error)
+        except Exception as error:
+            why = describe_failure(error)
+        tried = TriedModel(names, cost, expected, spent, not why, why)
+        return tried, model if not why else None
 
     def _scorer(self) -> Scorer:
         task = self.task

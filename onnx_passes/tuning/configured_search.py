@@ -15,6 +15,7 @@ from onnx_passes.configs.engine_configs import options_of, resolve_engines
 from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.schema import DEFAULT_ENGINES, PipelineConfig
+from onnx_passes.configs.steps import PassUse, read_steps
 from onnx_passes.contracts import metrics
 from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.evaluation_job import EngineChoice
@@ -28,7 +29,7 @@ from onnx_passes.passes.base import Pass
 from onnx_passes.passes.options import did_you_mean
 from onnx_passes.passes.precision._node_selection import OnSomeNodes
 from onnx_passes.passes.registry import lookup
-from onnx_passes.plain import Plain, PlainDict, PlainMapping
+from onnx_passes.plain import Plain, PlainMapping
 from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.budget_search import TuningSearch
@@ -273,18 +274,17 @@ def _own(name: str, use: object, config: PipelineConfig, index: int) -> Format:
             help="give the format another name",
         )
     listed = use if isinstance(use, list | tuple) else [use]
-    steps: list[tuple[str, PlainDict]] = []
-    for entry in listed:
-        item = {entry: {}} if isinstance(entry, str) else entry
-        if not isinstance(item, Mapping) or len(item) != 1:
+    steps: list[tuple[str, PlainMapping]] = []
+    for step in read_steps(listed, config.tree, ("tune", "formats", index, name)):
+        classes = lookup(step.name, where=where) if isinstance(step, PassUse) else ()
+        if not isinstance(step, PassUse) or len(classes) != 1:
             raise ConfigError(
-                f"a step of the format {name!r} does not name one pass",
+                f"a step of the format {name!r} is not one pass",
                 where=where,
                 help="write {name: {quantize-weights: {weights: int4, block: 64}}}",
             )
-        ((pass_name, options),) = item.items()
-        (cls,) = lookup(pass_name, where=where)
-        steps.append((cls.name, _options(name, cls, options, where)))
+        _check_step(name, classes[0], step.options, where)
+        steps.append((classes[0].name, step.options))
     mains = [i for i, (one, _) in enumerate(steps) if one.startswith(_CHANGES)]
     if len(mains) != 1:
         raise ConfigError(
@@ -305,28 +305,20 @@ def _own(name: str, use: object, config: PipelineConfig, index: int) -> Format:
     return Format(name, main, given, bits[0] or 32, data, *around)
 
 
-def _options(name: str, cls: type[Pass], options: Plain, where: str | None) -> PlainDict:
-    """Return the options of a pass of a format, checked as far as the search cares."""
+def _check_step(name: str, cls: type[Pass], options: PlainMapping, where: str | None) -> None:
+    """Check a pass of a format and its options as far as the search cares."""
     if not issubclass(cls, OnSomeNodes):
         raise ConfigError(
             f"the format {name!r} has the pass {cls.name}, which changes whole models",
             where=where,
             help="a format takes passes that have the option 'nodes', such as quantize-static",
         )
-    if not isinstance(options or {}, Mapping):
-        raise ConfigError(
-            f"the format {name!r} gives {cls.name} no options by name",
-            where=where,
-            help="write {name: {quantize-weights: {weights: int4, block: 64}}}",
-        )
-    found: PlainDict = dict(options or {})
-    if "nodes" in found:
+    if "nodes" in options:
         raise ConfigError(
             f"the format {name!r} names nodes",
             where=where,
             help="tune.groups says which nodes may have a format",
         )
-    return found
 
 
 def _judges(config: PipelineConfig) -> list[Engine]:

@@ -176,8 +176,6 @@ class OutputEffects:
         self._session: Session | None = None
         self._names: list[str] = []
         self._ends = {str(value.name) for value in regions.model.graph.outputs}
-        self.runs = 0
-        """Runs over all recorded samples."""
 
     def __enter__(self) -> Self:
         """Return itself; the session starts with the first run."""
@@ -197,7 +195,6 @@ class OutputEffects:
         if self._region is None:
             return moved
         session = self._session or self._start(self._region)
-        self.runs += 1
         for place, (old, after) in enumerate(zip(base, new, strict=True)):
             known, ends = recorded.rows[place], recorded.outputs[place]
             feeds = {n: _shift(known[n], old.get(n), after.get(n)) for n in self._names}
@@ -254,19 +251,6 @@ class Score:
     shared: float = 0.0
 
 
-@dataclass
-class Work:
-    """What was run.
-
-    `whole` and `partial` are in passes over the samples of the scores; a part counts by its
-    share of the operations.
-    """
-
-    whole: float = 0.0
-    partial: float = 0.0
-    regions: int = 0
-
-
 class Scorer:
     """Scores groups of one model.
 
@@ -286,7 +270,7 @@ class Scorer:
         judges: BuildChecker | None = None,
     ) -> None:
         self.model, self.groups, self.formats = model, groups, formats
-        self.engine, self.objective, self.work = engine, objective, Work()
+        self.engine, self.objective = engine, objective
         self._judges = judges or BuildChecker((), feeds[0])
         self._regions = ModelRegions(model)
         self._ends = {str(value.name) for value in model.graph.outputs}
@@ -300,7 +284,6 @@ class Scorer:
         self.known.ranges.update(self.recorded.ranges)
         self.known.values = self.recorded.rows
         self._judges.values = self.recorded.rows[0]
-        self.work.whole += 1
         self._times: dict[str, float] = {}
         self._prepared: dict[str, GroupModel | None] = {}
 
@@ -369,7 +352,6 @@ class Scorer:
         return GroupModel(before, models, refused)
 
     def _score(self, group: FormatGroup, names: Sequence[str]) -> list[Score]:
-        region = self._own[group.name]
         if group.name in self._prepared:
             part = self._prepared.pop(group.name)
         else:
@@ -385,7 +367,6 @@ class Scorer:
                 Score(group.name, FLOAT32),
                 *(Score(group.name, name, refused.get(name, why)) for name in names[1:]),
             ]
-        self.work.partial += self._regions.share(region, self._operations)
         found = [self._cost(Score(group.name, FLOAT32), group, before, before)]
         behind = self._behind[group.name]
         with OutputEffects(self.engine, self._regions, behind, self.recorded) as rest:
@@ -400,8 +381,6 @@ class Scorer:
                 except Exception as error:
                     score = Score(group.name, name, describe_failure(error))
                 found.append(score)
-        share = self._regions.share(behind, self._operations)
-        self.work.partial += rest.runs * share
         return found
 
     def _audit(
@@ -423,14 +402,11 @@ class Scorer:
         if rounding_engine(self.engine, after) is not self.engine:
             with self.engine.prepare(after):
                 pass  # what is deployed has to build it as well
-        share = self._regions.share(self._own[group.name], self._operations)
-        self.work.partial += share
         noise = min(snr(_floats(n), _floats(o)) for n, o in zip(new, base, strict=True))
         score = self._cost(Score(group.name, name, snr=noise), group, before, after)
         return replace(score, effect=rest.move(base, new))
 
     def _run(self, model: ir.Model) -> list[Outputs]:
-        self.work.regions += 1
         return run_part(self.engine, model, self._ends, self.recorded.rows)
 
     def _cost(

@@ -293,13 +293,6 @@ class ModelRegions:
             for node in layers
         )
 
-    def share(self, region: Region | None, costs: Mapping[str, float]) -> float:
-        """Return which part of the model's operations a region has."""
-        total = sum(costs.values())
-        nodes = [i for n in (region.nodes if region else ()) for i in (n, *nodes_within(n))]
-        own = sum(costs.get(str(node.name), 0.0) for node in nodes)
-        return own / total if total else 0.0
-
 
 def nodes_within(node: ir.Node) -> list[ir.Node]:
     """Return the nodes in the bodies of a node, those of inner bodies among them."""
@@ -335,11 +328,6 @@ class Format:
     def rank(self) -> int:
         """Where its pass stands among others: types of values change last."""
         return 1 if self.pass_name in ("convert-float16", "convert-bfloat16") else 0
-
-    @property
-    def typical_snr(self) -> float:
-        """The signal-to-noise ratio that it often leaves, in dB: 6 a bit, and outliers."""
-        return 6.0 * min(self.weight_bits, self.data_bits) - 10.0
 
     @property
     def is_smoothed(self) -> bool:

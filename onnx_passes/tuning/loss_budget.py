@@ -434,7 +434,7 @@ def _check_complete(counts: PlainMapping) -> None:
 
 
 _NOISE, _PROBES = 0.05, 2
-"""Noise, as a share of a sample's outputs, and how often it is drawn."""
+"""Root mean square of noise, as a share of that of an output, and how often it is drawn."""
 
 
 def sensitivity(samples: Sequence[Outputs], budget: LossBudget) -> Array | None:
@@ -449,16 +449,12 @@ def sensitivity(samples: Sequence[Outputs], budget: LossBudget) -> Array | None:
     return total if total.any() else None
 
 
-def add_noise(value: Data, level: float, rng: np.random.Generator) -> Data:
-    """Return values with white noise.
-
-    `level` is the root mean square of the noise, as a share of that of the values. Data other
-    than floats stay as they are.
-    """
+def _add_noise(value: Data, rng: np.random.Generator) -> Data:
+    """Return values with white noise; data other than floats stay as they are."""
     if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or not value.size:
         return value
     size = np.sqrt(np.mean(np.square(value, dtype=np.float64)))
-    noise = rng.normal(size=value.shape) * level * size
+    noise = rng.normal(size=value.shape) * _NOISE * size
     return np.asarray(value + noise, value.dtype)
 
 
@@ -468,7 +464,7 @@ def _one_by_one(
     """Return the shares of the budget by metric, floats by sample."""
     spent = []
     for sample in samples:
-        moved = {name: add_noise(value, _NOISE, rng) for name, value in sample.items()}
+        moved = {name: _add_noise(value, rng) for name, value in sample.items()}
         spent.append(budget.measure([moved], [sample], sure=False).shares)
     return {kind: np.array([own[kind] for own in spent]) for kind in spent[0]}
 

@@ -182,8 +182,8 @@ class SearchResult:
     `model` is the best that keeps the budget, and never missing; `start` is the cost of the
     original. No choice that may be expected to keep the budget costs less than `bound`, unless
     it was run and rejected. `front` has choices that no other beats in loss and cost. `work`
-    is in passes over all samples. `judges` holds by engine why it does not build the original,
-    and `notes` why the original is returned.
+    counts models that were run on all samples. `judges` holds by engine why it does not
+    build the original, and `notes` why the original is returned.
     """
 
     task: Task
@@ -376,28 +376,6 @@ class Record:
         for entry in self.of("sketch"):
             numbers, represented = entry["numbers"], entry["represented"]
             return Sketch.of(feeds, numbers, represented, by_rows=entry["by_rows"])
-        return None
-
-    def add_outputs(self, names: Mapping[str, str], outputs: Sequence[Outputs]) -> None:
-        """Record what a choice computed on the few samples; nothing without a folder."""
-        if self.folder is None or self.outputs(names) is not None:
-            return
-        number = len(self.of("run"))
-        arrays = {
-            f"{place} {name}": value
-            for place, sample in enumerate(outputs)
-            for name, value in sample.items()
-        }
-        if all(isinstance(value, np.ndarray) for value in arrays.values()):
-            np.savez(self.folder / "effects" / f"run{number}.npz", **arrays)  # type: ignore[arg-type]
-            self.add("run", number=number, names=dict(names), samples=len(outputs))
-
-    def outputs(self, names: Mapping[str, str]) -> list[Outputs] | None:
-        """Return what a choice computed on the few samples; None if it is not known."""
-        for entry in self.of("run"):
-            if self.folder is not None and entry["names"] == dict(names):
-                path = self.folder / "effects" / f"run{entry['number']}.npz"
-                return _read_arrays(path, entry["samples"]) if path.exists() else None
         return None
 
 

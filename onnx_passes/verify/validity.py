@@ -377,32 +377,6 @@ def lint(model: ir.Model, engine: Engine | None = None) -> list[LintFinding]:
     return list(dict.fromkeys(found))
 
 
-def sarif(findings: list[LintFinding], path: str) -> PlainDict:
-    """Return findings as SARIF 2.1.0, one run, each with the node as logical location."""
-    rules = sorted({finding.rule for finding in findings})
-    results = []
-    for finding in findings:
-        place: PlainDict = {
-            "physicalLocation": {"artifactLocation": {"uri": path.replace("\\", "/")}}
-        }
-        if finding.where:
-            place["logicalLocations"] = [{"fullyQualifiedName": finding.where}]
-        results.append(
-            {
-                "ruleId": finding.rule,
-                "level": finding.severity,
-                "message": {"text": finding.message},
-                "locations": [place],
-            }
-        )
-    driver = {"name": "onnx-passes", "rules": [{"id": rule} for rule in rules]}
-    return {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": results}],
-    }
-
-
 def _inputs(model: ir.Model) -> Iterator[LintFinding]:
     weights = [str(v.name) for v in model.graph.inputs if v.is_initializer()]
     if weights:

@@ -37,14 +37,6 @@ def test_the_result_is_smaller_and_can_be_saved(result, tmp_path):
     json.dumps(result.data)
 
 
-def test_the_page_shows_each_model(result):
-    page = result.html()
-    points = len(result.data["front"]) + len(result.data["tried"])
-    assert page.count('class="model"') == points
-    assert "expected to use" in page
-    assert "srcdoc" in result._repr_html_()
-
-
 def test_a_model_in_memory_stays_as_it_is(samples):
     proto = onnx.load(DIGITS / "model.onnx")
     before = proto.SerializeToString(deterministic=True)

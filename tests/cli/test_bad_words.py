@@ -32,7 +32,6 @@ $ build model.onnx -o a.engine
 --profile a=1xtwo => cannot be read
 --profile image=1x2 => --profile: there is no input 'image'
 --profile a=1x2 --profile y=1x2 => --profile: there is no input 'y'
---profile c=1x2 --write-script b.py => there is no input 'c'
 --compute-capabilities ada => cannot be 'ada'
 --optimization-level 9 => --optimization-level
 --network-hook nowhere => network_hook cannot be 'nowhere'
@@ -128,6 +127,7 @@ $ compare digits.onnx
 --labels y => --labels needs a data set
 $ compare digits.onnx -e onnxruntime -e reference --data image=images.npy label=labels.npy
 --inputs x.npz => --inputs and --data do not go together
+--html x.html => --html and --data do not go together
 --accuracy drop=x => is not a share
 --accuracy drops=1% => cannot be read
 --metric accuracy => is not a range of a metric
@@ -177,7 +177,7 @@ $ reduce digits.onnx -o small.onnx -q
 --engine onnxruntime --load-inputs other.npz => no value of this model
 --engine onnxruntime --load-inputs odd.npz => input 'image' is given shape
 --engine onnxruntime --model-input-shapes imag:1 => did you mean 'image'?
---engine onnxruntime --model-input-shapes image:1y => not a name and a shape
+--engine onnxruntime --model-input-shapes image:1y => '1y' is not a shape
 --check-function nowhere:f => cannot be imported
 --timeout 0 --check true => --timeout 0: it has to be a number, more
 --timeout nan --check true => --timeout nan: it has to be a number
@@ -187,8 +187,6 @@ $ reduce digits.onnx -o small.onnx -q
 --engine onnxruntime -j 2 => -j 2 needs --check
 --fail-code 3 --ignore-fail-code 3 --check true => contradict each other
 --check '' => --check is empty
---warm --check 'true {{model}}' => --warm needs a Python script
---warm --engine onnxruntime => --warm needs --check, not --engine
 --check './other.npz {{model}}' => './other.npz' may not be executed
 --engine onnxruntime --limit 5 => --limit needs a data set
 $ reduce sanitized.onnx -o small.onnx --data x.npy
@@ -223,7 +221,7 @@ tune.formats=[float15] => there is no format 'float15'
 "tune.groups={{a: {{nodse: ['*']}}}}" => nodse
 "tune.groups={{a: {{nodes: ['*'], formats: [int3]}}}}" => unknown format 'int3'
 'tune.formats=[{{a: {{quantize-static: {{nodes: [x]}}}}}}]' => the format 'a' names nodes
-'tune.formats=[{{a: {{quantize-static: [1]}}}}]' => gives quantize-static no options
+'tune.formats=[{{a: {{quantize-static: [1]}}}}]' => the options of 'quantize-static' are a list
 'tune.formats=[{{a: [eliminate-identity, quantize-static]}}]' => changes whole models
 'tune.formats=[{{float32: {{quantize-static: {{}}}}}}]' => what stays as it is
 tune.objective=speed => objective

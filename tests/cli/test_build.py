@@ -1,8 +1,5 @@
 """``onnx-passes build``, and the pipeline ``tensorrt`` on the command line."""
 
-import subprocess
-import sys
-
 import onnx.parser
 import pytest
 
@@ -122,41 +119,3 @@ def test_the_pipeline_reports_built(cli, model):
     assert done.code == 0
     assert "tensorrt-rtx[8.9] " in done.err
     assert "built for compute capability 8.9" in done.err.replace("\n", " ").replace("  ", "")
-
-
-def test_a_script_builds_as_the_command_would(cli, model, tmp_path):
-    words = ("--compute-capabilities", "8.9", "--tf32", "--write-script", "build.py")
-    done = cli("build", model, "-o", "a.engine", *words)
-    assert (done.code, done.out) == (0, "wrote build.py: python build.py\n")
-    text = (tmp_path / "build.py").read_text()
-    assert "OPTIONS = {'compute_capabilities': ['8.9'], 'tf32': True, " in text
-    compile(text, "build.py", "exec")
-
-
-@pytest.mark.tensorrt
-def test_the_script_builds(cli, model, tmp_path):
-    cli(
-        "build",
-        model,
-        "-o",
-        "a.engine",
-        "--profile",
-        "a=2x2",
-        "--profile",
-        "b=2x2",
-        "--compute-capabilities",
-        "8.9",
-        "--write-script",
-        "build.py",
-    )
-    text = (tmp_path / "build.py").read_text()
-    told = 'mark, outputs, set names."""'
-    edited = text.replace('set names."""', 'set names."""\n    print(network.num_layers)')
-    assert edited != text, told
-    (tmp_path / "build.py").write_text(edited)
-    done = subprocess.run(
-        [sys.executable, "build.py"], capture_output=True, text=True, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout.splitlines()[0]) > 0
-    assert (tmp_path / "a.engine").stat().st_size > 1000

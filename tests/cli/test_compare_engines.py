@@ -1,8 +1,6 @@
-"""``compare`` beside comparing: times, builds that are repeated, scripts to be edited."""
+"""``compare`` beside comparing: times, and copies of weights."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -67,33 +65,6 @@ def test_the_state_of_a_gpu_is_told(cli, tmp_path, monkeypatch, script, told):
     done = cli("compare", DIGITS, "--time", "--iterations", "2")
     assert all(each in done.out for each in told)
     assert "memory clock" not in done.out
-
-
-def test_a_script_does_what_the_command_would(cli, tmp_path):
-    words = ("--engine", "onnxruntime", "--engine", "onnxruntime{optimization=all}")
-    options = (
-        "--outputs",
-        "scores",
-        "--rtol",
-        "scores:1e-3",
-        "--generate",
-        "seed=3,samples=2",
-    )
-    done = cli("compare", DIGITS, *words, *options, "--write-script", "run.py")
-    assert (done.code, done.out) == (0, "wrote run.py: python run.py\n")
-    command = [sys.executable, str(tmp_path / "run.py")]
-    again = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert again.returncode == 0, again.stderr
-    assert "1 value agrees in 2 samples" in again.stdout
-    assert cli("compare", DIGITS, "--write-script", DIGITS).code == 2
-
-
-def test_a_script_saves_what_the_command_would(cli, tmp_path):
-    done = cli("compare", DIGITS, "--save-outputs", "r.zip", "--write-script", "run.py")
-    assert done.code == 0
-    assert not (tmp_path / "r.zip").exists()
-    subprocess.run([sys.executable, "run.py"], check=True, cwd=tmp_path, capture_output=True)
-    assert cli("compare", DIGITS, "--load-outputs", "r.zip").code == 0
 
 
 def test_engines_keep_no_copies_of_many_weights_in_files(cli, tmp_path, monkeypatch):

@@ -44,13 +44,6 @@ def test_the_runner_of_each_result_is_told(cli):
     assert rows[-1]["runner"] == "model.onnx on onnxruntime #2"
 
 
-def test_a_histogram_is_drawn(cli, tmp_path):
-    np.save(tmp_path / "x.npy", np.array([0.0, 1, 1]))
-    done = cli("inspect", "data", "x.npy", "--histogram", "--values")
-    assert done.code == 0
-    assert "#" * 40 in done.out
-
-
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [

@@ -31,8 +31,6 @@ def test_all_findings_come_in_one_run(cli, tmp_path):
     assert done.code == 1
     rules = {finding["rule"] for finding in json.loads(done.out)}
     assert {"nan", "unused-input", "engine"} <= rules
-    run = json.loads(cli("lint", "bad.onnx", "--sarif").out)["runs"][0]
-    assert {result["ruleId"] for result in run["results"]} == rules
 
 
 def test_weights_that_callers_may_override_are_told(cli, tmp_path):
@@ -47,8 +45,3 @@ def test_weights_that_callers_may_override_are_told(cli, tmp_path):
 
 def test_a_missing_model_is_one_sentence(cli):
     assert cli("lint", "none.onnx").code == 3
-
-
-def test_two_forms_at_once_are_refused(cli):
-    done = cli("lint", DIGITS, "--json", "--sarif")
-    assert (done.code, done.out) == (2, "")

@@ -63,29 +63,6 @@ def test_a_command_reduces_digits_to_a_pair(cli, pair, tmp_path):
     assert operators("again.onnx") == ["Relu", "Conv"]
 
 
-def test_a_script_that_is_started_warm_tells_the_same(cli, pair, tmp_path):
-    words = ("-o", "small.onnx", "--warm", "--json", "-j", "2", "--check", pair)
-    told = cli("reduce", MODEL, *words)
-    assert told.code == 0, told.err
-    assert operators("small.onnx") == ["Relu", "Conv"]
-    assert json.loads(told.out)["checks"] == len(told.err.splitlines()) + 1
-
-
-def test_a_script_that_fails_in_warm_processes_only_is_found_out(cli, tmp_path):
-    (tmp_path / "odd.py").write_text(
-        "import sys, onnx\n"
-        "import marked\n"
-        "held = {n.op_type for n in onnx.load(sys.argv[1]).graph.node}\n"
-        "sys.exit('MaxPool' in held and marked.pid != marked.os.getpid())"
-    )
-    (tmp_path / "marked.py").write_text("import os\npid = os.getpid()")
-    check = f"{sys.executable} odd.py {{model}}"
-    told = cli("reduce", MODEL, "-o", "small.onnx", "--warm", "--check", check)
-    assert told.code == 2
-    assert "does not fail when the command is started anew" in told.err
-    assert not Path("small.onnx").exists()
-
-
 def test_a_function_reduces_nodes_and_then_dimensions(cli, pair, tmp_path):
     told = cli("reduce", MODEL, "-o", "small.onnx", "--check-function", "pair:fails", "--json")
     assert told.code == 0, told.err

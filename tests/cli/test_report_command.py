@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from onnx_passes.cli.main import program
-from onnx_passes.errors import ConfigError, OnnxPassesError, UsageError
+from onnx_passes.errors import ConfigError, OnnxPassesError
 
 MODEL = (
     '<ir_version: 10, opset_import: ["": 21]> g (float[2, 3] x) => (float[2, 3] y) '
@@ -57,14 +57,6 @@ def test_a_run_that_failed_ends_as_it_did(saved, tmp_path):
     assert invoke("report", tmp_path / "r.json", "-q").exit_code == 4
 
 
-def test_the_schema_needs_no_run(saved):
-    schema = json.loads(invoke("report", "--schema").stdout)
-    assert schema["properties"].keys() == json.loads(saved.read_text()).keys()
-    assert schema["properties"]["schema_version"] == {"const": 1}
-
-
 def test_what_is_no_report_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="cannot read the report"):
         invoke("report", tmp_path / "none.json")
-    with pytest.raises(UsageError, match="No file was given"):
-        invoke("report", "-q")

@@ -242,38 +242,13 @@ def test_no_report_changes_the_model_that_is_written(cli, config):
     words = ("tune", MODEL, "-c", config, "-s", "verify.metrics.kl_divergence=[0, 0.00001]")
     words += ("-s", "tune.formats=[float16, int8-static]", "-q", "-o")
     cli(*words, "plain.onnx")
-    reports = ("--record", "found", "--json", "found.json", "--html", "found.html")
+    reports = ("--record", "found", "--json", "found.json")
     found = cli(*words, "told.onnx", *reports)
     assert found.code == 0, found.err
     assert Path("told.onnx").read_bytes() == Path("plain.onnx").read_bytes()
     data = json.loads(Path("found.json").read_text())
     assert data["cost"]["chosen"] == Path("plain.onnx").stat().st_size
     assert all(group["snr"] != "nan" for group in data["groups"])
-
-
-def test_the_page_shows_error_against_cost(cli, config):
-    found = cli("tune", MODEL, "-c", config, "-o", "out.onnx", "--html", "out.html", "-q")
-    assert found.code == 0, found.err
-    page = Path("out.html").read_text()
-    assert "Error against cost" in page
-    assert page.count('class="point front"') > 1
-    assert "int8-weights" in page
-    assert "less memory for weights" in page or "less time" in page
-    assert "<details><summary>" in page
-
-
-def test_models_without_an_error_are_bars_of_cost(cli, write):
-    metrics = "{kl_divergence: [0, 0.001], accuracy: [0.98, 1]}"
-    task = TASK.replace(metrics, "{accuracy: [0.97, 1]}").replace("  flips: {most: 5 %}\n", "")
-    path = write("tune.yaml", task)
-    found = cli("tune", MODEL, "-c", path, "-o", "out.onnx", "--html", "out.html")
-    assert found.code == 0, found.err
-    page = Path("out.html").read_text()
-    assert 'class="front"' not in page
-    assert "No model that was measured uses any of the budget." in page
-    assert page.count('<rect class="was"') == page.count('<rect class="first"') == 1
-    assert "accuracy 0.995, allowed 0.97 to 1" in page
-    assert found.out.startswith("cost ")
 
 
 def test_a_step_of_a_pipeline(cli, write):

@@ -2,11 +2,11 @@ from datetime import date
 
 import pytest
 
-from onnx_passes.configs.sections import Waiver, find_waivers
+from onnx_passes.configs.sections import WaiverSection, find_waivers
 
 TODAY = date(2026, 11, 22)
-OF_PASS = Waiver("merge-relus", False, "known")
-OF_RULE = Waiver("drop-relu", True, "known")
+OF_PASS = WaiverSection(**{"pass": "merge-relus"}, reason="known")
+OF_RULE = WaiverSection(rule="drop-relu", reason="known")
 
 
 def found(waivers, pass_name="merge-relus", rules=(), model="model.onnx"):
@@ -33,7 +33,7 @@ def test_a_waiver_of_a_rule_accepts_that_rule_alone():
 
 
 def test_each_rule_that_is_to_blame_needs_a_waiver():
-    other = Waiver("DropClip", True, "known as well")
+    other = WaiverSection(rule="DropClip", reason="known as well")
     rules = ["drop-relu", "drop-clip"]
     both = find_waivers([other, OF_RULE], "p", rules, "model.onnx", TODAY)
     assert both == (OF_RULE, other)
@@ -50,7 +50,7 @@ def test_each_rule_that_is_to_blame_needs_a_waiver():
     ],
 )
 def test_the_pattern_is_one_of_file_names(pattern, model, covered):
-    waiver = Waiver("merge-relus", False, "known", pattern)
+    waiver = OF_PASS.model_copy(update={"model": pattern})
     assert (found([waiver], model=model) is waiver) == covered
 
 
@@ -59,5 +59,5 @@ def test_the_pattern_is_one_of_file_names(pattern, model, covered):
     [(None, True), (date(2026, 11, 22), True), (date(2026, 11, 21), False)],
 )
 def test_a_waiver_counts_up_to_its_last_day(expires, counts):
-    waiver = Waiver("merge-relus", False, "known", expires=expires)
+    waiver = OF_PASS.model_copy(update={"expires": expires})
     assert (found([waiver]) is waiver) == counts

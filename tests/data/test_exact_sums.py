@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onnx_passes.data.exact_sums import (
+from onnx_passes.data.measures import (
     ExactSum,
     number,
 )

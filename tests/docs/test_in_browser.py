@@ -5,12 +5,10 @@ Needs Chromium on the PATH, and the variable ``AXE`` with the path of ``axe.min.
 
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -21,11 +19,6 @@ pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.skipif(not AXE, reason="AXE names no axe.min.js: make pages"),
 ]
-TUNE = """\
-reference: {inputs: {image: images.npy}, outputs: {scores: labels.npy}}
-verify: {metrics: {accuracy: [0.97, 1]}}
-tune: {formats: [float16], objective: size}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -61,17 +54,8 @@ def pages(tmp_path_factory):
     failed = ("--html", folder / "failed.html")
     broken = ROOT / "examples" / "break_adds"
     run(broken, "-q", "-c", "pipeline.yaml", *wrong, *failed, "model.onnx", code=1)
-    for name in ("images.npy", "labels.npy"):
-        shutil.copy(DIGITS / name, folder)
-    images, labels = (np.load(folder / f"{name}.npy") for name in ("images", "labels"))
-    np.savez(folder / "data.npz", image=images, label=labels)
-    data = ("--data", "data.npz", "--labels", "label", "--html", "data.html")
-    run(folder, "compare", DIGITS / "model.onnx", out, *data)
     layers = ("--outputs", "all", "--html", "compare.html")
     run(folder, "compare", DIGITS / "model.onnx", out, out, *layers)
-    (folder / "tune.yaml").write_text(TUNE)
-    tuned = ("-c", "tune.yaml", "-o", "tuned.onnx", "--html", "tune.html")
-    run(folder, "tune", DIGITS / "model.onnx", "-q", *tuned)
     return folder
 
 
@@ -82,7 +66,7 @@ def box(width, over):
         <text y="20">a long label</text></g></svg></div>"""
 
 
-@pytest.mark.parametrize("name", ["report", "failed", "view", "data", "compare", "tune"])
+@pytest.mark.parametrize("name", ["report", "failed", "view", "compare"])
 def test_axe_finds_nothing_on_a_page_that_the_program_writes(find, pages, name):
     assert find(pages / f"{name}.html") == []
 

@@ -302,8 +302,6 @@ def test_on_a_phone_only_empty_cells_are_hidden(sample):
 
 def test_red_is_the_wrong_side_of_a_failure(sample):
     text = to_html(sample("broken"))
-    assert '<dd class="wrong">Add(bn2, bn2) -&gt; add2' in text
-    assert '<dd class="right">Add(bn2, shortcut2) -&gt; add2' in text
     sides = re.findall(r'<span class="(\w+)"><span class="mark">([-+]) ', text)
     assert {("right", "-"), ("wrong", "+")} <= set(sides)
     good = to_html(sample("resnet50"))

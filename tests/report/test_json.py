@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onnx_passes.errors import ConfigError, UsageError
-from onnx_passes.report.json import from_json, json_schema, read_json, to_json
+from onnx_passes.report.json import from_json, read_json, to_json
 from onnx_passes.report.report_files import write_text
 from onnx_passes.report.run_report import (
     SCHEMA_VERSION,
@@ -109,8 +109,8 @@ def test_other_layouts_are_refused_with_the_way_out(sample):
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"exit_code": "1"}, "exit_code: input should be a valid integer"),
-        ({"verify": 1}, "verify: input should be a valid boolean"),
+        ({"exit_code": "one"}, "exit_code: input should be a valid integer"),
+        ({"verify": 3}, "verify: input should be a valid boolean"),
         ({"surprise": 1}, "surprise: unexpected keyword argument"),
         ({"model": None}, "model: input should be a valid string"),
         ({"seconds": "soon"}, "seconds: input should be a valid number"),
@@ -147,16 +147,6 @@ def test_a_report_replaces_an_old_one_whole_and_leaves_nothing_beside(sample, tm
     write_text(to_json(sample("resnet50")), path)
     assert read_json(path).error is None
     assert [p.name for p in tmp_path.iterdir()] == ["run.json"]
-
-
-def test_the_schema_names_every_field_and_forbids_others():
-    schema = json_schema()
-    assert schema["properties"]["schema_version"] == {"const": SCHEMA_VERSION}
-    assert schema["additionalProperties"] is False
-    assert set(RunReport.__dataclass_fields__) == set(schema["properties"])
-    assert schema["$defs"]["OutputCheck"]["additionalProperties"] is False
-    number = schema["$defs"]["OutputCheck"]["properties"]["rtol"]
-    assert {"enum": ["NaN", "Infinity", "-Infinity"]} in number["anyOf"]
 
 
 def test_a_hash_that_was_put_off_is_computed_once_and_written():

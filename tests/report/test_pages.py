@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from onnx_passes.report.pages import BarRow, Dot, DotChart, environment, line, scaled
-from onnx_passes.report.tune_page import FrontChart, Point
 
 PAGE = environment().from_string(
     "{% import 'parts.html' as parts %}"
@@ -122,11 +121,3 @@ def test_any_errors_can_be_drawn(pairs):
 def test_steps_fall_where_the_value_falls():
     found = line("nodes", [100, 100, 50], ["100", "50"])
     assert found.path == "M0 8 L0 8 L500 8 L500 54 L1000 54"
-
-
-@pytest.mark.parametrize("errors", [(1e-10, 1e-5), (1e-3, 0.5), (1e-9, 1e-8)])
-def test_no_model_lies_on_the_line_of_zero_errors(errors):
-    points = [Point(100.0 * n, error, "good", ["x"]) for n, error in enumerate(errors, 1)]
-    chart = FrontChart(points, "B", 300)
-    assert all(mark["y"] < chart.bottom for mark in chart.marks)
-    assert FrontChart([Point(1, 0.0, "good", ["x"])], "B", 1).marks[0]["y"] == chart.bottom

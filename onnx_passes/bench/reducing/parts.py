@@ -38,14 +38,12 @@ class Boundary:
         model: The model.
         engine: What the model is run on, once, when a value is asked for that is not given.
         golden: Values that are given, inputs or inner ones.
-        fixed: Whether the recorded shapes count, rather than the inferred ones.
         why: Why the model could not be recorded; None while nothing went wrong.
     """
 
     model: ir.Model
     engine: Engine
     golden: Mapping[str, Array] = field(default_factory=dict)
-    fixed: bool = False
     why: str | None = None
     _recorded: Recording | None = None
     _found: Feeds | None = None
@@ -92,7 +90,7 @@ class Boundary:
     def describe(self, value: ir.Value) -> tuple[ir.TypeProtocol, ir.Shape | None] | None:
         """Return the type and shape of a value; None where no type is known."""
         type_, shape = self._inferred.of(value)
-        if type_ is not None and shape is not None and not self.fixed:
+        if type_ is not None and shape is not None:
             return type_, shape
         array = self.value(str(value.name))
         if array is None:

@@ -721,7 +721,6 @@ class Reducer:
         held = {*piece.constants, *piece.inputs}
         return (
             len(piece.nodes) == len(graph)
-            and not self.parts.boundary.fixed
             and piece.inputs == list(graph.inputs)
             and piece.outputs == list(graph.outputs)
             and all(value in held for value in graph.initializers.values())

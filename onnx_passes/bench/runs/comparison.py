@@ -35,9 +35,7 @@ from onnx_passes.bench.runs.runner import (
     ALL,
     Runner,
     RunPlan,
-    SessionBatch,
     check_sample,
-    describe_producers,
     digest_of,
     distinct,
     nearest,
@@ -378,7 +376,7 @@ class _Comparison:
         runner = Runner(runner.loader, engine, name=runner.name)
         try:
             run.details = engine.describe()
-            todo = plan_run(engine, model, self.samples, settings)
+            todo = plan(model, settings.outputs, self.samples, engine, settings.share)
         except EngineUnavailableError as error:
             run.state, run.reason = str(Level.ABSENT), error.sentence
             return
@@ -433,8 +431,7 @@ class _Comparison:
                     self._note(note)
                 for sample in range(len(self.samples)):
                     feeds = self.samples.sample(sample)
-                    names = None if todo.watched else batch.names
-                    outputs = timed_run(session, feeds, names, settings, seconds)
+                    outputs = timed_run(session, feeds, batch.names, settings, seconds)
                     if settings.validate:
                         self._validate(run, sample, outputs)
                     if spool is not None:
@@ -451,8 +448,7 @@ class _Comparison:
                 break
         if tally is not None:
             tally.end(stopped=settings.fail_fast and tally.failed)
-        unchanged = todo.as_it_is and not todo.watched
-        run.latency = Latency.of(seconds) if unchanged else None
+        run.latency = Latency.of(seconds) if todo.as_it_is else None
 
     def _tally(self, run: Run) -> Tally:
         assert self.reference is not None
@@ -528,27 +524,6 @@ def may_execute(runner: Runner, samples: Spool, run: Run) -> bool:
     return False
 
 
-def plan_run(engine: Engine, model: ir.Model, samples: Spool, settings: Settings) -> RunPlan:
-    """Divide what is wanted into batches; with debug tensors one, as TensorRT reports.
-
-    The engine is fitted to the model. EngineError if TensorRT does not run the model, and so
-    reports nothing.
-    """
-    wanted = settings.outputs
-    inner = compiler_of(engine)
-    if wanted != ALL or inner is None or not inner.options.watch:
-        return plan(model, wanted, samples, engine, settings.share)
-    with engine.prepare(model) as session:
-        names = tuple(session.run(samples.sample(0)))
-    own = frozenset(str(value.name) for value in model.graph.outputs)
-    note = (
-        f"{engine.name} keeps its fusion: compared are the {len(names) - len(own)} debug "
-        "tensors between its kernels, by TensorRT's names"
-    )
-    batches = (SessionBatch(model, names),)
-    return RunPlan(batches, own, describe_producers(model), (note,), watched=True)
-
-
 def check_limits(settings: Settings, names: Sequence[str]) -> None:
     """Raise UsageError for limits of outputs that are not among ``names``."""
     limits = settings.limits
@@ -568,8 +543,7 @@ def fusion_notes(engine: Engine, todo: RunPlan) -> list[str]:
         count = sum(len(batch.names) for batch in todo.batches)
         return [
             f"{engine.name} builds an engine for each of {len(todo.batches)} batches, "
-            f"with {count} values marked as outputs: it fuses less than without; 'watch: "
-            "true' keeps fusion, and tells the values between kernels"
+            f"with {count} values marked as outputs: it fuses less than without"
         ]
     return [
         f"{engine.name} fuses nodes where nobody asks for the values between them: with "

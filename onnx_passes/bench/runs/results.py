@@ -6,7 +6,6 @@ compared by other limits.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import tempfile
@@ -15,7 +14,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
-from io import BufferedRandom, BytesIO
+from io import BufferedRandom
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,7 +30,7 @@ from onnx_passes.plain import Plain, PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import Data, Level
 from onnx_passes.runtime.tensorrt.engine import EngineLayer
 from onnx_passes.verify.evidence import OutputCheck
-from onnx_passes.verify.saved import read_samples, write_samples
+from onnx_passes.verify.saved import MARK, json_of, read_samples, write_samples
 
 
 @dataclass(frozen=True)
@@ -420,17 +419,12 @@ def save_results(found: Found, path: Path) -> None:
                     write_zip(runs, found, file)
                     file.publish(path)
             case ".json":
+                text = json.dumps(_json(runs, found, path))
                 with pending(path) as file:
-                    for text in _json(runs, found, path):
-                        file.write(text.encode())
+                    file.write(text.encode())
                     file.publish(path)
             case _:
-                values = runs[0].values
-                assert values is not None
-                samples = [
-                    {n: _tensor(v, n, path) for n, v in values.sample(index).items()}
-                    for index in range(len(values))
-                ]
+                samples = _samples(runs[0], path)
                 write_samples(path, samples, kind="results", runner=runs[0].name)
     except OSError as error:
         raise UsageError(
@@ -481,25 +475,23 @@ def _unknown(name: str) -> Run:
     return Run(name, "unknown", "unknown", state=SAVED)
 
 
-def _json(runs: list[Run], found: Found, path: Path) -> Iterator[str]:
-    yield f'{{"{KEY}": {json.dumps(metadata(runs, found))},\n"lst": ['
-    for place, run in enumerate(runs):
-        values = run.values
-        assert values is not None
-        yield f"{', ' if place else ''}[{json.dumps(run.name)}, ["
-        for sample in range(len(values)):
-            yield f'{"," if sample else ""}\n{{"outputs": {{'
-            for index, name in enumerate(values.names(sample)):
-                yield f"{',' if index else ''}\n{json.dumps(name)}: "
-                array = _tensor(values.get(sample, name), name, path)
-                text = base64.b64encode(_npy(array, name, path)).decode()
-                inner = {"array": text, "polygraphy_class": "ndarray"}
-                yield json.dumps({"values": inner, "polygraphy_class": "LazyArray"})
-            runtime = json.dumps(None if run.latency is None else run.latency.median)
-            yield f'}}, "runtime": {runtime}, "runner_name": {json.dumps(run.name)}, '
-            yield '"polygraphy_class": "IterationResult"}'
-        yield "]]"
-    yield '], "polygraphy_class": "RunResults"}\n'
+def _json(runs: list[Run], found: Found, path: Path) -> PlainDict:
+    """Return Polygraphy's ``RunResults``, with what else is known of the runs."""
+    listed = []
+    for run in runs:
+        ((name, steps),) = json_of(path, _samples(run, path), "results", run.name)["lst"]
+        runtime = None if run.latency is None else run.latency.median
+        listed.append([name, [step | {"runtime": runtime} for step in steps]])
+    return {KEY: metadata(runs, found), "lst": listed, MARK: "RunResults"}
+
+
+def _samples(run: Run, path: Path) -> list[dict[str, Array]]:
+    values = run.values
+    assert values is not None
+    return [
+        {name: _tensor(value, name, path) for name, value in values.sample(index).items()}
+        for index in range(len(values))
+    ]
 
 
 def _tensor(value: Data, name: str, path: Path) -> Array:
@@ -510,19 +502,6 @@ def _tensor(value: Data, name: str, path: Path) -> Array:
         where=str(path),
         help="save as .zip, which holds anything",
     )
-
-
-def _npy(array: Array, name: str, path: Path) -> bytes:
-    plain = array.astype(np.str_) if kind_of(array.dtype) == "string" else array
-    if plain.dtype.type.__module__ != "numpy":
-        raise ReferenceDataError(
-            f"{path.suffix} cannot hold {name!r}: numpy's files have no {array.dtype.name}",
-            where=str(path),
-            help="save as .zip, which holds anything",
-        )
-    out = BytesIO()
-    np.save(out, plain, allow_pickle=False)
-    return out.getvalue()
 
 
 _INDEX = "index.json"

@@ -475,21 +475,18 @@ class SessionBatch:
 class RunPlan:
     """How the values wanted of a model are computed.
 
-    ``makers`` has the node of each value, as text. If ``watched``, values inside come as debug
-    tensors, beside the model's outputs.
+    ``makers`` has the node of each value, as text.
     """
 
     batches: tuple[SessionBatch, ...]
     outputs: frozenset[str]
     makers: Mapping[str, str]
     notes: tuple[str, ...] = ()
-    watched: bool = False
 
     @property
     def as_it_is(self) -> bool:
         """Whether the model runs unchanged."""
-        inside = len(self.batches) > 1 or not set(self.batches[0].names) <= self.outputs
-        return self.watched or not inside
+        return len(self.batches) == 1 and set(self.batches[0].names) <= self.outputs
 
 
 def plan(

@@ -18,7 +18,6 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from onnx_passes.arrays import DType
 from onnx_passes.errors import EngineUnavailableError, UnsupportedModelError
 from onnx_passes.plain import Foreign, PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import mean_without_first
@@ -110,11 +109,6 @@ def onnx_type(found: Foreign, name: str) -> ir.DataType:
             help="cast it at the border of the model, to int8 or float",
         )
     return known
-
-
-def numpy_type(found: Foreign, name: str) -> DType:
-    """Return numpy's or ``ml_dtypes``' type for one of the bindings; see :func:`onnx_type`."""
-    return onnx_type(found, name).numpy()
 
 
 MARK = "Layers:\n"

@@ -171,10 +171,9 @@ class Cuda:
         """Make the context that of this thread."""
         self._driver.call("cuCtxSetCurrent", self._context)
 
-    def synchronize(self, stream: int | None = None) -> None:
-        """Wait for a stream, by default one's own; what failed on it fails here."""
-        handle = self._stream if stream is None else ctypes.c_void_p(stream)
-        self._driver.call("cuStreamSynchronize", handle)
+    def synchronize(self) -> None:
+        """Wait for the stream; what failed on it fails here."""
+        self._driver.call("cuStreamSynchronize", self._stream)
 
     def device_memory(self) -> Memory:
         """Return memory on the GPU, none to begin with."""
@@ -198,15 +197,15 @@ class Cuda:
                 self._stream,
             )
 
-    def to_host(self, target: int, source: int, size: int, stream: int | None = None) -> None:
-        """Copy to pinned memory, on a stream, by default one's own."""
+    def to_host(self, target: int, source: int, size: int) -> None:
+        """Copy to pinned memory, on the stream."""
         if size:
             self._driver.call(
                 "cuMemcpyDtoHAsync_v2",
                 ctypes.c_void_p(target),
                 _u64(source),
                 ctypes.c_size_t(size),
-                self._stream if stream is None else ctypes.c_void_p(stream),
+                self._stream,
             )
 
     def close(self) -> None:

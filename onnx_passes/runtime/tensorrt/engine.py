@@ -249,8 +249,6 @@ def build(
     try:
         parse(parser, model)
         _call(options.network_hook, "network_hook", trt, network)
-        if options.watch and not network.mark_unfused_tensors_as_debug_tensors():
-            raise EngineBuildError(f"{package} marks no debug tensors: {_quote_log(log)}")
         config = builder.create_builder_config()
         cache = configure(trt, config, options)
         _call(options.config_hook, "config_hook", trt, config)
@@ -465,7 +463,6 @@ class TensorRtEngine:
                 plan,
                 log,
                 interface=SessionInterface(model),
-                watch=self.options.watch,
                 profile=self.options.profile,
             )
         except EngineUnavailableError as error:

@@ -103,7 +103,6 @@ class TensorRtOptions(BaseModel):
         network_hook: ``module:function``, called with the bindings and the parsed network.
         config_hook: ``module:function``, called with the bindings and the builder's config.
         verbosity: How much of what the compiler logs is attached to a failure.
-        watch: Whether fusion stays as it is and values between kernels are debug tensors.
         profile: Whether sessions report their layers, and beside a GPU the time of each.
         cache: Folder of engines that were built before, by the content of what makes them.
         save: File that every build writes its engine to; not for pipelines, which build many.
@@ -130,7 +129,6 @@ class TensorRtOptions(BaseModel):
     network_hook: Hook = ""
     config_hook: Hook = ""
     verbosity: Verbosity = "warning"
-    watch: bool = False
     profile: bool = False
     cache: str = ""
     save: str = ""

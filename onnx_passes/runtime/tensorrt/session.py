@@ -24,7 +24,6 @@ from onnx_passes.runtime.tensorrt.bindings import (
     BuildLog,
     inspect_layers,
     make_listener,
-    numpy_type,
     onnx_type,
     profiler,
     with_times,
@@ -188,65 +187,6 @@ def _allocator(trt: ModuleType, grown: OutputAllocator) -> object:
     )
 
 
-class DebugTensors:
-    """Values of debug tensors, copied when TensorRT has computed them.
-
-    ``found`` is in order of arrival. ``error`` is kept because no exception leaves TensorRT's
-    call to ``listener``.
-    """
-
-    def __init__(self, trt: ModuleType, cuda: Cuda) -> None:
-        """Wait for TensorRT's call."""
-        self.found: dict[str, Array] = {}
-        self.error: EngineError | None = None
-        self._cuda, self._pinned = cuda, cuda.pinned_memory()
-        self._on_host = trt.TensorLocation.HOST
-
-        def process_debug_tensor(
-            self_: object,
-            addr: object,
-            location: object,
-            type_: Foreign,
-            shape: Iterable[int],
-            name: str,
-            stream: int,
-        ) -> None:
-            self.keep(addr, location, type_, tuple(shape), name, stream)
-
-        self.listener = make_listener(trt.IDebugListener, process_debug_tensor)
-
-    def begin(self) -> None:
-        """Forget the last run."""
-        self.found, self.error = {}, None
-
-    def keep(
-        self,
-        addr: object,
-        location: object,
-        type_: Foreign,
-        shape: tuple[int, ...],
-        name: str,
-        stream: int,
-    ) -> None:
-        """Copy a value; one of a type that numpy has no form for is left out."""
-        try:
-            dtype = numpy_type(type_, name)
-            size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-            source = _address(addr)
-            if location != self._on_host:
-                target = self._pinned.reserve(size)
-                self._cuda.to_host(target, source, size, stream)
-                self._cuda.synchronize(stream)
-                source = target
-            self.found[name] = copy_from_host(source, dtype, shape)
-        except EngineError as error:
-            self.error = self.error or error
-
-    def close(self) -> None:
-        """Free its memory."""
-        self._pinned.close()
-
-
 def copy_from_host(address: int, dtype: DType, shape: tuple[int, ...]) -> Array:
     """Return a copy of an array that lies in memory of the host."""
     count = int(np.prod(shape, dtype=np.int64))
@@ -254,15 +194,6 @@ def copy_from_host(address: int, dtype: DType, shape: tuple[int, ...]) -> Array:
     if count:
         ctypes.memmove(array.ctypes.data, address, array.nbytes)
     return array.reshape(shape)
-
-
-def _address(found: object) -> int:
-    """Return an address that the bindings give as an integer, or as a capsule."""
-    if isinstance(found, int):
-        return found
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return get(found, None) or 0
 
 
 class TensorRtSession:
@@ -275,22 +206,19 @@ class TensorRtSession:
         log: BuildLog,
         *,
         interface: SessionInterface,
-        watch: bool = False,
         profile: bool = False,
     ) -> None:
         """Load an engine.
 
-        The model is called by ``interface``. With ``watch``, a
-        run without names also returns debug tensors; ``profile`` keeps the time of each layer,
-        which slows runs down. Errors are those of :class:`LoadedEngine`, and
-        EngineError for a GPU that fails.
+        The model is called by ``interface``. ``profile`` keeps the time of each layer, which
+        slows runs down. Errors are those of :class:`LoadedEngine`, and EngineError for a GPU
+        that fails.
         """
         self._trt, self._log = trt, log
         self._loaded: LoadedEngine | None = None
         self._device: dict[str, Memory] = {}
         self._host: dict[str, Memory] = {}
         self._grown: dict[str, OutputAllocator] = {}
-        self._watched: DebugTensors | None = None
         self._times: dict[str, list[float]] = {}
         self._profile = 0
         self._cuda = Cuda()
@@ -301,8 +229,6 @@ class TensorRtSession:
             self._outputs = {port.name: port for port in ports if not port.is_input}
             self.interface = interface
             self._check_outputs()
-            if watch:
-                self._watch(self._loaded.context)
             if profile:
                 self._profiler = profiler(trt, self._times)
                 self._loaded.context.profiler = self._profiler
@@ -314,18 +240,11 @@ class TensorRtSession:
         if lacking := [name for name in self.interface.outputs if name not in self._outputs]:
             raise EngineError(f"the engine lacks the outputs {', '.join(lacking)}")
 
-    def _watch(self, context: Foreign) -> None:
-        self._watched = DebugTensors(self._trt, self._cuda)
-        if not context.set_debug_listener(self._watched.listener):
-            raise self._failure("TensorRT takes no listener for debug tensors")
-        context.unfused_tensors_debug_state = True
-
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
         """Run once; see ``Session.run``.
 
-        A session that watches adds the debug tensors unless ``outputs`` names some. Raises
-        EngineCrashedError if the GPU is lost to this process, and EngineError if no profile
-        holds the shapes, or TensorRT fails.
+        Raises EngineCrashedError if the GPU is lost to this process, and EngineError if no
+        profile holds the shapes, or TensorRT fails.
         """
         names = self.interface.check(feeds, outputs)
         if self._loaded is None:
@@ -341,18 +260,13 @@ class TensorRtSession:
         self._infer_shapes(context)
         for port in self._outputs.values():
             self._place(context, port)
-        if self._watched is not None:
-            self._watched.begin()
         done = context.execute_async_v3(self._cuda.stream)
         # A kernel that failed says so here, and TensorRT in its log.
         self._cuda.synchronize()
         self._raise_from_callbacks()
         if not done:
             raise self._failure("TensorRT does not run the engine")
-        found: Outputs = {n: self._fetch(context, self._outputs[n]) for n in names}
-        if self._watched is not None and outputs is None:
-            found |= {n: v for n, v in self._watched.found.items() if n not in found}
-        return found
+        return {n: self._fetch(context, self._outputs[n]) for n in names}
 
     def layers(self) -> list[PlainDict]:
         """Return the layers of the engine, with the times of those that were profiled."""
@@ -372,8 +286,6 @@ class TensorRtSession:
                 loaded.close()
             for memory in memories:
                 memory.close()
-            if self._watched is not None:
-                self._watched.close()
             self._cuda.close()
 
     def _check_defaults(self, feeds: Feeds) -> None:
@@ -502,7 +414,6 @@ class TensorRtSession:
 
     def _raise_from_callbacks(self) -> None:
         errors = [grown.error for grown in self._grown.values()]
-        errors += [self._watched.error] if self._watched is not None else []
         for error in errors:
             if error is not None:
                 raise error

@@ -124,8 +124,7 @@ class Context:
 
     def __init__(self, engine):
         self.engine, self.shapes, self.addresses = engine, {}, {}
-        self.allocators, self.listener, self.profiles = {}, None, [0]
-        self.unfused_tensors_debug_state = False
+        self.allocators, self.profiles = {}, [0]
         self.profiler = None
         self.session = ort.InferenceSession(
             engine.model.SerializeToString(), providers=["CPUExecutionProvider"]
@@ -148,10 +147,6 @@ class Context:
 
     def set_output_allocator(self, name, output_allocator):
         self.allocators[name] = output_allocator
-        return True
-
-    def set_debug_listener(self, listener):
-        self.listener = listener
         return True
 
     def set_optimization_profile_async(self, profile_index, stream_handle):
@@ -202,15 +197,6 @@ class Context:
                     return False
                 allocator.notify_shape(name, array.shape)
             ctypes.memmove(address, array.ctypes.data, array.nbytes)
-            if self.listener is not None and self.unfused_tensors_debug_state:
-                self.listener.process_debug_tensor(
-                    address,
-                    TensorLocation.DEVICE,
-                    self.engine.get_tensor_dtype(name),
-                    array.shape,
-                    f"{name} between kernels",
-                    stream_handle,
-                )
         return True
 
 
@@ -231,9 +217,6 @@ class Network:
     """Holds what was parsed."""
 
     num_inputs = 0
-
-    def mark_unfused_tensors_as_debug_tensors(self):
-        return True
 
 
 class OnnxParser:
@@ -280,7 +263,6 @@ def bindings():
         ProfilingVerbosity=types.SimpleNamespace(DETAILED=0),
         ILogger=Listener,
         IOutputAllocator=Listener,
-        IDebugListener=Listener,
         IProfiler=Listener,
         Runtime=Runtime,
         DataType=DataType,

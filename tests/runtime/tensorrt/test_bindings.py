@@ -52,7 +52,6 @@ OVERRIDES = [
     ("IOutputAllocator", "reallocate_output", 4),
     ("IOutputAllocator", "reallocate_output_async", 5),
     ("IOutputAllocator", "notify_shape", 2),
-    ("IDebugListener", "process_debug_tensor", 6),
     ("IProfiler", "report_layer_time", 2),
 ]
 

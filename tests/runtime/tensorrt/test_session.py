@@ -32,10 +32,10 @@ def plan(text, **metadata):
     return model.SerializeToString()
 
 
-def open_session(text, given=None, *, watch=False, profile=False, **metadata):
+def open_session(text, given=None, *, profile=False, **metadata):
     interface = SessionInterface(ir.from_onnx_text(HEAD + text))
     trt = bindings()
-    options = {"watch": watch, "profile": profile, "interface": interface}
+    options = {"profile": profile, "interface": interface}
     return TensorRtSession(trt, given or plan(text, **metadata), BuildLog(trt), **options)
 
 
@@ -152,15 +152,6 @@ def test_shapes_beyond_every_profile_are_told_with_what_fits(session):
         "no profile of the engine holds x of shape [9, 3]: x may be [1, 3] to [4, 3]"
     )
     assert "profiles" in failure.value.help
-
-
-def test_what_is_watched_comes_beside_the_outputs(session):
-    one = session(PRODUCT, watch=True)
-    feeds = {"x": sample(2, 3), "w": sample(3, 2)}
-    done = one.run(feeds)
-    assert list(done) == ["y", "y between kernels"]
-    np.testing.assert_array_equal(done["y"], done["y between kernels"])
-    assert list(one.run(feeds, ["y"])) == ["y"]
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,10 @@
-"""The result of a run over a data set: as text, also on one self-contained HTML page."""
+"""The result of a run over a data set as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from onnx_passes.data.evaluation_result import DataResult
 from onnx_passes.plain import Plain, PlainMapping
-from onnx_passes.report.pages import render_page
-from onnx_passes.report.summary import Tone, Words
 from onnx_passes.report.text import percent
 
 _NAMED = 5
@@ -163,21 +160,3 @@ def _output(output: PlainMapping) -> str:
 
 def _number(value: Plain) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"
-
-
-_TONES: dict[str, Tone] = {"passed": "good", "failed": "bad"}
-
-
-def data_page(result: DataResult) -> str:
-    """Return a result as a page for a browser: all lines of it."""
-    data = result.data
-    words = Words(data["outcome"].upper(), _TONES.get(data["outcome"], "warn"))
-    models = ", ".join(model["name"] for model in data["models"])
-    return render_page(
-        "data.html",
-        f"{words.head}: {models[:200]}",
-        "report.css",
-        words=words,
-        models=models,
-        whole="\n".join(result_lines(data, result.timing.to_json(), verbose=True)),
-    )
