@@ -89,7 +89,7 @@ def test_a_branch_is_rewritten_as_the_main_graph_is(cls):
 
 @pytest.mark.parametrize(
     "cls",
-    [cls for cls in RULES if cls.name in WITHOUT_TYPES.split() or cls.name.startswith("lower-")],
+    [c for c in RULES if c.name in WITHOUT_TYPES.split() or c.name.startswith("lower-")],
     ids=lambda cls: cls.name,
 )
 def test_a_function_is_rewritten_if_that_needs_no_types(cls):
