@@ -49,10 +49,9 @@ def integer_list(op: Any, numbers: Sequence[int]) -> Any:
     return op.Constant(value=ir.tensor(np.array(numbers, np.int64)))
 
 
-def make_rule(
-    name: str, pattern: Callable[..., Any], rewrite: Callable[..., Any], check: Any = None
-) -> RewriteRule:
-    return RewriteRule(pattern, rewrite, check, name=name, remove_nodes=False)
+def make_rule(name: str, pattern: Any, rewrite: Any, check: Any = None) -> RewriteRule:
+    made = written(pattern), written(rewrite)
+    return RewriteRule(*made, check, name=name, remove_nodes=False)
 
 
 def _merged_perm(op: Any, x: ir.Value, first: ir.Attr, second: ir.Attr) -> Any:
@@ -224,8 +223,10 @@ def _two_rows(context: Any, x: ir.Value, w: ir.Value) -> bool:
     return x.dtype in FLOATS and all(s is not None and len(s) == 2 for s in shapes)
 
 
-def written(text: str) -> Callable[..., Any]:
+def written(text: str | Callable[..., Any]) -> Callable[..., Any]:
     """Return what makes nodes, from its parameters and an expression: ``x: Neg(Neg(x))``."""
+    if not isinstance(text, str):
+        return text
     return eval("lambda op, " + re.sub(r"\b([A-Z]\w+)\(", r"op.\1(", text), globals())
 
 
@@ -318,7 +319,4 @@ RULES: tuple[tuple[Any, ...], ...] = (
 
 def correct_rules() -> list[RewriteRule]:
     """Return rules that hold for everything their guards admit."""
-    return [
-        make_rule(name, *(written(m) if isinstance(m, str) else m for m in made))
-        for name, *made in RULES
-    ]
+    return [make_rule(*parts) for parts in RULES]
