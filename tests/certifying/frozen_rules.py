@@ -7,7 +7,6 @@ rule. Do not correct one: what counts is that the verifier judges it as before.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,6 @@ from benchmarks.certify.correct_rules import (
     correct_rules,
     elements_of,
     make_rule,
-    read_rules,
     scalar_like,
     static_shape,
     written,
@@ -219,10 +217,8 @@ class SpellOutQuickGeluClosely(SpellOutQuickGelu):
 
 
 def _right() -> list[FrozenRule]:
-    import tests.certifying.frozen_rules as module  # which counts whole in keys
-
     reused = {str(rule.name): rule for rule in correct_rules()}
-    more = read_rules(_MORE, vars(module))
+    more = [make_rule(*parts) for parts in _MORE]
     never = _never_a_square("never-a-square", 3)
     plain = [*(reused[name] for name in _REUSED), *more, never]
     passes = [
@@ -243,24 +239,65 @@ def _right() -> list[FrozenRule]:
     ]
 
 
-_MORE = """
-cast-of-indices | x, k: Cast(TopK(x, k, _outputs=['values', 'indices'])[1], to=7) | indices,
-  **_: indices
-two-comparisons | x, y: (Less(x, y), GreaterOrEqual(x, y)) | x, y: _less_and_its_opposite(op,
-  x, y) | _of_type(*INTS)
-sub-as-add-of-initializer | x, c: Sub(x, c) | x, c: _minus_constant(op, x, c) | x, c: x.dtype
-  in INTS and c.const_value is not None
-round-neg | x: Round(Neg(x)) | x: Neg(Round(x))
-square-of-root | x: _square(op, Sqrt(x)) | x: Identity(x) | _of_type(_T.FLOAT)
-add-zero | x, c: Add(x, c) | x, c: Identity(x) | x, c: _is_number(c, 0)
-never-negative | x, c: Less(x, c) | _nowhere | x, c: x.dtype in _UNSIGNED and _is_number(c, 0)
-product-of-three | x, y, z: MatMul(MatMul(x, y), z) | x, y, z: MatMul(x, MatMul(y, z)) | x, y,
-  z: x.dtype == _T.FLOAT and all((len(v.shape or ()) == 2 for v in (x, y, z)))
-product-of-powers | x, y: Mul(Exp(x), Exp(y)) | x, y: Exp(Add(x, y)) | _of_type(_T.FLOAT)
-there-and-back | x: Cast(Cast(x, to=11), to=1) | x: Identity(x) | _of_type(_T.FLOAT)
-shift-as-product | x, c: BitShift(x, c, direction='LEFT') | x, c: Mul(x, scalar_like(op, 4, x))
-  | x, c: x.dtype in (_T.UINT32, _T.UINT64) and _is_number(c, 2)
-"""
+_MORE: tuple[tuple[Any, ...], ...] = (
+    (
+        "cast-of-indices",
+        "x, k: Cast(TopK(x, k, _outputs=['values', 'indices'])[1], to=7)",
+        lambda op, indices, **_: indices,
+    ),
+    (
+        "two-comparisons",
+        "x, y: (Less(x, y), GreaterOrEqual(x, y))",
+        lambda op, x, y: _less_and_its_opposite(op, x, y),
+        _of_type(*INTS),
+    ),
+    (
+        "sub-as-add-of-initializer",
+        "x, c: Sub(x, c)",
+        lambda op, x, c: _minus_constant(op, x, c),
+        lambda context, x, c: x.dtype in INTS and c.const_value is not None,
+    ),
+    ("round-neg", "x: Round(Neg(x))", "x: Neg(Round(x))"),
+    (
+        "square-of-root",
+        lambda op, x: _square(op, op.Sqrt(x)),
+        "x: Identity(x)",
+        _of_type(_T.FLOAT),
+    ),
+    ("add-zero", "x, c: Add(x, c)", "x, c: Identity(x)", lambda _, x, c: _is_number(c, 0)),
+    (
+        "never-negative",
+        "x, c: Less(x, c)",
+        _nowhere,
+        lambda context, x, c: x.dtype in _UNSIGNED and _is_number(c, 0),
+    ),
+    (
+        "product-of-three",
+        "x, y, z: MatMul(MatMul(x, y), z)",
+        "x, y, z: MatMul(x, MatMul(y, z))",
+        lambda context, x, y, z: (
+            x.dtype == _T.FLOAT and all(len(v.shape or ()) == 2 for v in (x, y, z))
+        ),
+    ),
+    (
+        "product-of-powers",
+        "x, y: Mul(Exp(x), Exp(y))",
+        "x, y: Exp(Add(x, y))",
+        _of_type(_T.FLOAT),
+    ),
+    (
+        "there-and-back",
+        "x: Cast(Cast(x, to=11), to=1)",
+        "x: Identity(x)",
+        _of_type(_T.FLOAT),
+    ),
+    (
+        "shift-as-product",
+        "x, c: BitShift(x, c, direction='LEFT')",
+        "x, c: Mul(x, scalar_like(op, 4, x))",
+        lambda context, x, c: x.dtype in (_T.UINT32, _T.UINT64) and _is_number(c, 2),
+    ),
+)
 """Right rules that need no pass, and that the benchmarks do not have."""
 
 
@@ -288,12 +325,10 @@ def _never_a_square(name: str, number: int) -> RewriteRule:
 
 def _wrong(right: dict[str, RewriteRule]) -> Iterator[FrozenRule]:
     """Yield rules with one change each that makes them wrong."""
-    import tests.certifying.frozen_rules as module
+    from benchmarks.certify import correct_rules as module
 
-    for row in re.split(r"\n(?! )", _CHANGES.strip()):
-        name, text, *changes = " ".join(row.split()).split(" | ")
-        pairs = (change.split(" ", 1) for change in changes)
-        parts = {part: written(new, vars(module)) for part, new in pairs}
+    for name, text, parts in _CHANGES:
+        parts = {key: written(part, vars(module)) for key, part in parts.items()}
         rule = changed(right[name], text, **parts)
         yield FrozenRule(str(rule.name), rule, right=False, models=200)
     for cls, index in (
@@ -337,34 +372,72 @@ def _narrower(op: Any, x: ir.Value, lo1: Any, hi1: Any, lo2: Any, hi2: Any) -> A
     return op.Clip(x, scalar_like(op, low, x), scalar_like(op, high, x))
 
 
-_CHANGES = """
-sub-as-add | back and forth | rewrite x, y: Neg(Sub(y, x))
-transpose-of-product | operands in their order | rewrite x, w: MatMul(Transpose(x, perm=[1,
-  0]), Transpose(w, perm=[1, 0]))
-transpose-of-product | of any rank | check x, w: x.dtype in FLOATS
-transpose-transpose | the other way round | rewrite _merged_otherwise
-transpose-transpose | in place | rewrite _merged_in_place
-unsqueeze | empty axes | check x, axes: _one_of(axes)
-mean-as-sum | keepdims of any kind | pattern x, axes: ReduceMean(x, axes)
-conv-scale | weights changed in place | rewrite _scaled_in_place
-clip-clip | the narrower bounds | rewrite _narrower
-xor | Not forgotten | rewrite x, y: Equal(x, y)
-leaky-relu | of unknown type | check _of_type(None, _T.FLOAT)
-cast-of-indices | to any type | pattern x, k, to: Cast(TopK(x, k, _outputs=['v',
-  'indices'])[1], to=to)
-two-comparisons | of NaN | check _of_type(*INTS, *FLOATS)
-two-comparisons | outputs swapped | rewrite x, y: _less_and_its_opposite(op, x, y)[::-1]
-sub-as-add-of-initializer | sought in this graph alone | check x, c: x.dtype in INTS and
-  c.is_initializer() and (op.graph_or_function.initializers[c.name].const_value is not None)
-round-neg | downwards | rewrite x: Neg(Floor(x))
-square-of-root | root of square | pattern x: Sqrt(Mul(x, x))
-there-and-back | nearly zero | pattern x: Add(x, 0.0)
-never-negative | a type that is signed | check x, c: x.dtype in (_T.UINT8, _T.INT16, _T.UINT32,
-  _T.UINT64) and _is_number(c, 0)
-shift-as-product | twice | rewrite x, c: Mul(x, scalar_like(op, 2, x))
-shift-as-product | bytes, of any opset | check x, c: x.dtype in _UNSIGNED and _is_number(c, 2)
-product-of-three | in another order | rewrite x, y, z: MatMul(x, MatMul(z, y))
-there-and-back | through integers | pattern x: Cast(Cast(x, to=6), to=1)
-there-and-back | overflow | pattern x: Div(Mul(x, 2), 2) | check _of_type(*INTS)
-"""
+_CHANGES: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("sub-as-add", "back and forth", {"rewrite": "x, y: Neg(Sub(y, x))"}),
+    (
+        "transpose-of-product",
+        "operands in their order",
+        {"rewrite": "x, w: MatMul(Transpose(x, perm=[1, 0]), Transpose(w, perm=[1, 0]))"},
+    ),
+    ("transpose-of-product", "of any rank", {"check": lambda _, x, w: x.dtype in FLOATS}),
+    ("transpose-transpose", "the other way round", {"rewrite": _merged_otherwise}),
+    ("transpose-transpose", "in place", {"rewrite": _merged_in_place}),
+    ("unsqueeze", "empty axes", {"check": lambda context, x, axes: _one_of(axes)}),
+    ("mean-as-sum", "keepdims of any kind", {"pattern": "x, axes: ReduceMean(x, axes)"}),
+    ("conv-scale", "weights changed in place", {"rewrite": _scaled_in_place}),
+    ("clip-clip", "the narrower bounds", {"rewrite": _narrower}),
+    ("xor", "Not forgotten", {"rewrite": "x, y: Equal(x, y)"}),
+    ("leaky-relu", "of unknown type", {"check": _of_type(None, _T.FLOAT)}),
+    (
+        "cast-of-indices",
+        "to any type",
+        {"pattern": "x, k, to: Cast(TopK(x, k, _outputs=['v', 'indices'])[1], to=to)"},
+    ),
+    ("two-comparisons", "of NaN", {"check": _of_type(*INTS, *FLOATS)}),
+    (
+        "two-comparisons",
+        "outputs swapped",
+        {"rewrite": lambda op, x, y: _less_and_its_opposite(op, x, y)[::-1]},
+    ),
+    (
+        "sub-as-add-of-initializer",
+        "sought in this graph alone",
+        {
+            "check": lambda context, x, c: (
+                x.dtype in INTS
+                and c.is_initializer()
+                and context.graph_or_function.initializers[c.name].const_value is not None
+            )
+        },
+    ),
+    ("round-neg", "downwards", {"rewrite": "x: Neg(Floor(x))"}),
+    ("square-of-root", "root of square", {"pattern": "x: Sqrt(Mul(x, x))"}),
+    ("there-and-back", "nearly zero", {"pattern": "x: Add(x, 0.0)"}),
+    (
+        "never-negative",
+        "a type that is signed",
+        {
+            "check": lambda context, x, c: (
+                x.dtype in (_T.UINT8, _T.INT16, _T.UINT32, _T.UINT64) and _is_number(c, 0)
+            )
+        },
+    ),
+    ("shift-as-product", "twice", {"rewrite": "x, c: Mul(x, scalar_like(op, 2, x))"}),
+    (
+        "shift-as-product",
+        "bytes, of any opset",
+        {"check": lambda context, x, c: x.dtype in _UNSIGNED and _is_number(c, 2)},
+    ),
+    (
+        "product-of-three",
+        "in another order",
+        {"rewrite": "x, y, z: MatMul(x, MatMul(z, y))"},
+    ),
+    ("there-and-back", "through integers", {"pattern": "x: Cast(Cast(x, to=6), to=1)"}),
+    (
+        "there-and-back",
+        "overflow",
+        {"pattern": "x: Div(Mul(x, 2), 2)", "check": _of_type(*INTS)},
+    ),
+)
 """The name of a right rule, what is changed in it, and the parts that are."""
