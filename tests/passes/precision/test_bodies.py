@@ -8,7 +8,6 @@ import pytest
 
 from onnx_passes.cli.main import main
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.precision._layers import layers_of, rows_of
 from onnx_passes.passes.precision.convert_bfloat16 import ConvertBfloat16
 from onnx_passes.passes.precision.convert_float8 import ConvertFloat8
@@ -24,6 +23,7 @@ from onnx_passes.passes.precision.quantize_weights_gptq import QuantizeWeightsGp
 from onnx_passes.passes.precision.remove_qdq import RemoveQdq
 from onnx_passes.passes.precision.smooth_activations import SmoothActivations
 from tests.passes.precision.bodies import built, cascade, network, writer
+from tests.passes.precision.samples import sampled
 from tests.passes.test_in_bodies import in_a_function
 
 HEAD = "digits (float[batch,1,8,8] image)"
@@ -53,9 +53,7 @@ def network_in_bodies(request, images):
 def test_networks_in_bodies_keep_what_they_compute(network, cls, options, least, run, kept):
     model, feed = network
     old = run(model, feed)
-    pass_ = cls(None, {}, **options)
-    pass_.context = PassContext(samples=[feed])
-    assert pass_.call(model).modified
+    assert sampled(cls(None, {}, **options), feed).call(model).modified
     level = "basic" if options == {"scaled": True} else "all"
     new = run(model, feed, level)
     if len(old) == 2:
@@ -78,8 +76,7 @@ def test_a_body_computes_in_half_and_has_no_casts_at_its_ends(run):
 
 def test_layers_of_a_branch_that_is_not_taken_stay(images, run):
     model, feed = cascade(limit=-1e6), {"small/image": images[:20]}
-    pass_ = QuantizeStatic()
-    pass_.context = PassContext(samples=[feed])
+    pass_ = sampled(QuantizeStatic(), feed)
     assert pass_.call(model).modified
     kinds = [[node.op_type for node in graph] for graph in model.graphs()]
     assert [("QuantizeLinear" in found) for found in kinds] == [True, False, False]
@@ -99,8 +96,7 @@ def digits_in_a_function():
 def test_networks_in_functions(cls, options, least, images, run, kept):
     model, feed = digits_in_a_function(), {"image": images[:100]}
     (old,) = run(model, feed)
-    pass_ = cls(None, {}, **options)
-    pass_.context = PassContext(samples=[feed])
+    pass_ = sampled(cls(None, {}, **options), feed)
     assert pass_.call(model).modified
     assert "calls of functions are replaced by their bodies" in pass_.context.notes
     (new,) = run(model, feed, "basic" if options == {"scaled": True} else "all")
@@ -116,8 +112,7 @@ def steps(model, feed, *listed):
     """Apply passes one after the other; return the last one."""
     state: dict = {}
     for cls, options in listed:
-        pass_ = cls(None, state, **options)
-        pass_.context = PassContext(samples=[feed])
+        pass_ = sampled(cls(None, state, **options), feed)
         assert pass_.call(model).modified
         ShapeInference().call(model)
     return pass_
@@ -233,8 +228,7 @@ def test_moments_of_a_scan_are_those_of_all_iterations(typed, text, shape, extra
     x = np.random.default_rng(0).standard_normal((5, *map(int, sizes.split(","))))
     x = x.astype(np.float32)
     (layer,) = layers_of(model.graph.all_nodes())[0]
-    pass_ = QuantizeWeightsGptq()
-    pass_.context = PassContext(samples=[{"x": x}, {"x": x[:5] * 2}])
+    pass_ = sampled(QuantizeWeightsGptq(), {"x": x}, {"x": x[:5] * 2})
     found = pass_.moments(model, [layer], "test", gram=True)[layer.node]
     rows = [rows_of(layer, e, (2, 3) if conv else ()) for e in (*x, *(x * 2))]
     every = np.concatenate(rows).astype(np.float64)
