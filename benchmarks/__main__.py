@@ -17,14 +17,14 @@ from collections.abc import Callable
 from benchmarks import growth, memory, published, speed, startup
 from benchmarks import versions as version_matrix
 from benchmarks.certify import mutation
-from benchmarks.faults import kinds_form, table
+from benchmarks.faults import table
 from benchmarks.peers import __main__ as peers
 from benchmarks.yardstick import __main__ as yardstick
 from onnx_passes.runtime.environment import machine, versions
 
 SECTIONS: dict[str, Callable[[], list[str]]] = {
     "faults": table.tables,
-    "faults-by-kind": kinds_form.tables,
+    "faults-by-kind": table.tables_by_kind,
     "startup": startup.tables,
     "certify": mutation.tables,
 }

@@ -7,7 +7,7 @@ import json
 import pickle
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,18 +20,8 @@ EVIL = "a\x1b[31m\x1b]0;owned\x07\r\nb\u202e\x00c"
 """Colours, the title of a window, a line of its own, text from right to left, NUL."""
 
 PLACES = (
-    *(
-        "input",
-        "output",
-        "node",
-        "graph",
-        "dimension",
-        "producer",
-        "doc",
-        "key",
-        "initializer",
-    ),
-    *("inner value", "operator", "domain", "attribute", "function"),
+    *("input", "output", "node", "graph", "dimension", "producer", "doc", "key"),
+    *("initializer", "inner value", "operator", "domain", "attribute", "function"),
 )
 COMMANDS = (
     ("inspect", "model", "{}", "--show", "layers", "attrs"),
@@ -141,42 +131,20 @@ def _models(folder: Path) -> Iterator[Case]:
         made.graph.initializer[0].dims.extend(dims)
         file = _save(folder, f"dims-{len(dims)}-{dims[0] % 97}.onnx", made)
         yield Case(f"two floats as a tensor of shape {dims}", (*run, file))
-    for number, change in enumerate(_changes()):
+    for number, (told, change) in enumerate(_changes().items()):
         made = model()
-        told = change(made)
+        change(made)
         yield Case(told, (*run, _save(folder, f"change-{number}.onnx", made)))
 
 
-def _changes():  # noqa: ANN202
-    def cycle(m):  # noqa: ANN001, ANN202
-        m.graph.node[0].input[0] = m.graph.node[1].output[0]
-        return "a graph that is a cycle"
+def _changes() -> dict[str, Callable[[onnx.ModelProto], object]]:
+    def set_input(m: onnx.ModelProto, name: str) -> None:
+        m.graph.node[0].input[0] = name
 
-    def twice(m):  # noqa: ANN001, ANN202
+    def set_output(m: onnx.ModelProto) -> None:
         m.graph.node[1].output[0] = m.graph.node[0].output[0]
-        return "a value that two nodes compute"
 
-    def missing(m):  # noqa: ANN001, ANN202
-        m.graph.node[0].input[0] = "nowhere"
-        return "a node that reads what is not there"
-
-    def opset(m):  # noqa: ANN001, ANN202
-        m.opset_import[0].version = 9999
-        return "opset 9999"
-
-    def negative(m):  # noqa: ANN001, ANN202
-        m.opset_import[0].version = -1
-        return "opset -1"
-
-    def old(m):  # noqa: ANN001, ANN202
-        m.ir_version = 9999
-        return "IR version 9999"
-
-    def type_(m):  # noqa: ANN001, ANN202
-        m.graph.input[0].type.tensor_type.elem_type = 999
-        return "an element type 999"
-
-    def deep(m):  # noqa: ANN001, ANN202
+    def deep(m: onnx.ModelProto) -> None:
         made = helper.make_graph([], "g", [], [])
         for _ in range(40):
             node = helper.make_node("If", ["c"], ["o"], then_branch=made, else_branch=made)
@@ -184,21 +152,31 @@ def _changes():  # noqa: ANN202
             if made.ByteSize() > 100_000:
                 break
         m.graph.node.append(made.node[0])
-        return "branches within branches"
 
-    def endless(m):  # noqa: ANN001, ANN202
+    def endless(m: onnx.ModelProto) -> None:
         body = [helper.make_node("f", ["x"], ["y"], domain="d")]
         own = [helper.make_opsetid("d", 1)]
         m.functions.append(helper.make_function("d", "f", ["x"], ["y"], body, own))
         m.opset_import.append(own[0])
         m.graph.node[0].op_type, m.graph.node[0].domain = "f", "d"
-        return "a function that calls itself"
 
-    def large(m):  # noqa: ANN001, ANN202
-        m.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1 << 60
-        return "an input of 2^61 elements"
+    def first(m: onnx.ModelProto) -> onnx.TypeProto.Tensor:
+        return m.graph.input[0].type.tensor_type
 
-    return cycle, twice, missing, opset, negative, old, type_, deep, endless, large
+    return {
+        "a graph that is a cycle": lambda m: set_input(m, m.graph.node[1].output[0]),
+        "a value that two nodes compute": set_output,
+        "a node that reads what is not there": lambda m: set_input(m, "nowhere"),
+        "opset 9999": lambda m: setattr(m.opset_import[0], "version", 9999),
+        "opset -1": lambda m: setattr(m.opset_import[0], "version", -1),
+        "IR version 9999": lambda m: setattr(m, "ir_version", 9999),
+        "an element type 999": lambda m: setattr(first(m), "elem_type", 999),
+        "branches within branches": deep,
+        "a function that calls itself": endless,
+        "an input of 2^61 elements": lambda m: setattr(
+            first(m).shape.dim[0], "dim_value", 1 << 60
+        ),
+    }
 
 
 def _data(folder: Path) -> Iterator[Case]:

@@ -80,60 +80,61 @@ def _t5() -> Network:
     return encoder_decoder(t.MT5ForConditionalGeneration(config))
 
 
-def _clip() -> Network:
-    config = t.CLIPTextConfig(**WORDS, eos_token_id=2)
-    return text_network(t.CLIPTextModel(config), HIDDEN)
+def of(
+    build: Callable[..., Network],
+    kind: str,
+    suffix: str = "Model",
+    taken: str = HIDDEN,
+    **given: Any,
+) -> Callable[[], Network]:
+    """Return what makes a network of a model of the Transformers library.
 
+    Args:
+        build: Makes the network of the model.
+        kind: The model's name in the library, without its suffix.
+        suffix: Its suffix.
+        taken: Name of its result that becomes the output.
+        given: Settings of its configuration.
+    """
 
-def _wav() -> Network:
-    config = t.Wav2Vec2Config(**SIZES, vocab_size=32, conv_dim=(64,) * 7)
-    named = Outputs(t.Wav2Vec2ForCTC(config), ["input_values"], [LOGITS])
-    args = (torch.randn(BATCH, 8000),)
-    axes = {"input_values": IMAGES, LOGITS: IMAGES}
-    return Network(named, args, ["input_values"], [LOGITS], axes)
+    def make() -> Network:
+        config = getattr(t, f"{kind}Config")(**given)
+        return build(getattr(t, f"{kind}{suffix}")(config), taken)
+
+    return make
 
 
 FAMILIES: dict[str, Callable[[], Network]] = {
-    "albert": lambda: text_network(t.AlbertModel(t.AlbertConfig(**WORDS)), HIDDEN),
-    "beit": lambda: image_network(t.BeitModel(t.BeitConfig(**SIZES, image_size=64)), HIDDEN),
-    "bert-mid": lambda: text_network(t.BertModel(t.BertConfig(**WORDS)), HIDDEN),
-    "bigbird": lambda: text_network(
-        t.BigBirdModel(t.BigBirdConfig(**WORDS, attention_type="original_full")), HIDDEN
-    ),
+    "albert": of(text_network, "Albert", **WORDS),
+    "beit": of(image_network, "Beit", **SIZES, image_size=64),
+    "bert-mid": of(text_network, "Bert", **WORDS),
+    "bigbird": of(text_network, "BigBird", **WORDS, attention_type="original_full"),
     "bloom": lambda: decoder_network("Bloom", **ALL),
-    "clip-text": _clip,
-    "clip-vision": lambda: image_network(
-        t.CLIPVisionModel(t.CLIPVisionConfig(**SIZES, image_size=64, patch_size=8)), HIDDEN
-    ),
+    "clip-text": of(text_network, "CLIPText", **WORDS, eos_token_id=2),
+    "clip-vision": of(image_network, "CLIPVision", **SIZES, image_size=64, patch_size=8),
     "codegen": lambda: decoder_network(
         "CodeGen", n_embd=256, n_layer=2, n_head=4, rotary_dim=32, n_positions=128
     ),
     "cohere": lambda: decoder_network("Cohere", num_key_value_heads=2),
-    "conformer": lambda: audio_network(
-        t.Wav2Vec2ConformerForCTC(
-            t.Wav2Vec2ConformerConfig(**SPEECH, position_embeddings_type="rotary")
-        ),
+    "conformer": of(
+        audio_network,
+        "Wav2Vec2Conformer",
+        "ForCTC",
         LOGITS,
+        **SPEECH,
+        position_embeddings_type="rotary",
     ),
-    "convbert": lambda: text_network(
-        t.ConvBertModel(t.ConvBertConfig(**WORDS, embedding_size=256)), HIDDEN
-    ),
+    "convbert": of(text_network, "ConvBert", **WORDS, embedding_size=256),
     "convnext-t": lambda: vision_network(torchvision.models.convnext_tiny(weights=None)),
-    "convnext-v2": lambda: image_network(
-        t.ConvNextV2Model(t.ConvNextV2Config(**DEPTHS, hidden_sizes=[32, 64, 96, 128])),
-        HIDDEN,
-    ),
-    "deberta": lambda: text_network(
-        t.DebertaV2Model(
-            t.DebertaV2Config(
-                **WORDS,
-                relative_attention=True,
-                position_buckets=32,
-                pos_att_type=["p2c", "c2p"],
-                max_relative_positions=64,
-            )
-        ),
-        HIDDEN,
+    "convnext-v2": of(image_network, "ConvNextV2", **DEPTHS, hidden_sizes=[32, 64, 96, 128]),
+    "deberta": of(
+        text_network,
+        "DebertaV2",
+        **WORDS,
+        relative_attention=True,
+        position_buckets=32,
+        pos_att_type=["p2c", "c2p"],
+        max_relative_positions=64,
     ),
     "deeplab": lambda: vision_network(
         torchvision.models.segmentation.deeplabv3_mobilenet_v3_large(
@@ -142,21 +143,18 @@ FAMILIES: dict[str, Callable[[], Network]] = {
         "out",
     ),
     "densenet": lambda: vision_network(torchvision.models.densenet121(weights=None), size=64),
-    "dino": lambda: image_network(
-        t.Dinov2Model(t.Dinov2Config(**WIDE, image_size=64, patch_size=8)), HIDDEN
-    ),
-    "distilbert": lambda: text_network(
-        t.DistilBertModel(
-            t.DistilBertConfig(
-                vocab_size=1000, dim=256, n_layers=3, n_heads=4, hidden_dim=1024
-            )
-        ),
-        HIDDEN,
+    "dino": of(image_network, "Dinov2", **WIDE, image_size=64, patch_size=8),
+    "distilbert": of(
+        text_network,
+        "DistilBert",
+        vocab_size=1000,
+        dim=256,
+        n_layers=3,
+        n_heads=4,
+        hidden_dim=1024,
     ),
     "efficientnet": lambda: vision_network(torchvision.models.efficientnet_b0(weights=None)),
-    "electra": lambda: text_network(
-        t.ElectraModel(t.ElectraConfig(**WORDS, embedding_size=128)), HIDDEN
-    ),
+    "electra": of(text_network, "Electra", **WORDS, embedding_size=128),
     "esm": lambda: text_network(
         t.EsmModel(
             t.EsmConfig(**WORDS, position_embedding_type="rotary", pad_token_id=0), False
@@ -172,17 +170,16 @@ FAMILIES: dict[str, Callable[[], Network]] = {
         ),
         "out",
     ),
-    "fnet": lambda: text_network(t.FNetModel(t.FNetConfig(**WORDS)), HIDDEN),
-    "focalnet": lambda: image_network(
-        t.FocalNetModel(t.FocalNetConfig(image_size=64, embed_dim=32, depths=[1, 1, 1, 1])),
-        HIDDEN,
+    "fnet": of(text_network, "FNet", **WORDS),
+    "focalnet": of(
+        image_network, "FocalNet", image_size=64, embed_dim=32, depths=[1, 1, 1, 1]
     ),
     "gemma": lambda: decoder_network("Gemma2", **GROUPED),
     "gemma3": lambda: decoder_network(
         "Gemma3Text", kind="Gemma3", head_dim=64, num_key_value_heads=1
     ),
-    "glpn": lambda: image_network(
-        t.GLPNForDepthEstimation(t.GLPNConfig(depths=[1, 1, 1, 1])), "predicted_depth"
+    "glpn": of(
+        image_network, "GLPN", "ForDepthEstimation", "predicted_depth", depths=[1, 1, 1, 1]
     ),
     "googlenet": lambda: vision_network(
         torchvision.models.googlenet(weights=None, init_weights=False)
@@ -197,13 +194,11 @@ FAMILIES: dict[str, Callable[[], Network]] = {
     "gpt-neox-cache": lambda: cached_decoder("GPTNeoX", 4, 64),
     "gptj-cache": lambda: cached_decoder("GPTJ", 4, 64, 2, n_inner=512, rotary_dim=16),
     "granite-cache": lambda: cached_decoder("Granite", 2, 64, 2, num_key_value_heads=2),
-    "hubert": lambda: audio_network(t.HubertModel(t.HubertConfig(**SPEECH)), HIDDEN),
+    "hubert": of(audio_network, "Hubert", **SPEECH),
     "inception": lambda: vision_network(
         torchvision.models.inception_v3(weights=None, init_weights=False), size=96
     ),
-    "longformer": lambda: text_network(
-        t.LongformerModel(t.LongformerConfig(**WORDS, attention_window=16)), HIDDEN
-    ),
+    "longformer": of(text_network, "Longformer", **WORDS, attention_window=16),
     "mamba": lambda: decoder_network("Mamba", hidden_size=128, num_hidden_layers=2),
     "mistral": lambda: decoder_network("Mistral", **GROUPED),
     "mixtral": lambda: decoder_network(
@@ -213,47 +208,38 @@ FAMILIES: dict[str, Callable[[], Network]] = {
         intermediate_size=256,
         experts_implementation="batched_mm",
     ),
-    "mobilevit": lambda: image_network(
-        t.MobileViTModel(t.MobileViTConfig(image_size=64)), HIDDEN
-    ),
-    "mpnet": lambda: text_network(t.MPNetModel(t.MPNetConfig(**WORDS)), HIDDEN),
+    "mobilevit": of(image_network, "MobileViT", image_size=64),
+    "mpnet": of(text_network, "MPNet", **WORDS),
     "olmo-cache": lambda: cached_decoder("Olmo2", 2, 64, num_key_value_heads=2),
     "opt": lambda: decoder_network("OPT", ffn_dim=1024, word_embed_proj_dim=256),
     "opt-cache": lambda: cached_decoder("OPT", 4, 64, ffn_dim=512, word_embed_proj_dim=256),
     "phi": lambda: decoder_network("Phi"),
     "phi3-cache": lambda: cached_decoder("Phi3", 2, 64, num_key_value_heads=2, pad_token_id=0),
-    "pvt": lambda: image_network(
-        t.PvtModel(t.PvtConfig(image_size=64, **DEPTHS)),
-        HIDDEN,
-    ),
+    "pvt": of(image_network, "Pvt", image_size=64, **DEPTHS),
     "qwen": lambda: decoder_network("Qwen2", num_key_value_heads=2),
     "qwen3": lambda: decoder_network("Qwen3", num_key_value_heads=2, head_dim=64),
     "regnet": lambda: vision_network(torchvision.models.regnet_y_400mf(weights=None)),
     "resnext": lambda: vision_network(torchvision.models.resnext50_32x4d(weights=None)),
-    "roberta": lambda: text_network(t.RobertaModel(t.RobertaConfig(**WORDS)), HIDDEN),
-    "roformer": lambda: text_network(
-        t.RoFormerModel(t.RoFormerConfig(**WORDS, embedding_size=256)), HIDDEN
-    ),
-    "segformer": lambda: image_network(
-        t.SegformerForSemanticSegmentation(t.SegformerConfig(depths=[1, 1, 1, 1])), LOGITS
+    "roberta": of(text_network, "Roberta", **WORDS),
+    "roformer": of(text_network, "RoFormer", **WORDS, embedding_size=256),
+    "segformer": of(
+        image_network, "Segformer", "ForSemanticSegmentation", LOGITS, depths=[1, 1, 1, 1]
     ),
     "shufflenet": lambda: vision_network(torchvision.models.shufflenet_v2_x1_0(weights=None)),
-    "siglip": lambda: image_network(
-        t.SiglipVisionModel(t.SiglipVisionConfig(**SIZES, image_size=64, patch_size=8)), HIDDEN
-    ),
-    "squeezebert": lambda: text_network(
-        t.SqueezeBertModel(t.SqueezeBertConfig(**WORDS, embedding_size=256)), HIDDEN
-    ),
+    "siglip": of(image_network, "SiglipVision", **SIZES, image_size=64, patch_size=8),
+    "squeezebert": of(text_network, "SqueezeBert", **WORDS, embedding_size=256),
     "t5-small": _t5,
-    "vit-mae": lambda: image_network(
-        t.ViTModel(t.ViTConfig(**WIDE, image_size=64, patch_size=8)), HIDDEN
-    ),
-    "wav2vec2": _wav,
-    "yolos": lambda: image_network(
-        t.YolosForObjectDetection(
-            t.YolosConfig(**SIZES, image_size=[64, 64], patch_size=8, num_detection_tokens=10)
-        ),
+    "vit-mae": of(image_network, "ViT", **WIDE, image_size=64, patch_size=8),
+    "wav2vec2": of(audio_network, "Wav2Vec2", "ForCTC", LOGITS, **SPEECH),
+    "yolos": of(
+        image_network,
+        "Yolos",
+        "ForObjectDetection",
         LOGITS,
+        **SIZES,
+        image_size=[64, 64],
+        patch_size=8,
+        num_detection_tokens=10,
     ),
     **networks.FAMILIES,
 }

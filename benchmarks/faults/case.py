@@ -90,7 +90,3 @@ class Fault:
     def planted(self, at: str) -> AbstractContextManager[None]:
         """Return the context in which the helper is wrong, if ``at`` is not empty."""
         return self.plant() if self.plant is not None and at else nullcontext()
-
-
-FAULTS: list[Fault] = []
-INNOCENTS: list[tuple[type[Pass], Source]] = []

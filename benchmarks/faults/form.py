@@ -11,7 +11,10 @@ The first line has a name, what is promised, and what is wrong. The promise is `
 ``~`` tolerance, ``~metric()`` or ``~(rtol=1e-5)``. A right pass begins with ``+``, and ``==``
 begins a family. Indented lines continue a field.
 
-- ``model NAME: TEXT``: the model as ONNX text; ``$[...]$`` is Python that makes text.
+- ``text NAME TEXT``, of a family: what ``$NAME`` is in models that follow.
+- ``model NAME: TEXT; opset ...; weights ...``: the model as ONNX text; ``$[...]$`` is Python
+  that makes text. The name may be left out, which is then that of the entry.
+- ``net FILE; change ...``: a network of the folder ``out/networks``, or a light model of onnx.
 - ``blocks NAME: BODY; x ...; y ...; constants ...; odd OLD -> NEW``: equal blocks beside each
   other; ``chain``: layers, ``knobs``: blocks with inputs that have defaults.
 - ``on NAME``: a model of another entry, or a network.
@@ -23,6 +26,7 @@ begins a family. Indented lines continue a field.
 - ``lose OPERATOR LOST EXPLICIT=DEFAULT``: writes out one attribute, and loses another.
 - ``edit``: changes ``model`` in place; ``at`` and ``guilty(value)`` say where to be wrong.
 - ``changes``, ``map``: what may change of the interface, and the three functions of its map.
+- ``swap OLD -> NEW``: the pass replaces pieces of the text of the model.
 - ``plant MODULE NAME``, ``be``: a function or method of the library, and the wrong one.
 - ``let``: definitions for the others; ``like NAME`` takes these fields from another entry.
 
@@ -38,16 +42,17 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from itertools import product
 from types import CodeType
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
 from benchmarks.faults import models
-from benchmarks.faults.case import FAULTS, INNOCENTS, Fault, Plant, Source
+from benchmarks.faults.case import Fault, Plant, Setting, Source
 from benchmarks.faults.plant import plant
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.model.copy import copy_nodes
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass, RewriteRulePass, RewriteRuleSetPass, Transformation
@@ -59,11 +64,12 @@ Row: TypeAlias = dict[str, list[str]]
 SOURCES = {source.name: source for source in models.NETWORKS}
 MODELS: dict[str, Callable[..., Source]] = {
     "model": models.source,
+    "net": models.network,
     "blocks": models.blocks,
     "chain": models.chain,
     "knobs": models.overridable,
 }
-HEAD = ("", *MODELS, "on", "at", "needs", "feed", "like")
+HEAD = ("", *MODELS, "on", "at", "needs", "feed", "like", "swap")
 """Fields that are not of the pass."""
 ENTRIES: dict[str, Row] = {}
 
@@ -103,6 +109,13 @@ def initializer(graph: ir.Graph, name: str, data: Any, dtype: Any = None) -> ir.
     return value
 
 
+def scale(graph: ir.Graph, factor: float, name: str) -> None:
+    """Multiply a weight."""
+    value = graph.initializers[name]
+    old = num(value)
+    value.const_value = ir.tensor((old * np.float64(factor)).astype(old.dtype))
+
+
 def merge(first: ir.Node, second: ir.Node) -> None:
     """Let a node compute what an equal one does."""
     second.outputs[0].replace_all_uses_with(first.outputs[0])
@@ -117,13 +130,13 @@ def attrs(value: ir.Value, *without: str) -> dict[str, Any]:
     return {key: each.value for key, each in found.items() if key not in without}
 
 
-def array(value: ir.Value | None) -> np.ndarray[Any, Any] | None:
+def array(value: ir.Value | None) -> Array | None:
     """Return the constant that a value is, None if it is not a constant."""
     tensor = constant_of(value)
     return None if tensor is None else tensor.numpy()
 
 
-def num(value: ir.Value | None) -> np.ndarray[Any, Any]:
+def num(value: ir.Value | None) -> Array:
     """Return the constant that a value is, NaN if it is not a constant."""
     found = array(value)
     return np.asarray(np.nan) if found is None else found
@@ -139,18 +152,33 @@ def line(*shape: int, low: float = -2, high: float = 2, dtype: Any = None) -> An
     return np.linspace(low, high, math.prod(shape), dtype=dtype).reshape(shape)
 
 
+def spike(*shape: int, value: float = 1e6) -> Array:
+    """Return ordinary numbers, the first one far away."""
+    numbers = models.rnd(*shape)
+    numbers.flat[0] = value
+    return numbers
+
+
+def ids(*shape: int, high: int = 50) -> Array:
+    """Return integers from 1 to ``high - 1``, in an order that repeats."""
+    return np.asarray(np.arange(np.prod(shape)) * 7 % (high - 1) + 1, np.int64).reshape(shape)
+
+
 ENV: dict[str, Any] = {
     **{module.__name__: module for module in (ir, math, ml_dtypes)},
     **{each.__name__: each for each in (array, attrs, copy_nodes, line, merge, num, product)},
     **{each.__name__: each for each in (models.bits, models.weights, models.feed, substitute)},
+    **{each.__name__: each for each in (spike, ids, models.rnd)},
     **{f"f{n}": getattr(np, f"float{8 * n}") for n in (2, 4, 8)},
     **{f"i{n}": getattr(np, f"int{8 * n}") for n in (1, 4, 8)},
     "ir": ir,
     "np": np,
     "u1": np.uint8,
+    "PADDED": np.array([[1, 1, 1, 0, 0], [0, 0, 0, 0, 0]], np.int64),
     "attr": lambda value, name, default=None: attrs(value).get(name, default),
     "fixed": lambda value: array(value) is not None,
     "given": lambda value, name: name in attrs(value),
+    "src": lambda value, place: value.producer().inputs[place],
     "rows": lambda count: line(count, 4, low=-1, dtype=np.float32),
     "unsigned": lambda value: value.dtype.is_integer() and not value.dtype.is_signed(),
     "HALF": ir.DataType.FLOAT16,
@@ -282,6 +310,8 @@ class Edit(Entry):
             "run": lambda *names: [cls().call(model) for cls in registry.collect(names)],
             "nodes": lambda operator: [n for n in model.graph if n.op_type == operator],
             "initializer": partial(initializer, model.graph),
+            "scale": partial(scale, model.graph),
+            "swap": partial(swap, model=model),
         }
         evaluate(self.row, "edit", **names)
 
@@ -312,51 +342,93 @@ def entries(table: str) -> Iterator[Row]:
 
 
 def template(text: str) -> str:
-    """Replace what stands between ``$[`` and ``]$`` by what it is."""
-    return re.sub(r"\$\[(.*?)\]\$", lambda found: str(eval(found[1], ENV)), text)
+    """Replace what stands between ``$[`` and ``]$`` by what it is, and ``$NAME``."""
+    return re.sub(
+        r"\$\[(.*?)\]\$|\$(\w+)", lambda found: str(eval(found[1] or found[2], ENV)), text
+    )
 
 
-def source(kind: str, text: str) -> Source:
+def source(kind: str, text: str, entry: str, opset: str) -> Source:
     """Make a model from its field, and remember it by its name."""
-    name, _, rest = text.partition(": ")
-    body, *parts = map(template, rest.split("; "))
-    SOURCES[name] = MODELS[kind](name, body, **dict(part.split(" ", 1) for part in parts))
+    named = re.match(r"([^(<$]*): ", text)
+    name = named[1] if named else entry
+    body, *parts = map(template, text[named.end() if named else 0 :].split("; "))
+    options = {"opset": opset} if kind == "model" else {}
+    SOURCES[name] = MODELS[kind](
+        name, body, **options | dict(part.split(" ", 1) for part in parts)
+    )
     return SOURCES[name]
 
 
-def read(text: str) -> None:
-    """Enter the faults, and right passes, of a text into their lists."""
+def swap(pieces: list[str], text: str, opset: str, model: ir.Model) -> None:
+    """Make a model the one of a text in which pieces are replaced."""
+    for old, new in (piece.split(" -> ") for piece in pieces):
+        assert old in text, old
+        text = text.replace(old, new)
+    other = source("model", text, "", opset).model(full=False)
+    model.graph = other.graph
+    model.functions.clear()
+    model.functions.update(other.functions)
+
+
+class Texts(NamedTuple):
+    """What texts hold: faults, and right passes with their models."""
+
+    faults: list[Fault]
+    innocents: list[tuple[type[Pass], Source]]
+
+
+def read(*texts: str, at: str = "0.7", needs: Setting = "default", opset: str = "20") -> Texts:
+    """Read the faults, and right passes, of texts.
+
+    Args:
+        texts: The texts.
+        at: Where a fault is, if it does not say that.
+        needs: The setting under which it shows, likewise.
+        opset: Of a model, likewise.
+    """
+    found = Texts([], [])
     family = ""
     # Where a fault is, and what shows it, may stand in one line.
     text = re.sub(
-        r"(?m)^(?:on|at) .*$", lambda m: re.sub(r" (at|needs) ", r"\n\1 ", m[0]), text
+        r"(?m)^(?:on|at) .*$",
+        lambda m: re.sub(r" (at|needs) ", r"\n\1 ", m[0]),
+        "\n\n".join(texts),
     )
     for row in entries(text):
         first = row[""][0].removeprefix("+ ")
         if first.startswith("== "):
             family = first.removeprefix("== ")
+            for field in row.get("text", ()):
+                name, value = field.split(" ", 1)
+                ENV[name] = template(value)
             continue
-        name, sign, description = first.split(" ", 2)
+        name, sign, *description = first.split(" ", 2)
         ENTRIES[name] = {
             **(ENTRIES[row["like"][0]] if "like" in row else {}),
             **{field: texts for field, texts in row.items() if field not in HEAD},
         }
-        cls = made(family, name, sign, description, ENTRIES[name])
-        sources = [source(kind, given) for kind in MODELS for given in row.get(kind, ())]
+        if "swap" in row:
+            ENTRIES[name] |= {"edit": [f"swap({row['swap']}, {row['model'][0]!r}, {opset!r})"]}
+        sources = [
+            source(kind, given, name, opset) for kind in MODELS for given in row.get(kind, ())
+        ]
         sources += [SOURCES[given] for given in row.get("on", ())]
+        cls = made(family, name, sign, " ".join(description), ENTRIES[name])
         if row[""][0].startswith("+ "):
-            INNOCENTS.extend((cls, each) for each in sources)
+            found.innocents.extend((cls, each) for each in sources)
             continue
-        place = row.get("at", ["0.7"])[0]
-        found = Fault(
+        place = row.get("at", [at])[0]
+        fault = Fault(
             cls,
             *sources,
             float(place) if place[0].isdigit() else place,
-            row.get("needs", ["default"])[0],  # type: ignore[arg-type]
+            row.get("needs", [needs])[0],  # type: ignore[arg-type]
             tuple(eval(f"feed({given})", ENV) for given in row.get("feed", ())),
             planted(ENTRIES[name]),
         )
-        FAULTS.append(found)
+        found.faults.append(fault)
+    return found
 
 
 def planted(row: Row) -> Plant | None:

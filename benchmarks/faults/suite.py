@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.faults import blind, edges, form, hidden, plain, unseen
-from benchmarks.faults.case import FAULTS, INNOCENTS, Fault
+from benchmarks.faults import blind, edges, form, hidden, kinds, plain, unseen
 
-for module in (plain, hidden, edges, blind, unseen):
-    form.read(module.TEXT)
+FAULTS, INNOCENTS = form.read(plain.TEXT, hidden.TEXT, edges.TEXT, blind.TEXT, unseen.TEXT)
+KINDS = form.read(kinds.TEXT, at="*", needs="adversarial", opset="21")
+"""Passes that are wrong everywhere, and right ones."""
 
 NOT_YET = {
     # No sample is so large that the Loop stops early.
@@ -28,5 +28,3 @@ NOT_YET_SPARED = frozenset(
     }
 )
 """Right passes, on one model or on each, or without their fault, that the gate refuses."""
-
-__all__ = ["FAULTS", "INNOCENTS", "NOT_YET", "NOT_YET_SPARED", "Fault"]

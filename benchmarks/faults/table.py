@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
-from benchmarks.faults.runner import Kept, Outcome, examine, keep
-from benchmarks.faults.suite import FAULTS, INNOCENTS
+from benchmarks.faults.case import EVERYWHERE, Setting
+from benchmarks.faults.runner import Kept, Outcome, examine, judge, keep, run
+from benchmarks.faults.suite import FAULTS, INNOCENTS, KINDS
 
 _ABOUT = (
     "Each pass is right at every match but one, chosen before, and runs verified. *Caught "
@@ -93,3 +94,27 @@ def _kept(outcome: Outcome) -> Kept:
         len(outcome.accused),
         "; ".join(outcome.accused),
     )
+
+
+def tables_by_kind() -> list[str]:
+    """Return by kind how many wrong passes are caught, and right ones accused."""
+    settings: tuple[Setting, ...] = ("default", "adversarial")
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for fault in KINDS.faults:
+        row = counts[fault.family]
+        row["passes"] += 1
+        for setting in settings:
+            result = run(fault, EVERYWHERE, full=False, setting=setting)
+            row[setting] += (seen := judge(result, fault, EVERYWHERE)).caught
+        if not seen.caught:
+            print(f"{fault.family}: {fault.name}: {seen.verdict}", flush=True)
+    for cls, source in KINDS.innocents:
+        row = counts[cls.__module__]
+        row["passes"] += 1
+        row["accused"] += bool(keep(cls, source, full=False).accused)
+    columns = ("passes", *settings, "accused")
+    lines = [f"| kind | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    return lines + [
+        f"| {kind} | {' | '.join(str(row[name]) for name in columns)} |"
+        for kind, row in counts.items()
+    ]

@@ -23,6 +23,7 @@ from benchmarks.certify.correct_rules import (
     make_rule,
     scalar_like,
     static_shape,
+    written,
 )
 from benchmarks.certify.mutants import changed
 from onnx_passes.certifying.rewrite_rule import rules_of
@@ -217,7 +218,9 @@ class SpellOutQuickGeluClosely(SpellOutQuickGelu):
 
 def _right() -> list[FrozenRule]:
     reused = {str(rule.name): rule for rule in correct_rules()}
-    plain = [*(reused[name] for name in _REUSED), *_more()]
+    more = [make_rule(*parts) for parts in _MORE]
+    never = _never_a_square("never-a-square", 3)
+    plain = [*(reused[name] for name in _REUSED), *more, never]
     passes = [
         (ReadDirectly, 1),
         (IdempotentRounding, 1),
@@ -236,77 +239,66 @@ def _right() -> list[FrozenRule]:
     ]
 
 
-def _more() -> list[RewriteRule]:
-    """Return right rules that need no pass, and that the benchmarks do not have."""
-    return [
-        make_rule(
-            "cast-of-indices",
-            lambda op, x, k: op.Cast(
-                op.TopK(x, k, _outputs=["values", "indices"])[1], to=int(_T.INT64)
-            ),
-            lambda op, indices, **_: indices,
+_MORE: tuple[tuple[Any, ...], ...] = (
+    (
+        "cast-of-indices",
+        "x, k: Cast(TopK(x, k, _outputs=['values', 'indices'])[1], to=7)",
+        lambda op, indices, **_: indices,
+    ),
+    (
+        "two-comparisons",
+        "x, y: (Less(x, y), GreaterOrEqual(x, y))",
+        lambda op, x, y: _less_and_its_opposite(op, x, y),
+        _of_type(*INTS),
+    ),
+    (
+        "sub-as-add-of-initializer",
+        "x, c: Sub(x, c)",
+        lambda op, x, c: _minus_constant(op, x, c),
+        lambda context, x, c: x.dtype in INTS and c.const_value is not None,
+    ),
+    ("round-neg", "x: Round(Neg(x))", "x: Neg(Round(x))"),
+    (
+        "square-of-root",
+        lambda op, x: _square(op, op.Sqrt(x)),
+        "x: Identity(x)",
+        _of_type(_T.FLOAT),
+    ),
+    ("add-zero", "x, c: Add(x, c)", "x, c: Identity(x)", lambda _, x, c: _is_number(c, 0)),
+    (
+        "never-negative",
+        "x, c: Less(x, c)",
+        _nowhere,
+        lambda context, x, c: x.dtype in _UNSIGNED and _is_number(c, 0),
+    ),
+    (
+        "product-of-three",
+        "x, y, z: MatMul(MatMul(x, y), z)",
+        "x, y, z: MatMul(x, MatMul(y, z))",
+        lambda context, x, y, z: (
+            x.dtype == _T.FLOAT and all(len(v.shape or ()) == 2 for v in (x, y, z))
         ),
-        make_rule(
-            "two-comparisons",
-            lambda op, x, y: (op.Less(x, y), op.GreaterOrEqual(x, y)),
-            _less_and_its_opposite,
-            _of_type(*INTS),
-        ),
-        make_rule(
-            "sub-as-add-of-initializer",
-            lambda op, x, c: op.Sub(x, c),
-            _minus_constant,
-            lambda context, x, c: x.dtype in INTS and c.const_value is not None,
-        ),
-        make_rule(
-            "round-neg", lambda op, x: op.Round(op.Neg(x)), lambda op, x: op.Neg(op.Round(x))
-        ),
-        make_rule(
-            "square-of-root",
-            lambda op, x: _square(op, op.Sqrt(x)),
-            lambda op, x: op.Identity(x),
-            _of_type(_T.FLOAT),
-        ),
-        make_rule(
-            "add-zero",
-            lambda op, x, c: op.Add(x, c),
-            lambda op, x, c: op.Identity(x),
-            lambda context, x, c: _is_number(c, 0),
-        ),
-        make_rule(
-            "never-negative",
-            lambda op, x, c: op.Less(x, c),
-            _nowhere,
-            lambda context, x, c: x.dtype in _UNSIGNED and _is_number(c, 0),
-        ),
-        make_rule(
-            "product-of-three",
-            lambda op, x, y, z: op.MatMul(op.MatMul(x, y), z),
-            lambda op, x, y, z: op.MatMul(x, op.MatMul(y, z)),
-            lambda context, x, y, z: (
-                x.dtype == _T.FLOAT and all(len(v.shape or ()) == 2 for v in (x, y, z))
-            ),
-        ),
-        make_rule(
-            "product-of-powers",
-            lambda op, x, y: op.Mul(op.Exp(x), op.Exp(y)),
-            lambda op, x, y: op.Exp(op.Add(x, y)),
-            _of_type(_T.FLOAT),
-        ),
-        make_rule(
-            "there-and-back",
-            lambda op, x: op.Cast(op.Cast(x, to=int(_T.DOUBLE)), to=int(_T.FLOAT)),
-            lambda op, x: op.Identity(x),
-            _of_type(_T.FLOAT),
-        ),
-        make_rule(
-            "shift-as-product",
-            lambda op, x, c: op.BitShift(x, c, direction="LEFT"),
-            lambda op, x, c: op.Mul(x, scalar_like(op, 4, x)),
-            lambda context, x, c: x.dtype in (_T.UINT32, _T.UINT64) and _is_number(c, 2),
-        ),
-        _never_a_square("never-a-square", 3),
-    ]
+    ),
+    (
+        "product-of-powers",
+        "x, y: Mul(Exp(x), Exp(y))",
+        "x, y: Exp(Add(x, y))",
+        _of_type(_T.FLOAT),
+    ),
+    (
+        "there-and-back",
+        "x: Cast(Cast(x, to=11), to=1)",
+        "x: Identity(x)",
+        _of_type(_T.FLOAT),
+    ),
+    (
+        "shift-as-product",
+        "x, c: BitShift(x, c, direction='LEFT')",
+        "x, c: Mul(x, scalar_like(op, 4, x))",
+        lambda context, x, c: x.dtype in (_T.UINT32, _T.UINT64) and _is_number(c, 2),
+    ),
+)
+"""Right rules that need no pass, and that the benchmarks do not have."""
 
 
 def _square(op: Any, x: Any) -> Any:
@@ -333,7 +325,10 @@ def _never_a_square(name: str, number: int) -> RewriteRule:
 
 def _wrong(right: dict[str, RewriteRule]) -> Iterator[FrozenRule]:
     """Yield rules with one change each that makes them wrong."""
-    for name, text, parts in _changes():
+    from benchmarks.certify import correct_rules as module
+
+    for name, text, parts in _CHANGES:
+        parts = {key: written(part, vars(module)) for key, part in parts.items()}
         rule = changed(right[name], text, **parts)
         yield FrozenRule(str(rule.name), rule, right=False, models=200)
     for cls, index in (
@@ -347,95 +342,6 @@ def _wrong(right: dict[str, RewriteRule]) -> Iterator[FrozenRule]:
         yield FrozenRule(str(rule.name), rule, cls, right=False)
     rule = _never_a_square("never-a-square: but of 1234", 1234**2)
     yield FrozenRule(str(rule.name), rule, right=False)
-
-
-def _changes() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield the name of a right rule, what is changed in it, and the part that is."""
-
-    def rewritten(name: str, text: str, rewrite: Any) -> tuple[str, str, dict[str, Any]]:
-        return name, text, {"rewrite": rewrite}
-
-    def guarded(name: str, text: str, check: Any) -> tuple[str, str, dict[str, Any]]:
-        return name, text, {"check": check}
-
-    def matched(name: str, text: str, pattern: Any) -> tuple[str, str, dict[str, Any]]:
-        return name, text, {"pattern": pattern}
-
-    yield rewritten("sub-as-add", "back and forth", lambda op, x, y: op.Neg(op.Sub(y, x)))
-    yield rewritten(
-        "transpose-of-product",
-        "operands in their order",
-        lambda op, x, w: op.MatMul(op.Transpose(x, perm=[1, 0]), op.Transpose(w, perm=[1, 0])),
-    )
-    yield guarded(
-        "transpose-of-product", "of any rank", lambda context, x, w: x.dtype in FLOATS
-    )
-    yield rewritten("transpose-transpose", "the other way round", _merged_otherwise)
-    yield rewritten("transpose-transpose", "in place", _merged_in_place)
-    yield guarded("unsqueeze", "empty axes", lambda context, x, axes: _one_of(axes))
-    yield matched(
-        "mean-as-sum", "keepdims of any kind", lambda op, x, axes: op.ReduceMean(x, axes)
-    )
-    yield rewritten("conv-scale", "weights changed in place", _scaled_in_place)
-    yield rewritten("clip-clip", "the narrower bounds", _narrower)
-    yield rewritten("xor", "Not forgotten", lambda op, x, y: op.Equal(x, y))
-    yield guarded(
-        "leaky-relu", "of unknown type", lambda context, x, **_: x.dtype in (None, _T.FLOAT)
-    )
-    yield matched(
-        "cast-of-indices",
-        "to any type",
-        lambda op, x, k, to: op.Cast(op.TopK(x, k, _outputs=["v", "indices"])[1], to=to),
-    )
-    yield guarded("two-comparisons", "of NaN", _of_type(*INTS, *FLOATS))
-    yield rewritten(
-        "two-comparisons",
-        "outputs swapped",
-        lambda op, x, y: _less_and_its_opposite(op, x, y)[::-1],
-    )
-    yield guarded(
-        "sub-as-add-of-initializer",
-        "sought in this graph alone",
-        lambda context, x, c: (
-            x.dtype in INTS
-            and c.is_initializer()
-            and context.graph_or_function.initializers[c.name].const_value is not None
-        ),
-    )
-    yield rewritten(
-        "round-neg",
-        "downwards",
-        lambda op, x: op.Neg(op.Floor(x)),
-    )
-    yield matched("square-of-root", "root of square", lambda op, x: op.Sqrt(op.Mul(x, x)))
-    yield matched("there-and-back", "nearly zero", lambda op, x: op.Add(x, 0.0))
-    yield guarded(
-        "never-negative",
-        "a type that is signed",
-        lambda context, x, c: (
-            x.dtype in (_T.UINT8, _T.INT16, _T.UINT32, _T.UINT64) and _is_number(c, 0)
-        ),
-    )
-    yield rewritten(
-        "shift-as-product", "twice", lambda op, x, c: op.Mul(x, scalar_like(op, 2, x))
-    )
-    yield guarded(
-        "shift-as-product",
-        "bytes, of any opset",
-        lambda context, x, c: x.dtype in _UNSIGNED and _is_number(c, 2),
-    )
-    yield rewritten(
-        "product-of-three",
-        "in another order",
-        lambda op, x, y, z: op.MatMul(x, op.MatMul(z, y)),
-    )
-    yield matched(
-        "there-and-back",
-        "through integers",
-        lambda op, x: op.Cast(op.Cast(x, to=int(_T.INT32)), to=int(_T.FLOAT)),
-    )
-    twice = {"pattern": lambda op, x: op.Div(op.Mul(x, 2), 2), "check": _of_type(*INTS)}
-    yield "there-and-back", "overflow", twice
 
 
 def _merged_otherwise(op: Any, x: ir.Value, first: ir.Attr, second: ir.Attr) -> Any:
@@ -464,3 +370,74 @@ def _narrower(op: Any, x: ir.Value, lo1: Any, hi1: Any, lo2: Any, hi2: Any) -> A
     low = max(*elements_of(lo1), *elements_of(lo2))
     high = min(*elements_of(hi1), *elements_of(hi2))
     return op.Clip(x, scalar_like(op, low, x), scalar_like(op, high, x))
+
+
+_CHANGES: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("sub-as-add", "back and forth", {"rewrite": "x, y: Neg(Sub(y, x))"}),
+    (
+        "transpose-of-product",
+        "operands in their order",
+        {"rewrite": "x, w: MatMul(Transpose(x, perm=[1, 0]), Transpose(w, perm=[1, 0]))"},
+    ),
+    ("transpose-of-product", "of any rank", {"check": lambda _, x, w: x.dtype in FLOATS}),
+    ("transpose-transpose", "the other way round", {"rewrite": _merged_otherwise}),
+    ("transpose-transpose", "in place", {"rewrite": _merged_in_place}),
+    ("unsqueeze", "empty axes", {"check": lambda context, x, axes: _one_of(axes)}),
+    ("mean-as-sum", "keepdims of any kind", {"pattern": "x, axes: ReduceMean(x, axes)"}),
+    ("conv-scale", "weights changed in place", {"rewrite": _scaled_in_place}),
+    ("clip-clip", "the narrower bounds", {"rewrite": _narrower}),
+    ("xor", "Not forgotten", {"rewrite": "x, y: Equal(x, y)"}),
+    ("leaky-relu", "of unknown type", {"check": _of_type(None, _T.FLOAT)}),
+    (
+        "cast-of-indices",
+        "to any type",
+        {"pattern": "x, k, to: Cast(TopK(x, k, _outputs=['v', 'indices'])[1], to=to)"},
+    ),
+    ("two-comparisons", "of NaN", {"check": _of_type(*INTS, *FLOATS)}),
+    (
+        "two-comparisons",
+        "outputs swapped",
+        {"rewrite": lambda op, x, y: _less_and_its_opposite(op, x, y)[::-1]},
+    ),
+    (
+        "sub-as-add-of-initializer",
+        "sought in this graph alone",
+        {
+            "check": lambda context, x, c: (
+                x.dtype in INTS
+                and c.is_initializer()
+                and context.graph_or_function.initializers[c.name].const_value is not None
+            )
+        },
+    ),
+    ("round-neg", "downwards", {"rewrite": "x: Neg(Floor(x))"}),
+    ("square-of-root", "root of square", {"pattern": "x: Sqrt(Mul(x, x))"}),
+    ("there-and-back", "nearly zero", {"pattern": "x: Add(x, 0.0)"}),
+    (
+        "never-negative",
+        "a type that is signed",
+        {
+            "check": lambda context, x, c: (
+                x.dtype in (_T.UINT8, _T.INT16, _T.UINT32, _T.UINT64) and _is_number(c, 0)
+            )
+        },
+    ),
+    ("shift-as-product", "twice", {"rewrite": "x, c: Mul(x, scalar_like(op, 2, x))"}),
+    (
+        "shift-as-product",
+        "bytes, of any opset",
+        {"check": lambda context, x, c: x.dtype in _UNSIGNED and _is_number(c, 2)},
+    ),
+    (
+        "product-of-three",
+        "in another order",
+        {"rewrite": "x, y, z: MatMul(x, MatMul(z, y))"},
+    ),
+    ("there-and-back", "through integers", {"pattern": "x: Cast(Cast(x, to=6), to=1)"}),
+    (
+        "there-and-back",
+        "overflow",
+        {"pattern": "x: Div(Mul(x, 2), 2)", "check": _of_type(*INTS)},
+    ),
+)
+"""The name of a right rule, what is changed in it, and the parts that are."""

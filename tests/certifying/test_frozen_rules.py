@@ -21,6 +21,7 @@ from tests.certifying.frozen_set import (
     stored_head,
     stored_outcomes,
 )
+from tests.tables import cases
 
 pytest.importorskip("z3")
 
@@ -44,120 +45,47 @@ class Fault(NamedTuple):
 
 
 FAULTS = {
-    "no second look": Fault(
-        "passes/rewriting.py",
-        "self.look_again(container, touched.nodes, touched.values)",
-        "self.look_again(container, (), ())",
-        "sub-as-add: back and forth",
-    ),
-    "identities that must stay": Fault(
-        "passes/rewriting.py",
-        "if len({*old}) < len(old) or restores_itself(matched, old, new):",
-        "if len({*old}) < len(old):",
-        "read-directly[identity]",
-    ),
-    "constants that a caller overrides": Fault(
-        "passes/rewriting.py",
-        "with overridable_hidden(model), types_of_functions_hidden(model):",
-        "with types_of_functions_hidden(model):",
-        "add-zero",
-    ),
-    "outputs that are outputs already": Fault(
-        "passes/replace.py",
-        "        or replacement.is_graph_output()\n",
-        "",
-        "read-inner-value",
-    ),
-    "bodies are skipped": Fault(
-        "passes/patterns.py",
-        "nested.extend(subgraphs_of(node))",
-        "nested.extend(())",
-        "sub-as-add-of-initializer: sought in this graph alone",
-    ),
-    "functions are skipped": Fault(
-        "passes/patterns.py",
-        "[*reversed(model.functions.values())]",
-        "[]",
-        "leaky-relu: of unknown type",
-    ),
-    "the first output": Fault(
-        "passes/patterns.py",
-        "and value.index() == self.output",
-        "and value.index() == 0",
-        "cast-of-indices",
-    ),
-    "operands that commute": Fault(
-        "passes/rewriting.py",
-        "if self.commute else [found]",
-        "if not self.commute else [found]",
-        "multiply-by-ones-by-position",
-    ),
-    "inner values are no outputs": Fault(
-        "certifying/variants.py",
-        '("inner values are outputs", _tapped)',
-        '("inner values are outputs", _bare)',
-        "transpose-transpose: in place",
-    ),
-    "forms of one length are equal": Fault(
-        "certifying/equivalence.py",
-        "if form != new.forms[place]:",
-        "if len(form) != len(new.forms[place]):",
-        "mean-as-sum",
-    ),
-    "zeros have signs": Fault(
-        "certifying/arithmetic_verdicts.py",
-        "if found is not None else list(FloatMode)",
-        "if found is not None else [FloatMode.STRICT]",
-        "add-zero",
-    ),
-    "all integers are signed": Fault(
-        "ops/domains/bitvectors.py",
-        "return x < y if signed else solver.ULT(x, y)",
-        "return x < y",
-        "never-negative",
-    ),
-    "ties upwards": Fault(
-        "ops/domains/reals.py",
-        "return solver.ToReal(solver.If(solver.And(tie, odd), half_up - 1, half_up))",
-        "return solver.ToReal(half_up)",
-        "round-neg",
-    ),
-    "factors in any order": Fault(
-        "ops/domains/block_terms.py",
-        "return tuple(sorted(_rename(monomial, renaming)))",
-        "return tuple(_rename(monomial, renaming))",
-        "transpose-of-product",
-    ),
-    "the default tolerance": Fault(
-        "certifying/replay.py",
-        "promise = Promise(declared, overrides=",
-        "promise = Promise(Tolerance(), overrides=",
-        "spell-out-quick-gelu-closely",
-    ),
-    "numbers that are not finite": Fault(
-        "certifying/rewrite_rule.py",
-        'return bool(getattr(cls, "finite_only", False)) or ',
-        "return ",
-        "no-nan",
-    ),
-    "finite in another mode": Fault(
-        "certifying/arithmetic_verdicts.py",
-        "if mode == FloatMode.FINITE:",
-        "if mode == FloatMode.STRICT:",
-        "no-nan",
-    ),
-    "nothing is replayed": Fault(
-        "certifying/arithmetic_verdicts.py",
-        "found = replayer.compare(feeds, real=pair.has_floats)",
-        "found = None",
-        "never-a-square: but of 1234",
-    ),
-    "constants that are nearly those of the pattern": Fault(
-        "certifying/template_models.py",
-        "surroundings = (_AMPLIFIER, *surroundings[:1])",
-        "surroundings = ()",
-        "there-and-back: nearly zero",
-    ),
+    case.id: Fault(*case.values)
+    for case in cases("""
+no second look: passes/rewriting.py | self.look_again(container, touched.nodes, touched.values)
+  | self.look_again(container, (), ()) | sub-as-add: back and forth
+identities that must stay: passes/rewriting.py | if len({*old}) < len(old) or
+  restores_itself(matched, old, new): | if len({*old}) < len(old): | read-directly[identity]
+constants that a caller overrides: passes/rewriting.py | with overridable_hidden(model),
+  types_of_functions_hidden(model): | with types_of_functions_hidden(model): | add-zero
+outputs that are outputs already: passes/replace.py | or replacement.is_graph_output() | or
+  False | read-inner-value
+bodies are skipped: passes/patterns.py | nested.extend(subgraphs_of(node)) | nested.extend(())
+  | sub-as-add-of-initializer: sought in this graph alone
+functions are skipped: passes/patterns.py | [*reversed(model.functions.values())] | [] |
+  leaky-relu: of unknown type
+the first output: passes/patterns.py | and value.index() == self.output | and value.index() ==
+  0 | cast-of-indices
+operands that commute: passes/rewriting.py | if self.commute else [found] | if not self.commute
+  else [found] | multiply-by-ones-by-position
+inner values are no outputs: certifying/variants.py | ("inner values are outputs", _tapped) |
+  ("inner values are outputs", _bare) | transpose-transpose: in place
+forms of one length are equal: certifying/equivalence.py | if form != new.forms[place]: | if
+  len(form) != len(new.forms[place]): | mean-as-sum
+zeros have signs: certifying/arithmetic_verdicts.py | if found is not None else list(FloatMode)
+  | if found is not None else [FloatMode.STRICT] | add-zero
+all integers are signed: ops/domains/bitvectors.py | return x < y if signed else solver.ULT(x,
+  y) | return x < y | never-negative
+ties upwards: ops/domains/reals.py | return solver.ToReal(solver.If(solver.And(tie, odd),
+  half_up - 1, half_up)) | return solver.ToReal(half_up) | round-neg
+factors in any order: ops/domains/block_terms.py | return tuple(sorted(_rename(monomial,
+  renaming))) | return tuple(_rename(monomial, renaming)) | transpose-of-product
+the default tolerance: certifying/replay.py | promise = Promise(declared, overrides= | promise
+  = Promise(Tolerance(), overrides= | spell-out-quick-gelu-closely
+numbers that are not finite: certifying/rewrite_rule.py | bool(getattr(cls, "finite_only",
+  False)) | False | no-nan
+finite in another mode: certifying/arithmetic_verdicts.py | if mode == FloatMode.FINITE: | if
+  mode == FloatMode.STRICT: | no-nan
+nothing is replayed: certifying/arithmetic_verdicts.py | found = replayer.compare(feeds,
+  real=pair.has_floats) | found = None | never-a-square: but of 1234
+constants that are nearly those of the pattern: certifying/template_models.py | surroundings =
+  (_AMPLIFIER, *surroundings[:1]) | surroundings = () | there-and-back: nearly zero
+""")
 }
 
 

@@ -15,6 +15,7 @@ from onnx_passes.certifying import (
 )
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import ModelError
+from tests.tables import cases
 
 pytest.importorskip("z3")
 
@@ -27,54 +28,30 @@ CLIPS = """l = Constant<value_float=0.0>() h = Constant<value_float=1.0>()
     a = Clip(x, l, h) o = Clip(a, m, k)"""
 
 EQUAL = {
-    "nested relus": (X, "a = Relu(x) o = Relu(a)", "o = Relu(x)"),
-    "nested clips": (
-        X,
-        CLIPS,
-        "l = Constant<value_float=2.0>() h = Constant<value_float=2.0>() o = Clip(x, l, h)",
-    ),
-    "plus zero, whose sign is lost": (
-        X,
-        "l = Constant<value_float=0.0>() o = Add(x, l)",
-        "o = Identity(x)",
-    ),
-    "division by a power of two": (
-        X,
-        "l = Constant<value_float=2.0>() o = Div(x, l)",
-        "l = Constant<value_float=0.5>() o = Mul(x, l)",
-    ),
-    "distribution modulo 2^32": (
-        ("int32[2,3] x, int32[2,3] y, int32[2,3] z", "int32[2,3] o"),
-        "a = Mul(x, y) b = Mul(x, z) o = Add(a, b)",
-        "a = Add(y, z) o = Mul(x, a)",
-    ),
-    "de Morgan": (
-        ("bool[3] x, bool[2,3] y", "bool[2,3] o"),
-        "a = Not(x) b = Not(y) o = And(a, b)",
-        "a = Or(x, y) o = Not(a)",
-    ),
-    "shifts are multiplications": (
-        ("uint8[3] x", "uint8[3] o"),
-        "t = Constant<value = uint8 {2}>() o = BitShift<direction='LEFT'>(x, t)".replace(
-            "'", '"'
-        ),
-        "t = Constant<value = uint8 {4}>() o = Mul(x, t)",
-    ),
-    "two transposes": (
-        X,
-        "a = Transpose<perm=[1,0]>(x) o = Transpose<perm=[1,0]>(a)",
-        "o = Identity(x)",
-    ),
-    "a product transposed": (
-        ("float[2,3] x, float[3,4] y", "float[4,2] o"),
-        "a = MatMul(x, y) o = Transpose<perm=[1,0]>(a)",
-        "a = Transpose<perm=[1,0]>(x) b = Transpose<perm=[1,0]>(y) o = MatMul(b, a)",
-    ),
-    "gather of a range": (
-        ("float[4,3] x", "float[2,3] o"),
-        "i = Constant<value_ints=[2,3]>() o = Gather(x, i)",
-        "s = Constant<value_ints=[2]>() e = Constant<value_ints=[4]>() o = Slice(x, s, e)",
-    ),
+    case.id: case.values
+    for case in cases("""
+nested relus: =X | a = Relu(x) o = Relu(a) | o = Relu(x)
+nested clips: =X | =CLIPS | l = Constant<value_float=2.0>() h = Constant<value_float=2.0>() o =
+  Clip(x, l, h)
+plus zero, whose sign is lost: =X | l = Constant<value_float=0.0>() o = Add(x, l) | o =
+  Identity(x)
+division by a power of two: =X | l = Constant<value_float=2.0>() o = Div(x, l) | l =
+  Constant<value_float=0.5>() o = Mul(x, l)
+distribution modulo 2^32: =('int32[2,3] x, int32[2,3] y, int32[2,3] z', 'int32[2,3] o') | a =
+  Mul(x, y) b = Mul(x, z) o = Add(a, b) | a = Add(y, z) o = Mul(x, a)
+de Morgan: =('bool[3] x, bool[2,3] y', 'bool[2,3] o') | a = Not(x) b = Not(y) o = And(a, b) | a
+  = Or(x, y) o = Not(a)
+shifts are multiplications: =('uint8[3] x', 'uint8[3] o') | t = Constant<value = uint8 {2}>() o
+  = BitShift<direction="LEFT">(x, t) | t = Constant<value = uint8 {4}>() o = Mul(x, t)
+two transposes: =X | a = Transpose<perm=[1,0]>(x) o = Transpose<perm=[1,0]>(a) | o =
+  Identity(x)
+a product transposed: =('float[2,3] x, float[3,4] y', 'float[4,2] o') | a = MatMul(x, y) o =
+  Transpose<perm=[1,0]>(a) | a = Transpose<perm=[1,0]>(x) b = Transpose<perm=[1,0]>(y) o =
+  MatMul(b, a)
+gather of a range: =('float[4,3] x', 'float[2,3] o') | i = Constant<value_ints=[2,3]>() o =
+  Gather(x, i) | s = Constant<value_ints=[2]>() e = Constant<value_ints=[4]>() o = Slice(x, s,
+  e)
+""")
 }
 
 
@@ -87,35 +64,21 @@ def test_what_holds_bit_for_bit_earns_equality(graph, name):
 
 
 CLOSE = {
-    "distribution": (
-        XYZ,
-        "a = Mul(x, y) b = Mul(x, z) o = Add(a, b)",
-        "a = Add(y, z) o = Mul(x, a)",
-    ),
-    "product of powers": (
-        ("float[3] x, float[3] y", "float[3] o"),
-        "a = Exp(x) b = Exp(y) o = Mul(a, b)",
-        "a = Add(x, y) o = Exp(a)",
-    ),
-    "square of a root": (X, "a = Sqrt(x) o = Mul(a, a)", "o = Identity(x)"),
-    "through half precision": (X, "a = Cast<to=10>(x) o = Cast<to=1>(a)", "o = Identity(x)"),
-    "a rounded reciprocal": (
-        X,
-        "l = Constant<value_float=3.0>() o = Div(x, l)",
-        "l = Constant<value_float=0.333333343>() o = Mul(x, l)",
-    ),
-    "sigmoid spelled out": (
-        X,
-        "a = Sigmoid(x) o = Mul(x, a)",
-        "a = Neg(x) b = Exp(a) one = Constant<value_float=1.0>() c = Add(one, b) "
-        "o = Div(x, c)",
-    ),
-    "bias inside a convolution": (
-        ("float[1,2,4,4] x, float[3,2,3,3] w, float[3] b", "float[1,3,4,4] o"),
-        "c = Conv<pads=[1,1,1,1]>(x, w) s = Constant<value_ints=[1,2]>() r = Unsqueeze(b, s) "
-        "o = Add(c, r)",
-        "o = Conv<pads=[1,1,1,1]>(x, w, b)",
-    ),
+    case.id: case.values
+    for case in cases("""
+distribution: =XYZ | a = Mul(x, y) b = Mul(x, z) o = Add(a, b) | a = Add(y, z) o = Mul(x, a)
+product of powers: =('float[3] x, float[3] y', 'float[3] o') | a = Exp(x) b = Exp(y) o = Mul(a,
+  b) | a = Add(x, y) o = Exp(a)
+square of a root: =X | a = Sqrt(x) o = Mul(a, a) | o = Identity(x)
+through half precision: =X | a = Cast<to=10>(x) o = Cast<to=1>(a) | o = Identity(x)
+a rounded reciprocal: =X | l = Constant<value_float=3.0>() o = Div(x, l) | l =
+  Constant<value_float=0.333333343>() o = Mul(x, l)
+sigmoid spelled out: =X | a = Sigmoid(x) o = Mul(x, a) | a = Neg(x) b = Exp(a) one =
+  Constant<value_float=1.0>() c = Add(one, b) o = Div(x, c)
+bias inside a convolution: =('float[1,2,4,4] x, float[3,2,3,3] w, float[3] b', 'float[1,3,4,4]
+  o') | c = Conv<pads=[1,1,1,1]>(x, w) s = Constant<value_ints=[1,2]>() r = Unsqueeze(b, s) o =
+  Add(c, r) | o = Conv<pads=[1,1,1,1]>(x, w, b)
+""")
 }
 
 
@@ -129,44 +92,27 @@ def test_what_holds_over_the_reals_only_earns_a_tolerance(graph, name):
 
 
 WRONG = {
-    "clips of disjoint ranges": (
-        X,
-        CLIPS,
-        "l = Constant<value_float=2.0>() h = Constant<value_float=1.0>() o = Clip(x, l, h)",
-    ),
-    "doubling overflows": (
-        INT,
-        "t = Constant<value = int32 {2}>() a = Mul(x, t) o = Div(a, t)",
-        "o = Identity(x)",
-    ),
-    "a branch that guards a division": (
-        X,
-        "z = Constant<value_float=0.0>() f = Constant<value_float=5.0>() c = Equal(x, z) "
-        "r = Reciprocal(x) o = Where(c, f, r)",
-        "o = Reciprocal(x)",
-    ),
-    "a shape that shrinks": (
-        ("float[2,3] x, float[3] y", "float[2,3] o"),
-        "a = Sub(x, x) o = Add(a, y)",
-        "o = Identity(y)",
-    ),
-    "an addend moved out of a padded convolution": (
-        ("float[1,2,4,4] x, float[3,2,3,3] w", "float[1,3,4,4] o"),
-        "k = Constant<value_float=1.0>() y = Add(x, k) o = Conv<pads=[1,1,1,1]>(y, w)",
-        "c = Conv<pads=[1,1,1,1]>(x, w) a = Constant<value_ints=[1,2,3]>() "
-        "s = ReduceSum<keepdims=0>(w, a) ax = Constant<value_ints=[1,2]>() "
-        "r = Unsqueeze(s, ax) o = Add(c, r)",
-    ),
-    "an axis mistaken": (
-        ("float[3,3] x", "float[3] o"),
-        "a = Constant<value_ints=[0]>() o = ReduceSum<keepdims=0>(x, a)",
-        "a = Constant<value_ints=[1]>() o = ReduceSum<keepdims=0>(x, a)",
-    ),
-    "an overflow of the engine's process": (
-        INT,
-        "o = Identity(x)",
-        "m = Constant<value = int32 {-1}>() a = Div(x, m) o = Neg(a)",
-    ),
+    case.id: case.values
+    for case in cases("""
+clips of disjoint ranges: =X | =CLIPS | l = Constant<value_float=2.0>() h =
+  Constant<value_float=1.0>() o = Clip(x, l, h)
+doubling overflows: =INT | t = Constant<value = int32 {2}>() a = Mul(x, t) o = Div(a, t) | o =
+  Identity(x)
+a branch that guards a division: =X | z = Constant<value_float=0.0>() f =
+  Constant<value_float=5.0>() c = Equal(x, z) r = Reciprocal(x) o = Where(c, f, r) | o =
+  Reciprocal(x)
+a shape that shrinks: =('float[2,3] x, float[3] y', 'float[2,3] o') | a = Sub(x, x) o = Add(a,
+  y) | o = Identity(y)
+an addend moved out of a padded convolution: =('float[1,2,4,4] x, float[3,2,3,3] w',
+  'float[1,3,4,4] o') | k = Constant<value_float=1.0>() y = Add(x, k) o =
+  Conv<pads=[1,1,1,1]>(y, w) | c = Conv<pads=[1,1,1,1]>(x, w) a =
+  Constant<value_ints=[1,2,3]>() s = ReduceSum<keepdims=0>(w, a) ax =
+  Constant<value_ints=[1,2]>() r = Unsqueeze(s, ax) o = Add(c, r)
+an axis mistaken: =('float[3,3] x', 'float[3] o') | a = Constant<value_ints=[0]>() o =
+  ReduceSum<keepdims=0>(x, a) | a = Constant<value_ints=[1]>() o = ReduceSum<keepdims=0>(x, a)
+an overflow of the engine's process: =INT | o = Identity(x) | m = Constant<value = int32
+  {-1}>() a = Div(x, m) o = Neg(a)
+""")
 }
 
 

@@ -110,25 +110,10 @@ def test_a_class_that_wants_arguments_is_refused():
         rules_of(Wants)
 
 
-def _thirds(dtype):
-    x = ir.val("x", dtype=dtype, shape=[3])
-    c, d = (ir.val(n, dtype=dtype, shape=[]) for n in "cd")
-    for value, number in ((c, 100.0), (d, 1 / 3)):
-        value.const_value = ir.tensor(np.array(number, dtype.numpy()))
-    product = ir.node("Mul", [x, c])
-    result = ir.node("Mul", [product.outputs[0], d])
-    for name, node in (("p", product), ("o", result)):
-        node.outputs[0].name = name
-        node.outputs[0].dtype, node.outputs[0].shape = dtype, ir.Shape([3])
-    graph = ir.Graph(
-        [x],
-        result.outputs,
-        nodes=[product, result],
-        initializers=[c, d],
-        opset_imports={"": 18},
-        name="g",
-    )
-    return ir.Model(graph, ir_version=10)
+def _thirds(dtype, hundred, third):
+    return ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 18]>
+        g ({dtype}[3] x) => ({dtype}[3] o) <{dtype} c = {{{hundred}}}, {dtype} d = {{{third}}},
+        {dtype}[3] p> {{ p = Mul(x, c) o = Mul(p, d) }}""")
 
 
 def test_half_precision_does_not_keep_a_formula_from_being_proved():
@@ -138,7 +123,8 @@ def test_half_precision_does_not_keep_a_formula_from_being_proved():
         return op.Mul(x, op.Constant(value=ir.tensor(product)))
 
     rule = RewriteRule(lambda op, x, c, d: op.Mul(op.Mul(x, c), d), rewrite)
-    half, single = _thirds(ir.DataType.FLOAT16), _thirds(ir.DataType.FLOAT)
+    half = _thirds("float16", 22080, 13653)  # the parser wants the bits
+    single = _thirds("float", 100, 0.33333334)
     assert prove_rule(rule, [half]).outcome != Outcome.PROVED
     proof = prove_rule(rule, [half, single])
     assert proof.outcome == Outcome.PROVED

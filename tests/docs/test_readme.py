@@ -1,5 +1,6 @@
 """The first page: its numbers are those of the benchmarks, and its commands can be typed."""
 
+import doctest
 import re
 import shlex
 from pathlib import Path
@@ -123,3 +124,10 @@ def test_commands_are_those_that_there_are(line, tmp_path, monkeypatch):
     words = words[name == words[0] :]
     # Options and arguments are read as they would be; nothing is done.
     program.get_command(context, name).make_context(name, words)
+
+
+def test_the_examples_of_the_page_on_python_give_what_it_shows(monkeypatch):
+    monkeypatch.chdir(ROOT / "examples" / "digits")
+    found = doctest.testfile(str(ROOT / "docs" / "python.md"), module_relative=False)
+    assert found.attempted > 10
+    assert found.failed == 0

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.faults import oracle
 from benchmarks.faults.models import RESNET
 from benchmarks.faults.runner import examine
-from benchmarks.faults.suite import FAULTS, INNOCENTS, NOT_YET, NOT_YET_SPARED
+from benchmarks.faults.suite import FAULTS, INNOCENTS, KINDS, NOT_YET, NOT_YET_SPARED
 
 SMALL = [
     pytest.param(f, id=f.name, marks=[pytest.mark.slow] if f.source is RESNET else [])
@@ -40,6 +40,7 @@ def test_the_suite_is_as_big_as_it_says():
     assert len(FAULTS) >= 178
     assert len({f.name for f in FAULTS}) == len(FAULTS)
     assert {f.name for f in FAULTS} >= NOT_YET
+    assert len(KINDS.faults) + len(KINDS.innocents) == 120
     spared = {name.partition(" on ")[0] for name in NOT_YET_SPARED}
     assert {f.name for f in FAULTS} | {cls.name for cls, _ in INNOCENTS} >= spared
 

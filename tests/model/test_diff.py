@@ -3,6 +3,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.model.diff import diff, explain_difference, structurally_equal
+from tests.tables import cases
 
 CHAIN = "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = Add(x, w) y = Relu(a) }"
 SAME = [
@@ -14,33 +15,15 @@ SAME = [
     "g (float[2] x) => (float[2] y) { w = Constant<value_floats = [1.0, 2.0]>()"
     " a = Add(x, w) y = Relu(a) }",
 ]
-DIFFERENT = [
-    (
-        "g (float[2] x) => (float[2] y) <float[2] w = {1, 3}> { a = Add(x, w) y = Relu(a) }",
-        "3.0",
-    ),
-    (
-        "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = Sub(x, w) y = Relu(a) }",
-        "Sub",
-    ),
-    (
-        "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = Add(w, x) y = Relu(a) }",
-        "Add(",
-    ),
-    (
-        "g (float[2] x) => (float[2] z) <float[2] w = {1, 2}> { a = Add(x, w) z = Relu(a) }",
-        "z",
-    ),
-    (
-        "g (float[N] x) => (float[2] y) <float[2] w = {1, 2}> { a = Add(x, w) y = Relu(a) }",
-        "[N]",
-    ),
-    (
-        "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}>"
-        "{ a = Add(x, w) y = Relu(a) q = Neg(a) }",
-        "Neg",
-    ),
-]
+DIFFERENT = cases("""
+- g (float[2] x) => (float[2] y) <float[2] w = {1, 3}> { a = Add(x, w) y = Relu(a) } | 3.0
+- g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = Sub(x, w) y = Relu(a) } | Sub
+- g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = Add(w, x) y = Relu(a) } | Add(
+- g (float[2] x) => (float[2] z) <float[2] w = {1, 2}> { a = Add(x, w) z = Relu(a) } | z
+- g (float[N] x) => (float[2] y) <float[2] w = {1, 2}> { a = Add(x, w) y = Relu(a) } | [N]
+- g (float[2] x) => (float[2] y) <float[2] w = {1, 2}>{ a = Add(x, w) y = Relu(a) q = Neg(a) }
+  | Neg
+""")
 
 
 @pytest.mark.parametrize("text", SAME)

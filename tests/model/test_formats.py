@@ -13,6 +13,7 @@ from onnx_passes.errors import ModelError
 from onnx_passes.model import formats
 from onnx_passes.model.formats import lost_fields, split_losses
 from onnx_passes.model.load import load_model
+from tests.tables import cases
 
 TEXT = """
 <ir_version: 10, opset_import: ["": 20]>
@@ -49,26 +50,22 @@ def test_every_form_is_read_by_extension_or_content(write, proto, name, render):
 
 @pytest.mark.parametrize(
     ("content", "says", "advice"),
-    [
-        (
-            b"version https://git-lfs.github.com/spec/v1\noid sha256:0",
-            "git-LFS",
-            "git lfs pull",
-        ),
-        (b"\x1f\x8b\x08\x00", "gzip", "gunzip"),
-        (b"\x93NUMPY\x01\x00", "an array of numpy", "inspect data"),
-        (b"\x89PNG\r\n", "an image", "give the .onnx file"),
-        (b"PK\x03\x04abc", "zip", "unpack"),
-        (b"\x89HDF\r\n", "HDF5", "export"),
-        (b"\x1c\0\0\0TFL3", "TensorFlow Lite", "tf2onnx"),
-        (b"\x1c\0\0\0ORTM", "ONNX Runtime", ".onnx"),
-        (b"vtrt\0\0\0\1", "a TensorRT engine", "load=FILE"),
-        (b"", "empty", "complete"),
-        (b"\xff\xfe\xfd rubbish", "damaged", "export"),
-        (b"\x08\x0a", "no graph", "complete"),
-        (TEXT.encode(), "is text", ".onnxtxt"),
-        (b"<html>404 not found</html>", "is text", ".onnxtxt"),
-    ],
+    cases(r"""
+- =b'version https://git-lfs.github.com/spec/v1\noid sha256:0' | git-LFS | git lfs pull
+- =b'\x1f\x8b\x08\x00' | gzip | gunzip
+- =b'\x93NUMPY\x01\x00' | an array of numpy | inspect data
+- =b'\x89PNG\r\n' | an image | give the .onnx file
+- =b'PK\x03\x04abc' | zip | unpack
+- =b'\x89HDF\r\n' | HDF5 | export
+- =b'\x1c\x00\x00\x00TFL3' | TensorFlow Lite | tf2onnx
+- =b'\x1c\x00\x00\x00ORTM' | ONNX Runtime | .onnx
+- =b'vtrt\x00\x00\x00\x01' | a TensorRT engine | load=FILE
+- =b'' | empty | complete
+- =b'\xff\xfe\xfd rubbish' | damaged | export
+- =b'\x08\n' | no graph | complete
+- =TEXT.encode() | is text | .onnxtxt
+- =b'<html>404 not found</html>' | is text | .onnxtxt
+"""),
 )
 def test_what_is_no_model_is_called_what_it_is(refused, content, says, advice):
     error = refused(content)

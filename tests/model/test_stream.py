@@ -27,22 +27,17 @@ def weight(name, dtype=np.float32, seed=0, size=SIZE):
 
 
 def model_of(*weights, nested=()):
-    bodies = []
-    for _ in range(2):
-        made = helper.make_node("Identity", [nested[0].name if nested else "c"], ["r"])
-        result = helper.make_tensor_value_info("r", TensorProto.FLOAT, None)
-        bodies.append(helper.make_graph([made], "branch", [], [result], nested))
-    nodes = [
-        helper.make_node("If", ["c"], ["y"], then_branch=bodies[0], else_branch=bodies[1]),
-        helper.make_node("Constant", [], ["k"], value=weight("k")),
-    ]
-    condition = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    graph = helper.make_graph(nodes, "g", [condition], [y], weights, doc_string="said")
-    graph.metadata_props.add(key="x", value="y")
-    found = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
-    found.ir_version = 10
-    found.metadata_props.add(key="late", value="field")
+    body = f"() => (float[] r) {{ r = Identity({nested[0].name if nested else 'c'}) }}"
+    found = onnx.parser.parse_model(f"""
+        <ir_version: 10, opset_import: ["" : 20], metadata_props: ["late" : "field"]>
+        g (bool c) => (float[] y) {{
+          y = If(c) <then_branch = branch {body}, else_branch = branch {body}> }}""")
+    for attribute in found.graph.node[0].attribute:
+        attribute.g.initializer.extend(nested)
+    found.graph.node.append(helper.make_node("Constant", [], ["k"], value=weight("k")))
+    found.graph.initializer.extend(weights)
+    found.graph.doc_string = "said"
+    found.graph.metadata_props.add(key="x", value="y")
     return found
 
 

@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, numpy_helper
 
 from onnx_passes.errors import ModelError
 from onnx_passes.model import load, wire
@@ -82,18 +82,15 @@ LARGE = SMALL // 4
 
 
 def model_of(*weights):
-    names = [weight.name for weight in weights]
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [LARGE])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [LARGE])
-    nodes, last = [], "x"
-    for name in names:
-        nodes.append(helper.make_node("Add", [last, name], [f"{name}_y"]))
-        last = f"{name}_y"
-    nodes.append(helper.make_node("Relu", [last], ["y"]))
-    graph = helper.make_graph(nodes, "g", [x], [y], weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
-    model.ir_version = 8
-    model.metadata_props.add(key="a", value="b")
+    names = ["x", *(f"{weight.name}_y" for weight in weights)]
+    sums = [
+        f"{w.name}_y = Add({last}, {w.name})" for w, last in zip(weights, names, strict=False)
+    ]
+    model = onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["" : 18], metadata_props: ["a" : "b"]>
+        g (float[{LARGE}] x) => (float[{LARGE}] y) {{
+        {" ".join(sums)} y = Relu({names[-1]}) }}""")
+    model.graph.initializer.extend(weights)
     return model
 
 

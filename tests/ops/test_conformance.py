@@ -281,19 +281,3 @@ def test_split_cuts_where_the_engine_does(sizes, attributes):
     )
     for expected, numbers in both(model, arrays, RealSemantics()):
         assert expected.tolist() == numbers
-
-
-def test_batch_normalization_follows_its_formula():
-    arrays = [
-        IMAGE,
-        *(small(4, seed=s) for s in (1, 2, 3)),
-        np.array([3, 8, 0, 15], np.float32),
-    ]
-    model = node_model("BatchNormalization", arrays, {"epsilon": 1.0})
-    semantics = RealSemantics()
-    for expected, _ in both(model, arrays, semantics):
-        roots = np.sqrt(arrays[4] + 1).reshape(-1, 1, 1)
-        s, b, m = (a.reshape(-1, 1, 1) for a in arrays[1:4])
-        np.testing.assert_allclose(
-            ((IMAGE - m) / roots * s + b).reshape(-1), expected, rtol=1e-5
-        )

@@ -12,6 +12,7 @@ from onnx_passes.ops.call import Tensor, constant
 from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.evaluation import evaluate
 from onnx_passes.ops.semantics import Semantics, Unsupported
+from tests.tables import cases
 
 PRIMITIVES = {
     "add": operator.add,
@@ -106,17 +107,13 @@ def test_the_formula_gives_what_the_engine_gives(op_type, arrays, attributes, op
 
 @pytest.mark.parametrize(
     ("op_type", "arrays", "attributes"),
-    [
-        ("Attention", HEADS, {"is_causal": 1}),
-        ("Attention", HEADS, {"softcap": 2.0}),
-        ("Attention", [some(0, 2, 3, 4)] * 3, {}),
-        ("Attention", [*HEADS, some(3, 4)], {}),
-        (
-            "RotaryEmbedding",
-            [some(2, 3, 4, 6), some(2, 4, 3), some(2, 4, 3)],
-            {"interleaved": 1},
-        ),
-    ],
+    cases("""
+- Attention | =HEADS | ={'is_causal': 1}
+- Attention | =HEADS | ={'softcap': 2.0}
+- Attention | =[some(0, 2, 3, 4)] * 3 | ={}
+- Attention | =[*HEADS, some(3, 4)] | ={}
+- RotaryEmbedding | =[some(2, 3, 4, 6), some(2, 4, 3), some(2, 4, 3)] | ={'interleaved': 1}
+"""),
 )
 def test_what_the_formula_leaves_out_is_not_evaluated(op_type, arrays, attributes):
     with pytest.raises(Unsupported):

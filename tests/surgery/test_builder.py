@@ -10,6 +10,7 @@ import pytest
 
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.surgery import Builder
+from tests.tables import cases
 
 
 @pytest.fixture
@@ -24,23 +25,18 @@ def x(b):
 
 @pytest.mark.parametrize(
     ("write", "error", "says", "helps"),
-    [
-        (lambda b, x: b.op.Rleu(x), UsageError, "no operator 'Rleu'", "did you mean 'Relu'?"),
-        (
-            lambda b, x: b.op.Swish(x),
-            UsageError,
-            "not exist yet in opset",
-            "since opset 24",
-        ),
-        (lambda b, x: b.op.Scatter(x, x, x), UsageError, "is gone from opset 20", "opset 11"),
-        (lambda b, x: b.op.Elu(x, alhpa=1), UsageError, "no attribute 'alhpa'", "'alpha'?"),
-        (lambda b, x: b.op.Add(x), UsageError, "Add takes 2 inputs, not 1", "they are A, B"),
-        (lambda b, x: b.op.Split(x, axis=1), UsageError, "as many outputs", "outputs=2"),
-        (lambda b, x: b.op.Add(x, np.ones(3, np.float32)), ModelError, "cannot take", "[N,4]"),
-        (lambda b, x: b.input("x"), UsageError, "the name 'x' is taken", "another"),
-        (lambda b, x: b.input("z", "flaot"), UsageError, "is not an element type", "'float'?"),
-        (lambda b, x: Builder(opset=99), UsageError, "there is no opset 99", "newest"),
-    ],
+    cases("""
+- =lambda b, x: b.op.Rleu(x) | =UsageError | no operator 'Rleu' | did you mean 'Relu'?
+- =lambda b, x: b.op.Swish(x) | =UsageError | not exist yet in opset | since opset 24
+- =lambda b, x: b.op.Scatter(x, x, x) | =UsageError | is gone from opset 20 | opset 11
+- =lambda b, x: b.op.Elu(x, alhpa=1) | =UsageError | no attribute 'alhpa' | 'alpha'?
+- =lambda b, x: b.op.Add(x) | =UsageError | Add takes 2 inputs, not 1 | they are A, B
+- =lambda b, x: b.op.Split(x, axis=1) | =UsageError | as many outputs | outputs=2
+- =lambda b, x: b.op.Add(x, np.ones(3, np.float32)) | =ModelError | cannot take | [N,4]
+- =lambda b, x: b.input('x') | =UsageError | the name 'x' is taken | another
+- =lambda b, x: b.input('z', 'flaot') | =UsageError | is not an element type | 'float'?
+- =lambda b, x: Builder(opset=99) | =UsageError | there is no opset 99 | newest
+"""),
 )
 def test_what_is_wrong_is_told_where_it_is_written(b, x, write, error, says, helps):
     with pytest.raises(error, match=re.escape(says)) as caught:

@@ -3,6 +3,7 @@ from collections import Counter
 from dataclasses import replace
 
 import onnx
+import onnx_ir as ir
 import pytest
 
 from onnx_passes.certifying.models import Recipe, mixed_recipes, network_recipes, recipes
@@ -18,6 +19,12 @@ from onnx_passes.verify.well_formed import check_structure
 RECIPES = list(network_recipes(20, seed=9))
 
 
+def runs(model, seed=0):
+    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
+        for feeds in generate(model, seed=seed, samples=1):
+            session.run(feeds)
+
+
 def test_the_same_recipe_gives_the_same_network():
     for recipe in RECIPES[:5]:
         assert recipe.proto() == recipe.proto()
@@ -29,8 +36,7 @@ def test_networks_run_and_have_what_streamlining_is_about():
     for recipe in RECIPES:
         model = recipe.model()
         assert not check_structure(model), recipe
-        with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-            session.run(generate(model, seed=1, samples=1)[0])
+        runs(model, seed=1)
         kinds.update(node.op_type for node in model.graph)
         regular += INTEGERS in model.metadata_props
     wanted = {"Quant", "IntQuant", "BipolarQuant", "Conv", "MatMul", "BatchNormalization"}
@@ -52,8 +58,7 @@ def test_every_second_layer_is_the_one_that_is_asked_for(form):
         assert (recipe.precision, recipe.form) == (NETWORK, form)
         model = recipe.model()
         assert not check_structure(model), recipe
-        with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-            session.run(generate(model, seed=1, samples=1)[0])
+        runs(model, seed=1)
         kinds = {node.op_type for node in model.graph}
         made += bool(kinds & {"AveragePool", "ReduceMean", "GlobalAveragePool", "Transpose"})
     assert made == 8
@@ -84,20 +89,10 @@ def test_nearly_all_are_valid_and_run(protos):
     for proto in protos:
         try:
             onnx.checker.check_model(proto, full_check=True)
-            model = onnx.ModelProto.FromString(proto.SerializeToString())
-            runs(model)
+            runs(ir.from_proto(onnx.ModelProto.FromString(proto.SerializeToString())))
         except Exception:
             bad += 1
     assert bad <= 6
-
-
-def runs(proto):
-    import onnx_ir as ir
-
-    model = ir.from_proto(proto)
-    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        for feeds in generate(model, samples=1):
-            session.run(feeds)
 
 
 def test_they_are_of_many_kinds(protos):
@@ -137,13 +132,15 @@ def test_a_step_left_out_leaves_the_others_as_they_are():
     assert all(whole[node.name] == node for node in kept)
 
 
-def test_a_recipe_shrinks_to_the_steps_that_matter():
-    def has_loop(recipe):
-        return any(node.op_type == "Loop" for node in recipe.proto().graph.node)
+@pytest.mark.parametrize(("precision", "kind"), [(None, "Loop"), ("quantized", "QLinearConv")])
+def test_a_recipe_shrinks_to_the_steps_that_matter(precision, kind):
+    def has_it(recipe):
+        return any(node.op_type == kind for node in recipe.proto().graph.node)
 
-    recipe = next(r for r in recipes(100, seed=2) if has_loop(r) and len(r.steps) > 5)
-    small = recipe.shrunk(has_loop)
-    assert has_loop(small)
+    found = (replace(recipe, precision=precision) for recipe in recipes(100, seed=2))
+    recipe = next(r for r in found if has_it(r) and len(r.steps) > 5)
+    small = recipe.shrunk(has_it)
+    assert has_it(small)
     assert len(small.steps) <= 2
 
 
@@ -176,7 +173,7 @@ def test_models_of_low_precision_have_it_and_run(kind):
         operators = {node.op_type for node in nodes(proto.graph)}
         assert operators & QUANTIZED if kind.startswith("quantized") else low_types(proto)
         try:
-            runs(proto)
+            runs(ir.from_proto(proto))
         except Exception:
             bad += 1
     assert bad <= 2
@@ -218,17 +215,6 @@ def test_recipes_without_low_precision_make_the_models_they_always_made():
         digest.hexdigest()
         == "ac5ef04a348030fc74a333b009dd53ba4447b6f17fac73122e67c39a065c9319"
     )
-
-
-def test_a_model_of_low_precision_shrinks():
-    def has_layer(recipe):
-        return any(node.op_type == "QLinearConv" for node in recipe.proto().graph.node)
-
-    quantized = (replace(r, precision="quantized") for r in recipes(100, seed=2))
-    recipe = next(r for r in quantized if has_layer(r) and len(r.steps) > 5)
-    small = recipe.shrunk(has_layer)
-    assert has_layer(small)
-    assert len(small.steps) <= 2
 
 
 def test_kinds_of_models_take_turns():

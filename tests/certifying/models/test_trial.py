@@ -1,5 +1,7 @@
 """A transformation that is wrong on some model is found; a right one is not accused."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -60,70 +62,62 @@ def test_a_right_pass_is_not_accused():
     assert not faults(right, 40)
 
 
-class Half:
-    """Acts as a recipe: a product of half precision, from which something is subtracted."""
+@dataclass
+class Fixed:
+    """Acts as a recipe: a model, and transformations that make it another one."""
 
-    seed = 1
-    text = """<ir_version: 10, opset_import: ["" : 18]>
-        g (float16[500] x, float16[500] w) => (float16[500] o) {
-        a = Cast<to=1>(x) b = Cast<to=1>(w) k = Constant<value_float=0.75>()
-        p = Mul(a, b) h = Cast<to=10>(p) g = Cast<to=1>(h) q = Sub(g, k)
-        o = Cast<to=10>(q) }"""
+    text: str
+    seed: int = 1
 
     def model(self):
         return ir.from_onnx_text(self.text)
 
+    def with_other(self, old, new):
+        """Return a transformation that replaces a text of the model."""
+        assert old in self.text
+        return lambda model: ir.from_onnx_text(self.text.replace(old, new))
+
+
+HALF = Fixed("""<ir_version: 10, opset_import: ["" : 18]>
+    g (float16[500] x, float16[500] w) => (float16[500] o) {
+    a = Cast<to=1>(x) b = Cast<to=1>(w) k = Constant<value_float=0.75>()
+    p = Mul(a, b) h = Cast<to=10>(p) g = Cast<to=1>(h) q = Sub(g, k) o = Cast<to=10>(q) }""")
+"""A product of half precision, from which something is subtracted."""
+ONE_ROUNDING = HALF.with_other("Sub(g, k)", "Sub(p, k)")
+WRONG = HALF.with_other("0.75", "0.77")
+
 
 def test_a_sum_of_half_precision_that_cancels_keeps_the_rounding_of_its_terms():
-    def one_rounding(model):
-        return ir.from_onnx_text(Half.text.replace("Sub(g, k)", "Sub(p, k)"))
-
-    def wrong(model):
-        return ir.from_onnx_text(Half.text.replace("0.75", "0.77"))
-
-    assert attempt(Half(), one_rounding, contract=Tolerance()).fault is None
-    assert attempt(Half(), one_rounding, contract=Equality()).fault is not None
-    assert "more than the tolerance" in attempt(Half(), wrong, contract=Tolerance()).fault
+    assert attempt(HALF, ONE_ROUNDING, contract=Tolerance()).fault is None
+    assert attempt(HALF, ONE_ROUNDING, contract=Equality()).fault is not None
+    assert "more than the tolerance" in attempt(HALF, WRONG, contract=Tolerance()).fault
 
 
 def test_a_tolerance_that_the_contract_gives_in_numbers_is_not_widened():
-    def one_rounding(model):
-        return ir.from_onnx_text(Half.text.replace("Sub(g, k)", "Sub(p, k)"))
-
     given = Tolerance(rtol=1e-3, atol=1e-6)
-    assert "more than the tolerance" in attempt(Half(), one_rounding, contract=given).fault
-    assert attempt(Half(), one_rounding, contract=Tolerance(rtol=0.5, atol=0.5)).fault is None
+    assert "more than the tolerance" in attempt(HALF, ONE_ROUNDING, contract=given).fault
+    assert attempt(HALF, ONE_ROUNDING, contract=Tolerance(rtol=0.5, atol=0.5)).fault is None
 
 
 def test_what_the_preparation_computes_otherwise_is_no_fault_of_the_pass():
     # The gain of a network was rounded by what runs before a pass, and the pass was accused.
-    def rounded(model):
-        return ir.from_onnx_text(Half.text.replace("0.75", "0.77"))
-
-    def broken(model):
-        raise KeyError("lost")
-
-    trial = attempt(Half(), right, prepare=rounded)
+    trial = attempt(HALF, right, prepare=WRONG)
     assert trial.judged
     assert trial.fault is None
-    assert attempt(Half(), product_is_sum, prepare=rounded).fault is not None
-    assert attempt(Half(), right, prepare=broken).unjudged == NOT_PREPARED
+    assert attempt(HALF, product_is_sum, prepare=WRONG).fault is not None
+    assert attempt(HALF, right, prepare=raises).unjudged == NOT_PREPARED
 
 
-class Chain:
-    """Acts as a recipe: a chain of half precision, which a node that does nothing ends."""
-
-    seed = 2
-    text = """<ir_version: 10, opset_import: ["" : 18]>
-        g (float16[2,4,9] x) => (float16[2,36] y)
-        <float[4] s = {1, 1, 1, 1}, float[4] b = {0, 0, 0, 0},
-         float k = {-0.63}, float c = {0.3}> {
-        sh = Cast<to = 10>(s) bh = Cast<to = 10>(b) kh = Cast<to = 10>(k) ch = Cast<to = 10>(c)
-        n = InstanceNormalization(x, sh, bh) t = Transpose<perm = [0, 1, 2]>(n)
-        f = Flatten(t) m = Mul(f, kh) y = Add(m, ch) }"""
-
-    def model(self):
-        return ir.from_onnx_text(self.text)
+CHAIN = Fixed(
+    """<ir_version: 10, opset_import: ["" : 18]> g (float16[2,4,9] x) => (float16[2,36] y)
+    <float[4] s = {1, 1, 1, 1}, float[4] b = {0, 0, 0, 0},
+     float k = {-0.63}, float c = {0.3}> {
+    sh = Cast<to = 10>(s) bh = Cast<to = 10>(b) kh = Cast<to = 10>(k) ch = Cast<to = 10>(c)
+    n = InstanceNormalization(x, sh, bh) t = Transpose<perm = [0, 1, 2]>(n)
+    f = Flatten(t) m = Mul(f, kh) y = Add(m, ch) }""",
+    seed=2,
+)
+"""A chain of half precision, which a node that does nothing ends."""
 
 
 def test_the_roundings_that_onnx_runtime_leaves_out_are_no_fault_of_equality():
@@ -132,24 +126,15 @@ def test_the_roundings_that_onnx_runtime_leaves_out_are_no_fault_of_equality():
         assert result.modified
         return result.model
 
-    def another_number(model):
-        return ir.from_onnx_text(Chain.text.replace("{0.3}", "{0.3003}"))
-
-    assert attempt(Chain(), without, contract=Equality()).fault is None
-    assert attempt(Chain(), another_number, contract=Equality()).fault is not None
+    another_number = CHAIN.with_other("{0.3}", "{0.3003}")
+    assert attempt(CHAIN, without, contract=Equality()).fault is None
+    assert attempt(CHAIN, another_number, contract=Equality()).fault is not None
 
 
-class Lowest:
-    """Acts as a recipe: of -inf, ONNX Runtime's MaxPool makes the lowest finite number."""
-
-    seed = 1
-    text = """<ir_version: 8, opset_import: ["" : 18]>
-        g (float[1,1,6] x) => (float[1,1,4] y) {
-        i = Constant<value_float=-inf>() t = Add(x, i)
-        y = MaxPool<kernel_shape = [3]>(t) }"""
-
-    def model(self):
-        return ir.from_onnx_text(self.text)
+LOWEST = Fixed("""<ir_version: 8, opset_import: ["" : 18]>
+    g (float[1,1,6] x) => (float[1,1,4] y) { i = Constant<value_float=-inf>() t = Add(x, i)
+    y = MaxPool<kernel_shape = [3]>(t) }""")
+"""Of -inf, ONNX Runtime's MaxPool makes the lowest finite number."""
 
 
 def test_windows_of_minus_infinity_are_in_dispute_where_the_result_is_as_the_standard_says():
@@ -159,21 +144,15 @@ def test_windows_of_minus_infinity_are_in_dispute_where_the_result_is_as_the_sta
         assert result.modified
         return result.model
 
-    trial = attempt(Lowest(), lowered, contract=Tolerance())
+    trial = attempt(LOWEST, lowered, contract=Tolerance())
     assert (trial.judged, trial.unjudged, trial.fault) == (False, DISPUTED, None)
 
 
 @pytest.mark.parametrize("wrong", ["Neg(s)", "Max(s, n)"])
 def test_what_no_engine_gives_is_a_fault_in_spite_of_the_dispute(wrong):
-
-    def other(model):
-        return ir.from_onnx_text(
-            Lowest.text.replace("y = M", "s = M").replace(
-                "(t) }", f"(t) n = Constant<value_float=-7.0>() y = {wrong} }}"
-            )
-        )
-
-    trial = attempt(Lowest(), other, contract=Tolerance())
+    pool = "MaxPool<kernel_shape = [3]>(t)"
+    new = f"s = {pool} n = Constant<value_float=-7.0>() y = {wrong}"
+    trial = attempt(LOWEST, LOWEST.with_other(f"y = {pool}", new), contract=Tolerance())
     assert trial.judged
     assert trial.fault is not None
 

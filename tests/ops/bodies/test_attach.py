@@ -2,7 +2,6 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import TensorProto, helper
 
 from onnx_passes.model.copy import copy_model
 from onnx_passes.ops import bodies
@@ -105,15 +104,9 @@ def test_thresholds_of_a_rank_that_is_not_declared(rank):
     shape = [3 if i == axis else 2 for i in range(rank)]
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) % 5
     table = np.float32([[0, 1], [1, 3], [2, 9]])
-    node = helper.make_node("MultiThreshold", ["x", "t"], ["y"], domain=bodies.QONNX)
-    infos = [
-        helper.make_tensor_value_info("x", TensorProto.FLOAT, None),
-        helper.make_tensor_value_info("t", TensorProto.FLOAT, [3, 2]),
-    ]
-    out = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    imports = [helper.make_opsetid("", 13), helper.make_opsetid(bodies.QONNX, 1)]
-    graph = helper.make_graph([node], "g", infos, [out])
-    given = ir.from_proto(helper.make_model(graph, opset_imports=imports, ir_version=8))
+    given = model(f"""<ir_version: 8, opset_import: ["" : 13, "{bodies.QONNX}" : 1]>
+        g (float[] x, float[3,2] t) => (float[] y) {{
+        y = {bodies.QONNX}.MultiThreshold(x, t) }}""")
     with OnnxRuntimeEngine().prepare(given) as session:
         found = session.run({"x": x, "t": table})["y"]
     moved = np.moveaxis(x, axis, -1)[..., None] >= table

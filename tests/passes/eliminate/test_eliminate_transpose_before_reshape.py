@@ -47,11 +47,3 @@ def test_leaves_alone(shape, perm, target, leaves_alone):
 def test_leaves_computed_targets_alone(leaves_alone):
     text = graph("t = Transpose(x) u = Abs(s) y = Reshape(t, u)", "1,8", (2, 4))
     leaves_alone(text)
-
-
-def test_looks_into_branches(rewrites):
-    text = """(float[1,4] x, bool p) => (float[?] y) <int64[1] s = {4}> {
-      y = If(p) <then_branch = g () => (float[?] u) { t = Transpose(x) u = Reshape(t, s) },
-                 else_branch = h () => (float[?] v) { v = Reshape(x, s) }> }"""
-    (choice,) = rewrites(text).graph
-    assert len(choice.attributes["then_branch"].as_graph()) == 1

@@ -77,13 +77,3 @@ def test_attributes_of_older_opsets_are_left_alone(leaves_alone):
     body = """t = Slice<axes = [0], starts = [1], ends = [3]>(x)
       y = Slice<axes = [1], starts = [1], ends = [3]>(t)"""
     leaves_alone(graph(body, f'<ir_version: 7, opset_import: ["" : 9]> g {HEAD}'))
-
-
-def test_looks_into_functions(rewrites):
-    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
-      g (float[N,M] x) => (float[?,?] y) { y = f.cut(x) }
-      <domain: "f", opset_import: ["" : 20]> cut (x) => (y) {
-      a = Constant<value_ints = [0]>() b = Constant<value_ints = [1]>()
-      t = Slice(x, a, b, a) y = Slice(t, a, b, b) }"""
-    (function,) = rewrites(text).functions.values()
-    assert [node.op_type for node in function if node.inputs] == ["Slice"]

@@ -63,26 +63,6 @@ def test_a_reshape_makes_up_for_one(before, after, rewrites):
     rewrites(model(before, weights=weights), model(after, weights=weights))
 
 
-def test_fires_in_bodies(rewrites):
-    def of(body):
-        return parse(f"""<ir_version: 10, opset_import: ["" : 18]>
-          g (float[N,4,2] x, bool k) => (float[?,?,?] z) <{W}, {B}> {{
-          z = If (k) <
-            then_branch = th () => (float[?,?,?] p) {{ {body} }},
-            else_branch = el () => (float[?,?,?] q) {{ q = Identity(x) }}> }}""")
-
-    before = of(f"{LAYER} p = Relu(a)")
-    ShapeInference()(before)
-    rewrites(
-        before,
-        of(
-            "e = Constant<value = int64[2] {-1, 2}>() "
-            "o = Constant<value = int64[3] {-1, 4, 3}>() "
-            "r = Reshape(x, e) g = Gemm(r, w, b) h = Relu(g) p = Reshape(h, o)"
-        ),
-    )
-
-
 @pytest.mark.parametrize(
     ("body", "changes"),
     cases("""

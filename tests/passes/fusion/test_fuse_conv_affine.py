@@ -147,15 +147,6 @@ def test_leaves_a_gemm_alone_that_it_would_change(attributes, leaves_alone):
     leaves_alone(model(body, **gemm, bias=draw(4), c=draw()))
 
 
-def test_looks_into_branches(rewrites):
-    text = """(float[1,1,2,2] x, bool p) => (float[1,1,2,2] y)
-      <float[1,1,1,1] w = {2}, float c = {3}> {
-      y = If(p) <then_branch = g () => (float[1,1,2,2] a) { t = Conv(x, w) a = Mul(t, c) },
-                 else_branch = h () => (float[1,1,2,2] b) { b = Relu(x) }> }"""
-    branch = rewrites(text).graph.node(0).attributes["then_branch"].as_graph()
-    assert kinds(type("M", (), {"graph": branch})) == ["Conv"]
-
-
 def test_the_numbers_are_those_of_the_formula(rewrites):
     text = """(float[1,1,1,1] x) => (float[1,1,1,1] y)
       <float[1,1,1,1] w = {2}, float[1] b = {5}, float c = {4}> {

@@ -50,14 +50,3 @@ high: m = Mul(x, slope) a = Add(m, half) y = Clip(a, zero, six)
 def test_leaves_types_without_a_kernel_alone(leaves_alone):
     body = "a = Add(x, three) c = Clip(a, zero, six) y = Div(c, six)"
     leaves_alone(f"{HEAD} {NUMBERS} {{ {body} }}".replace("float", "double"))
-
-
-def test_looks_into_functions(rewrites):
-    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
-      g (float[N] x) => (float[N] y) { y = f.act(x) }
-      <domain: "f", opset_import: ["" : 20]> act (x) => (y) {
-      zero = Constant<value_float = 0.0>() one = Constant<value_float = 1.0>()
-      s = Constant<value_float = 0.25>() b = Constant<value_float = 0.5>()
-      m = Mul(x, s) a = Add(m, b) y = Clip(a, zero, one) }"""
-    (function,) = rewrites(text).functions.values()
-    assert [node.op_type for node in function if node.inputs] == ["HardSigmoid"]

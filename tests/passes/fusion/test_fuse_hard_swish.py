@@ -53,13 +53,3 @@ def test_leaves_alone(body, leaves_alone):
 def test_leaves_older_opsets_alone(body, leaves_alone):
     header = '<ir_version: 7, opset_import: ["" : 13]> g'
     leaves_alone(f"{header} {HEAD} {NUMBERS} {{ {body} }}")
-
-
-def test_looks_into_branches(rewrites):
-    text = """(float[2] x, bool p) => (float[2] y) {
-      y = If(p) <then_branch = g () => (float[2] u)
-                 { h = HardSigmoid<alpha = 0.16666667>(x) u = Mul(x, h) },
-                 else_branch = h () => (float[2] v) { v = Relu(x) }> }"""
-    (choice,) = rewrites(text).graph
-    branch = choice.attributes["then_branch"].as_graph()
-    assert [node.op_type for node in branch] == ["HardSwish"]

@@ -33,12 +33,3 @@ def test_leaves_alone(body, factor, leaves_alone):
 def test_leaves_types_without_a_kernel_alone(leaves_alone):
     text = f"{HEAD} <float c = {{0.5}}> {{ t = Mul(x, c) y = Max(x, t) }}"
     leaves_alone(text.replace("float", "double"))
-
-
-def test_looks_into_functions(rewrites):
-    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
-      g (float[N] x) => (float[N] y) { y = f.act(x) }
-      <domain: "f", opset_import: ["" : 20]> act (x) => (y) {
-      c = Constant<value_float = 0.5>() t = Mul(x, c) y = Max(x, t) }"""
-    (function,) = rewrites(text).functions.values()
-    assert [node.op_type for node in function if node.inputs] == ["LeakyRelu"]

@@ -44,12 +44,3 @@ def test_leaves_a_product_alone_that_is_read_elsewhere(leaves_alone):
     text = """(float[2,3] a, float[3,4] b, float[4] c) => (float[2,4] y, float[2,4] z)
       { t = MatMul(a, b) z = Relu(t) y = Add(t, c) }"""
     leaves_alone(text)
-
-
-def test_looks_into_branches(rewrites):
-    text = """(float[2,3] a, float[3,4] b, float[4] c, bool p) => (float[2,4] y) {
-      y = If(p) <then_branch = g () => (float[2,4] u) { t = MatMul(a, b) u = Add(t, c) },
-                 else_branch = h () => (float[2,4] v) { v = MatMul(a, b) }> }"""
-    (choice,) = rewrites(text).graph
-    branch = choice.attributes["then_branch"].as_graph()
-    assert [node.op_type for node in branch] == ["Gemm"]

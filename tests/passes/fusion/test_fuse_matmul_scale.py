@@ -57,13 +57,3 @@ def test_leaves_big_weights_that_are_shared_alone(leaves_alone):
     text = f"""(float[2,32] x) => (float[?,?] y) <float[32,64] w = {{{numbers}}},
       float s = {{2}}> {{ t = MatMul(x, w) u = MatMul(x, w) v = Mul(u, s) y = Add(t, v) }}"""
     leaves_alone(text)
-
-
-def test_looks_into_functions(rewrites):
-    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
-      g (float[2,1] x) => (float[?,?] y) { y = f.more(x) }
-      <domain: "f", opset_import: ["" : 20]> more (x) => (y) {
-      w = Constant<value = float[1,2] {1, 2}>() s = Constant<value_float = 2.0>()
-      t = MatMul(x, w) y = Mul(t, s) }"""
-    (function,) = rewrites(text).functions.values()
-    assert [node.op_type for node in function if node.inputs] == ["MatMul"]

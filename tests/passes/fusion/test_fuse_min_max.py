@@ -78,16 +78,6 @@ def test_leaves_bounds_that_widen_alone(leaves_alone):
     leaves_alone(text)
 
 
-def test_looks_into_functions(rewrites):
-    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
-      g (float[N] x) => (float[N] y) { y = f.six(x) }
-      <domain: "f", opset_import: ["" : 20]> six (x) => (y) {
-      l = Constant<value_float = 1.0>() h = Constant<value_float = 6.0>()
-      t = Max(x, l) y = Min(t, h) }"""
-    (function,) = rewrites(text).functions.values()
-    assert [node.op_type for node in function if node.inputs] == ["Clip"]
-
-
 def test_a_bound_that_was_left_out_is_not_written_as_a_number(rewrites):
     after = graph("y = Clip(x, l)", l=1)
     rewrites(graph("t = Clip(x, l) y = Max(t, h)", l=1, h=0), after)

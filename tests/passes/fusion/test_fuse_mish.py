@@ -23,12 +23,3 @@ another-operand: s = Softplus(x) t = Tanh(s) y = Mul(s, t)
 def test_leaves_older_opsets_alone(leaves_alone):
     text = f"{HEAD} {{ s = Softplus(x) t = Tanh(s) y = Mul(x, t) }}"
     leaves_alone(f'<ir_version: 8, opset_import: ["" : 17]> g {text}')
-
-
-def test_looks_into_functions(rewrites):
-    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
-      g (float[N] x) => (float[N] y) { y = f.act(x) }
-      <domain: "f", opset_import: ["" : 20]> act (x) => (y) {
-      s = Softplus(x) t = Tanh(s) y = Mul(x, t) }"""
-    (function,) = rewrites(text).functions.values()
-    assert [node.op_type for node in function] == ["Mish"]

@@ -124,15 +124,6 @@ def test_leaves_batch_and_channels_alone(pads, leaves_alone):
     leaves_alone(text)
 
 
-def test_looks_into_branches(rewrites):
-    text = """(float[1,1,2,2] x, float[1,1,3,3] w, bool p) => (float[?,?,?,?] y)
-      <int64[8] a = {0, 0, 1, 1, 0, 0, 1, 1}> {
-      y = If(p) <then_branch = g () => (float[1,1,2,2] u) { t = Pad(x, a) u = Conv(t, w) },
-                 else_branch = h () => (float[1,1,2,2] v) { v = Relu(x) }> }"""
-    (choice,) = rewrites(text).graph
-    assert [n.op_type for n in choice.attributes["then_branch"].as_graph()] == ["Conv"]
-
-
 def test_a_conv_may_pad_dynamic_and_empty_tensors(rewrites):
     head = "(float[N,2,H,W] x, float[3,2,3,3] w) => (float[?,?,?,?] y)"
     feeds = [

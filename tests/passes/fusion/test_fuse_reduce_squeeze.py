@@ -56,15 +56,6 @@ def test_leaves_alone(body, leaves_alone):
     leaves_alone(graph(body, head, a=[1], b=[0], c=[0, 1]))
 
 
-def test_looks_into_functions(rewrites):
-    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
-      g (float[N,2] x) => (float[?] y) { y = f.total(x) }
-      <domain: "f", opset_import: ["" : 20]> total (x) => (y) {
-      a = Constant<value_ints = [-1]>() t = ReduceSum(x, a) y = Squeeze(t, a) }"""
-    (function,) = rewrites(text).functions.values()
-    assert [node.op_type for node in function if node.inputs] == ["ReduceSum"]
-
-
 @pytest.mark.parametrize("name", ["ArgMax", "ArgMin"])
 def test_an_argument_of_a_scalar_has_no_axis_to_keep(name, leaves_alone):
     head = "(float x) => (int64[?] y)"

@@ -110,12 +110,3 @@ def test_leaves_alone(body, ints, leaves_alone):
 def test_leaves_older_opsets_alone(leaves_alone):
     text = graph("s = Shape(x) y = Gather(s, i)", i=[1])
     leaves_alone(f'<ir_version: 7, opset_import: ["" : 14]> g {text}')
-
-
-def test_looks_into_functions(rewrites):
-    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
-      g (float[N,2] x) => (int64[?] y) { y = f.size(x) }
-      <domain: "f", opset_import: ["" : 20]> size (x) => (y) {
-      i = Constant<value_ints = [1]>() s = Shape(x) y = Gather(s, i) }"""
-    (function,) = rewrites(text).functions.values()
-    assert [node.op_type for node in function if node.inputs] == ["Shape"]

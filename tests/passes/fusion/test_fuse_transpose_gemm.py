@@ -28,12 +28,3 @@ def test_leaves_a_transpose_by_nothing_alone(leaves_alone):
     text = """(float[2,3] a, float[3,4] b) => (float[2,4] y)
       { t = Transpose<perm = [0, 1]>(a) y = Gemm(t, b) }"""
     leaves_alone(text)
-
-
-def test_looks_into_functions(rewrites):
-    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
-      g (float[3,2] a, float[3,4] b) => (float[2,4] y) { y = f.product(a, b) }
-      <domain: "f", opset_import: ["" : 20]> product (a, b) => (y) {
-      t = Transpose(a) y = Gemm(t, b) }"""
-    (function,) = rewrites(text).functions.values()
-    assert [node.op_type for node in function] == ["Gemm"]

@@ -41,13 +41,3 @@ def test_leaves_alone(body, dims, leaves_alone):
     head = HEAD.replace("[?,?]", f"[{dims}]" if dims else "").replace("2,3,N,4", "2,3,4,2")
     text = graph(f"t = Transpose<perm = [0, 2, 3, 1]>(x) {body}", head, a=[1, 2], b=[0, 1])
     leaves_alone(text)
-
-
-def test_looks_into_functions(rewrites):
-    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
-      g (float[N,2] x) => (float[?] y) { y = f.total(x) }
-      <domain: "f", opset_import: ["" : 20]> total (x) => (y) {
-      a = Constant<value_ints = [0]>() t = Transpose<perm = [1, 0]>(x)
-      y = ReduceSum<keepdims = 0>(t, a) }"""
-    (function,) = rewrites(text).functions.values()
-    assert [node.op_type for node in function if node.inputs] == ["ReduceSum"]

@@ -64,12 +64,3 @@ def test_leaves_alone(body, constants, leaves_alone):
 def test_leaves_quotients_of_integers_alone(leaves_alone):
     text = graph("t = Div(x, a) y = Div(t, b)", "int64", a=2, b=3)
     leaves_alone(text)
-
-
-def test_looks_into_functions(rewrites):
-    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
-      g (float[N] x) => (float[N] y) { y = f.more(x) }
-      <domain: "f", opset_import: ["" : 20]> more (x) => (y) {
-      a = Constant<value_float = 2.0>() t = Mul(x, a) y = Mul(t, a) }"""
-    (function,) = rewrites(text).functions.values()
-    assert [node.op_type for node in function if node.inputs] == ["Mul"]

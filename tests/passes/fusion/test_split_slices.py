@@ -1,5 +1,7 @@
 import pytest
 
+from tests.tables import cases
+
 NUMBERS = ", ".join(f"int64[1] n{i} = {{{i}}}" for i in (0, 1, 2, 3, 5))
 MORE = "int64[1] last = {-1}, int64[1] big = {9223372036854775807}, int64[2] s = {2, 3}"
 HEAD = f"(float[N,5] x) => (float[N,?] a, float[N,?] b) <{NUMBERS}, {MORE}>"
@@ -38,17 +40,14 @@ def test_fires_in_bodies(rewrites):
 
 @pytest.mark.parametrize(
     ("body", "head"),
-    [
-        pytest.param("a = Slice(x, n0, n2, n1) b = Slice(x, n3, n5, n1)", HEAD, id="gap"),
-        pytest.param("a = Slice(x, n0, n3, n1) b = Slice(x, n2, n5, n1)", HEAD, id="shared"),
-        pytest.param("a = Slice(x, n0, n5, n1, n2) b = Relu(x)", HEAD, id="steps"),
-        pytest.param(
-            "a = Slice(x, n0, n2, n1) b = Slice(x, n2, n5, n1)",
-            HEAD.replace("[N,5]", "[N,M]"),
-            id="unknown-size",
-        ),
-        pytest.param("a = Slice(x, n0, n5, n1) b = Relu(x)", HEAD, id="one"),
-    ],
+    cases("""
+gap: a = Slice(x, n0, n2, n1) b = Slice(x, n3, n5, n1) | =HEAD
+shared: a = Slice(x, n0, n3, n1) b = Slice(x, n2, n5, n1) | =HEAD
+steps: a = Slice(x, n0, n5, n1, n2) b = Relu(x) | =HEAD
+unknown-size: a = Slice(x, n0, n2, n1) b = Slice(x, n2, n5, n1) | =HEAD.replace('[N,5]',
+  '[N,M]')
+one: a = Slice(x, n0, n5, n1) b = Relu(x) | =HEAD
+"""),
 )
 def test_leaves_alone(body, head, leaves_alone):
     leaves_alone(f"{head} {{ {body} }}")

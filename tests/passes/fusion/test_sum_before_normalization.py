@@ -29,20 +29,6 @@ def test_fires(opset, reader, rewrites):
     rewrites(before, after)
 
 
-def test_fires_in_bodies(rewrites):
-    def of(operator):
-        return parse(f"""<ir_version: 10, opset_import: ["" : 18]>
-          g (float[B,T,4] x, float[B,T,4] y, bool c) => (float[B,T,4] z) <{WEIGHTS}> {{
-          z = If (c) <
-            then_branch = th () => (float[B,T,4] p) {{
-              t = {operator}(x, y) p = LayerNormalization<axis = -1>(t, s, b) }},
-            else_branch = el () => (float[B,T,4] q) {{ q = Identity(x) }}> }}""")
-
-    before = of("Add")
-    ShapeInference()(before)
-    rewrites(before, of("Sum"))
-
-
 NORMAL = "z = LayerNormalization<axis = -1>(t, s, b)"
 
 

@@ -60,7 +60,3 @@ same-with-gaps: =model('<kernel_shape = [1, 2], strides = [2, 2], auto_pad = "SA
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(text)
-
-
-def test_leaves_functions_alone(leaves_functions_alone):
-    leaves_functions_alone("AveragePool<kernel_shape = [2, 2]>(x)")

@@ -38,8 +38,3 @@ def test_types_of_parameters_may_differ(lowers):
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(text)
-
-
-def test_leaves_functions_alone(leaves_functions_alone):
-    call = "BatchNormalization(x, s, b, m, v)"
-    leaves_functions_alone(call)

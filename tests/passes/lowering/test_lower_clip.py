@@ -46,7 +46,3 @@ def test_floats_without_bounds_become_finite(dtype, lowers):
     numbers = np.array([-np.inf, 1, np.inf], {"float": "f4", "double": "f8"}.get(dtype, "f2"))
     text = f"({dtype}[N] x) => ({dtype}[N] y) {{ y = Clip(x) }}"
     lowers(text, feeds=[{"x": numbers}])
-
-
-def test_leaves_functions_alone(leaves_functions_alone):
-    leaves_functions_alone("Clip(x)")

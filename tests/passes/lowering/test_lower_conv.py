@@ -71,10 +71,6 @@ def test_leaves_alone(text, leaves_alone):
     leaves_alone(text)
 
 
-def test_leaves_functions_alone(leaves_functions_alone):
-    leaves_functions_alone("Conv(x, w)")
-
-
 def test_what_it_makes_of_a_convolution():
     made = testing.parse(model(bias=False))
     LowerConv()(made)

@@ -42,7 +42,3 @@ def test_leaves_alone(text, leaves_alone):
 def test_dimensions_stay_dynamic(lowers):
     text = "(float[N,4] a, float[4,M] b) => (float[N,M] y) { y = Gemm(a, b) }"
     assert lowers(text) == ["MatMul"]
-
-
-def test_leaves_functions_alone(leaves_functions_alone):
-    leaves_functions_alone("Gemm(a, b)")

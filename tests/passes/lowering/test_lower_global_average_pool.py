@@ -20,7 +20,3 @@ def test_leaves_alone(shape, leaves_alone):
     ones = "2,3" if shape == "2,3" else "2,3,1"
     text = f"(float[{shape}] x) => (float[{ones}] y) {{ y = GlobalAveragePool(x) }}"
     leaves_alone(text)
-
-
-def test_leaves_functions_alone(leaves_functions_alone):
-    leaves_functions_alone("GlobalAveragePool(x)")

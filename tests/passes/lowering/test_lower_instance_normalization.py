@@ -13,8 +13,3 @@ def test_leaves_alone_what_has_no_spatial_axes(leaves_alone):
     text = """(float[2,3] x, float[3] s, float[3] b) => (float[2,3] y) {
     y = InstanceNormalization(x, s, b) }"""
     leaves_alone(text)
-
-
-def test_leaves_functions_alone(leaves_functions_alone):
-    call = "InstanceNormalization(x, s, b)"
-    leaves_functions_alone(call)

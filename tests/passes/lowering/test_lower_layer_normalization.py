@@ -40,7 +40,3 @@ def test_fires_where_nobody_reads_the_mean(lowers):
     text = """(float[2,4] x, float[4] s) => (float[2,4] y) {
     y, m, d = LayerNormalization(x, s) }"""
     lowers(text)
-
-
-def test_leaves_functions_alone(leaves_functions_alone):
-    leaves_functions_alone("LayerNormalization(x, s)")

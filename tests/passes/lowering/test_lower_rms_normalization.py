@@ -28,7 +28,3 @@ def test_the_result_has_the_type_of_the_scale():
     LowerRMSNormalization()(made)
     casts = [n for n in made.graph if n.op_type == "Cast"]
     assert [n.attributes["to"].as_int() for n in casts] == [ir.DataType.FLOAT]
-
-
-def test_leaves_functions_alone(leaves_functions_alone):
-    leaves_functions_alone("RMSNormalization(x, s)", 23)

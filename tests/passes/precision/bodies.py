@@ -2,47 +2,30 @@
 
 from pathlib import Path
 
-import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx import TensorProto, compose, helper, numpy_helper
+from onnx import compose
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 
 FOLDER = Path(__file__).parents[3] / "benchmarks" / "tune"
 
 
-def network(name, prefix):
+def network(name, prefix=""):
     return compose.add_prefix(onnx.load(FOLDER / f"{name}.onnx"), prefix).graph
 
 
-def body(graph, inputs, outputs, before=(), after=()):
-    """Return a network as a body, which reads what it needs from around it."""
-    return helper.make_graph(
-        [*before, *graph.node, *after], "body", inputs, outputs, list(graph.initializer)
-    )
-
-
-def port(name, kind=TensorProto.FLOAT, shape=None):
-    return helper.make_tensor_value_info(name, kind, shape)
-
-
-def constant(name, array):
-    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(array))
-
-
-def node(text):
-    """Return a node written as ``y = Op(x, ...)``, without attributes."""
-    outputs, _, call = text.partition(" = ")
-    operator, _, inputs = call.rstrip(")").partition("(")
-    return helper.make_node(operator, inputs.split(", "), outputs.split(", "))
-
-
-def finished(nodes, inputs, outputs, initializers=()):
-    graph = helper.make_graph(nodes, "g", inputs, outputs, list(initializers))
-    proto = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10
-    )
+def built(text, **networks):
+    """Return a model, with networks in front of the nodes of the graphs of their names."""
+    proto = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {text}')
+    graphs = [proto.graph]
+    for graph in graphs:
+        if inner := networks.get(graph.name):
+            nodes = [*inner.node, *graph.node]
+            del graph.node[:]
+            graph.node.extend(nodes)
+            graph.initializer.extend(inner.initializer)
+        graphs += [a.g for node in graph.node for a in node.attribute if a.HasField("g")]
     onnx.checker.check_model(proto, full_check=True)
     model = ir.from_proto(proto)
     ShapeInference().call(model)
@@ -55,35 +38,19 @@ def cascade(limit=1e6):
     It is sure if its greatest score is over a limit. Its input ``small/image`` is float32
     [batch, 1, 8, 8], its output ``scores`` [batch, 10].
     """
-    small, large = network("digits-7", "small/"), network("vit", "large/")
+    large = network("vit", "large/")
     for inner in large.node:
         for place, name in enumerate(inner.input):
             if name == "large/image":
                 inner.input[place] = "small/image"
-    shape = ["batch", 10]
-    sure = body(
-        onnx.GraphProto(),
-        [],
-        [port("kept", shape=shape)],
-        [node("kept = Identity(small/scores)")],
-    )
-    both = node("both = Add(large/scores, small/scores)")
-    unsure = body(large, [], [port("both", shape=shape)], after=[both])
-    nodes = [
-        *small.node,
-        helper.make_node("ReduceMax", ["small/scores"], ["best"], keepdims=0),
-        constant("limit", np.float32(limit)),
-        node("is_sure = Greater(best, limit)"),
-        helper.make_node(
-            "If", ["is_sure"], ["scores"], then_branch=sure, else_branch=unsure, name="choose"
-        ),
-    ]
-    return finished(
-        nodes,
-        [port("small/image", shape=["batch", 1, 8, 8])],
-        [port("scores", shape=shape)],
-        small.initializer,
-    )
+    text = f"""small (float[batch,1,8,8] "small/image") => (float[batch,10] scores) {{
+      best = ReduceMax<keepdims = 0>("small/scores")
+      limit = Constant<value = float {{{float(limit)}}}>() is_sure = Greater(best, limit)
+      [choose] scores = If(is_sure) <
+        then_branch = sure () => (float[batch,10] kept) {{ kept = Identity("small/scores") }},
+        else_branch = large () => (float[batch,10] both) {{
+          both = Add("large/scores", "small/scores") }}> }}"""
+    return built(text, small=network("digits-7", "small/"), large=large)
 
 
 def writer(letters=4):
@@ -92,35 +59,15 @@ def writer(letters=4):
     Its input ``tokens`` is int64 [batch, 64]; ``written`` is that with the letters at its end,
     and ``scores`` float32 [letters, batch, 96].
     """
-    decoder = network("decoder", "net/")
-    count, going = port("count", TensorProto.INT64, []), port("going", TensorProto.BOOL, [])
-    tokens = port("net/tokens", TensorProto.INT64, ["batch", 64])
-    after = [
-        constant("last", np.int64(63)),
-        helper.make_node("Gather", ["net/scores", "last"], ["each"], axis=1),
-        helper.make_node("ArgMax", ["each"], ["letter"], axis=1),
-        *(constant(n, np.array([v])) for n, v in (("one", 1), ("axis", 1), ("end", 64))),
-        node("rest = Slice(net/tokens, one, end, axis)"),
-        helper.make_node("Concat", ["rest", "letter"], ["longer"], axis=1),
-        node("goes_on = Identity(going)"),
-    ]
-    outputs = [
-        port("goes_on", TensorProto.BOOL, []),
-        port("longer", TensorProto.INT64, ["batch", 64]),
-        port("each", shape=["batch", 96]),
-    ]
-    loop = helper.make_node(
-        "Loop",
-        ["letters", "", "tokens"],
-        ["written", "scores"],
-        body=body(decoder, [count, going, tokens], outputs, after=after),
-        name="write",
-    )
-    return finished(
-        [constant("letters", np.int64(letters)), loop],
-        [port("tokens", TensorProto.INT64, ["batch", 64])],
-        [
-            port("written", TensorProto.INT64, ["batch", 64]),
-            port("scores", shape=["letters", "batch", 96]),
-        ],
-    )
+    text = f"""g (int64[batch,64] tokens)
+      => (int64[batch,64] written, float[letters,batch,96] scores) {{
+      letters = Constant<value = int64 {{{letters}}}>()
+      [write] written, scores = Loop(letters, "", tokens) <body = decoder
+        (int64 count, bool going, int64[batch,64] "net/tokens")
+        => (bool goes_on, int64[batch,64] longer, float[batch,96] each) {{
+        last = Constant<value = int64 {{63}}>() each = Gather<axis = 1>("net/scores", last)
+        letter = ArgMax<axis = 1>(each) one = Constant<value = int64[1] {{1}}>()
+        axis = Constant<value = int64[1] {{1}}>() end = Constant<value = int64[1] {{64}}>()
+        rest = Slice("net/tokens", one, end, axis) longer = Concat<axis = 1>(rest, letter)
+        goes_on = Identity(going) }}> }}"""
+    return built(text, decoder=network("decoder", "net/"))

@@ -3,14 +3,11 @@
 import contextlib
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 import pytest
-from onnx import helper
 
 from onnx_passes.cli.main import main
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.precision._layers import layers_of, rows_of
 from onnx_passes.passes.precision.convert_bfloat16 import ConvertBfloat16
 from onnx_passes.passes.precision.convert_float8 import ConvertFloat8
@@ -25,16 +22,12 @@ from onnx_passes.passes.precision.quantize_weights_adaround import QuantizeWeigh
 from onnx_passes.passes.precision.quantize_weights_gptq import QuantizeWeightsGptq
 from onnx_passes.passes.precision.remove_qdq import RemoveQdq
 from onnx_passes.passes.precision.smooth_activations import SmoothActivations
-from tests.passes.precision.bodies import (
-    FOLDER,
-    body,
-    cascade,
-    constant,
-    finished,
-    port,
-    writer,
-)
+from tests.passes.precision.bodies import built, cascade, network, writer
+from tests.passes.precision.samples import sampled
+from tests.passes.test_in_bodies import in_a_function
 
+HEAD = "digits (float[batch,1,8,8] image)"
+DIGITS = network("digits-7")
 LETTERS = "usage: python [option] ... [-c cmd | -m mod | file | -] [arg] ...\n"
 PASSES = [
     (ConvertFloat16, {}, 45),
@@ -48,8 +41,8 @@ PASSES = [
 ]
 
 
-@pytest.fixture(params=["cascade", "writer"])
-def network(request, images):
+@pytest.fixture(params=["cascade", "writer"], name="network")
+def network_in_bodies(request, images):
     if request.param == "cascade":
         return cascade(), {"small/image": images[:100]}
     codes = [max(0, min(95, ord(letter) - 32)) for letter in LETTERS[:64]]
@@ -60,9 +53,7 @@ def network(request, images):
 def test_networks_in_bodies_keep_what_they_compute(network, cls, options, least, run, kept):
     model, feed = network
     old = run(model, feed)
-    pass_ = cls(None, {}, **options)
-    pass_.context = PassContext(samples=[feed])
-    assert pass_.call(model).modified
+    assert sampled(cls(None, {}, **options), feed).call(model).modified
     level = "basic" if options == {"scaled": True} else "all"
     new = run(model, feed, level)
     if len(old) == 2:
@@ -85,8 +76,7 @@ def test_a_body_computes_in_half_and_has_no_casts_at_its_ends(run):
 
 def test_layers_of_a_branch_that_is_not_taken_stay(images, run):
     model, feed = cascade(limit=-1e6), {"small/image": images[:20]}
-    pass_ = QuantizeStatic()
-    pass_.context = PassContext(samples=[feed])
+    pass_ = sampled(QuantizeStatic(), feed)
     assert pass_.call(model).modified
     kinds = [[node.op_type for node in graph] for graph in model.graphs()]
     assert [("QuantizeLinear" in found) for found in kinds] == [True, False, False]
@@ -94,19 +84,8 @@ def test_layers_of_a_branch_that_is_not_taken_stay(images, run):
     run(model, feed)
 
 
-def in_a_function():
-    graph = onnx.load(FOLDER / "digits-7.onnx").graph
-    weights = [helper.make_node("Constant", [], [w.name], value=w) for w in graph.initializer]
-    opset, own = helper.make_opsetid("", 21), helper.make_opsetid("local", 1)
-    function = helper.make_function(
-        "local", "Net", ["image"], ["scores"], [*weights, *graph.node], [opset]
-    )
-    call = helper.make_node("Net", ["image"], ["scores"], domain="local")
-    main = helper.make_graph([call], "g", list(graph.input), list(graph.output))
-    proto = helper.make_model(
-        main, functions=[function], opset_imports=[opset, own], ir_version=10
-    )
-    model = ir.from_proto(proto)
+def digits_in_a_function():
+    model = in_a_function(built(HEAD + " => (float[batch,10] scores) {}", digits=DIGITS))
     ShapeInference().call(model)
     return model
 
@@ -115,10 +94,9 @@ def in_a_function():
     ("cls", "options", "least"), [*PASSES, (QuantizeWeightsGptq, {"weights": "int8"}, 35)]
 )
 def test_networks_in_functions(cls, options, least, images, run, kept):
-    model, feed = in_a_function(), {"image": images[:100]}
+    model, feed = digits_in_a_function(), {"image": images[:100]}
     (old,) = run(model, feed)
-    pass_ = cls(None, {}, **options)
-    pass_.context = PassContext(samples=[feed])
+    pass_ = sampled(cls(None, {}, **options), feed)
     assert pass_.call(model).modified
     assert "calls of functions are replaced by their bodies" in pass_.context.notes
     (new,) = run(model, feed, "basic" if options == {"scaled": True} else "all")
@@ -134,8 +112,7 @@ def steps(model, feed, *listed):
     """Apply passes one after the other; return the last one."""
     state: dict = {}
     for cls, options in listed:
-        pass_ = cls(None, state, **options)
-        pass_.context = PassContext(samples=[feed])
+        pass_ = sampled(cls(None, state, **options), feed)
         assert pass_.call(model).modified
         ShapeInference().call(model)
     return pass_
@@ -152,29 +129,13 @@ def unequal():
     w, v = (rng.standard_normal((4, 4)).astype(np.float32) for _ in "wv")
     w *= np.array([1, 64, 0.01, 1], np.float32)
     v = (v / 8 / np.array([[1], [64], [0.01], [1]], np.float32)).astype(np.float32)
-    graph = onnx.GraphProto()
-    graph.node.extend(
-        [
-            helper.make_node("MatMul", ["state", "w"], ["a"], name="first"),
-            helper.make_node("Relu", ["a"], ["b"]),
-            helper.make_node("MatMul", ["b", "v"], ["next"], name="second"),
-            helper.make_node("Identity", ["going"], ["goes_on"]),
-        ]
-    )
-    shape = ["batch", 4]
-    inner = body(
-        graph,
-        [port("count", 7, []), port("going", 9, []), port("state", shape=shape)],
-        [port("goes_on", 9, []), port("next", shape=shape)],
-    )
-    loop = helper.make_node("Loop", ["turns", "", "x"], ["y"], body=inner)
-    weights = [onnx.numpy_helper.from_array(a, n) for a, n in ((w, "w"), (v, "v"))]
-    return finished(
-        [constant("turns", np.int64(3)), loop],
-        [port("x", shape=shape)],
-        [port("y", shape=shape)],
-        weights,
-    )
+    numbers = [", ".join(map(repr, array.ravel().tolist())) for array in (w, v)]
+    return built(f"""g (float[batch,4] x) => (float[batch,4] y)
+      <float[4,4] w = {{{numbers[0]}}}, float[4,4] v = {{{numbers[1]}}}> {{
+      turns = Constant<value = int64 {{3}}>()
+      y = Loop(turns, "", x) <body = body (int64 count, bool going, float[batch,4] state)
+        => (bool goes_on, float[batch,4] next) {{ [first] a = MatMul(state, w) b = Relu(a)
+        [second] next = MatMul(b, v) goes_on = Identity(going) }}> }}""")
 
 
 def test_layers_of_a_loop_are_equalised(run, kept):
@@ -208,17 +169,12 @@ def test_the_state_of_a_loop_is_smoothed_by_a_node(run):
 
 def in_a_branch():
     """Return the network of 7 layers in a branch of an If."""
-    inner = onnx.load(FOLDER / "digits-7.onnx").graph
-    shape = list(inner.output)
-    none = constant("none", np.zeros((1, 10), np.float32))
-    idle = body(onnx.GraphProto(), [], [port("none", shape=[1, 10])], [none])
-    taken = body(inner, [], shape)
-    choose = {"then_branch": taken, "else_branch": idle}
-    return finished(
-        [constant("yes", np.array(True)), helper.make_node("If", ["yes"], ["out"], **choose)],
-        list(inner.input),
-        [port("out", shape=[None, 10])],
-    )
+    zeros = ", ".join("0" * 10)
+    text = f"""g (float[batch,1,8,8] image) => (float[?,10] out) {{
+      yes = Constant<value = bool {{1}}>() out = If(yes) <
+      then_branch = digits () => (float[batch,10] scores) {{ }}, else_branch = idle ()
+      => (float[1,10] none) {{ none = Constant<value = float[1,10] {{{zeros}}}>() }}> }}"""
+    return built(text, digits=DIGITS)
 
 
 @pytest.mark.parametrize(
@@ -272,8 +228,7 @@ def test_moments_of_a_scan_are_those_of_all_iterations(typed, text, shape, extra
     x = np.random.default_rng(0).standard_normal((5, *map(int, sizes.split(","))))
     x = x.astype(np.float32)
     (layer,) = layers_of(model.graph.all_nodes())[0]
-    pass_ = QuantizeWeightsGptq()
-    pass_.context = PassContext(samples=[{"x": x}, {"x": x[:5] * 2}])
+    pass_ = sampled(QuantizeWeightsGptq(), {"x": x}, {"x": x[:5] * 2})
     found = pass_.moments(model, [layer], "test", gram=True)[layer.node]
     rows = [rows_of(layer, e, (2, 3) if conv else ()) for e in (*x, *(x * 2))]
     every = np.concatenate(rows).astype(np.float64)
@@ -313,7 +268,7 @@ def test_quantisers_in_bodies_are_placed_and_removed(network, run, kept):
 
 @pytest.mark.parametrize("cls", [EqualizeLayers, SmoothActivations])
 def test_layers_in_functions_are_scaled(cls, images, run):
-    model, feed = in_a_function(), {"image": images[:100]}
+    model, feed = digits_in_a_function(), {"image": images[:100]}
     (old,) = run(model, feed)
     steps(model, feed, (cls, {}))
     np.testing.assert_allclose(run(model, feed)[0], old, rtol=1e-3, atol=1e-3)
@@ -321,7 +276,7 @@ def test_layers_in_functions_are_scaled(cls, images, run):
 
 def test_functions_without_quantisers_stay(images):
     for cls in (PlaceQdq, RemoveQdq):
-        model = in_a_function()
+        model = digits_in_a_function()
         assert not cls().call(model).modified
         assert len(model.functions) == 1
 

@@ -4,9 +4,9 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import EngineError, PassError
-from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.precision.convert_float8 import ConvertFloat8
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.passes.precision.samples import sampled
 
 LAYER = """(float[2,4] x) => (float[2,3] y) <float[4,3] w =
 {0.5, -1, 2, 0.25, 1, -2, 0.125, -0.5, 1, 1.3, 0.7, 1}> { m = MatMul(x, w) y = Relu(m) }"""
@@ -33,8 +33,7 @@ def test_operands_are_rounded_and_sums_are_not(typed, run, kind, optimization):
 @pytest.mark.parametrize("scaled", [False, True])
 def test_digits_are_read_as_before(digits, images, run, kind, scaled):
     model = digits(21)
-    pass_ = ConvertFloat8(format=kind, scaled=scaled)
-    pass_.context = PassContext(samples=[{"image": images[:100]}])
+    pass_ = sampled(ConvertFloat8(format=kind, scaled=scaled), {"image": images[:100]})
     assert pass_.call(model).modified
     (old,), (new,) = (run(m, {"image": images}) for m in (digits(21), model))
     assert (old.argmax(1) == new.argmax(1)).mean() >= 0.98
@@ -47,9 +46,7 @@ def test_scales_serve_small_weights(typed, run):
     for scaled in (False, True):
         model = typed("""(float[2,4] x) => (float[2,1] y) <float[4,1] w = {0.001, 0.0011,
             0.0009, 0.003}> { y = MatMul(x, w) }""")
-        pass_ = ConvertFloat8(scaled=scaled)
-        pass_.context = PassContext(samples=[{"x": x}])
-        pass_.call(model)
+        sampled(ConvertFloat8(scaled=scaled), {"x": x}).call(model)
         error.append(abs(float(run(model, {"x": x})[0][0, 0]) - 0.006))
     assert error[1] < error[0] / 3
 
@@ -63,8 +60,7 @@ def test_what_overflows_stays(typed):
 
 def test_recorded_values_that_overflow_stay(typed):
     model = typed(LAYER)
-    pass_ = ConvertFloat8()
-    pass_.context = PassContext(samples=[{"x": np.full((2, 4), 1e3, np.float32)}])
+    pass_ = sampled(ConvertFloat8(), {"x": np.full((2, 4), 1e3, np.float32)})
     assert not pass_.call(model).modified
 
 
@@ -82,16 +78,13 @@ def test_a_second_time_changes_nothing_but_scales_stay(typed, run):
     model = typed(LAYER)
     x = np.ones((2, 4), np.float32)
     for _ in range(2):
-        pass_ = ConvertFloat8(scaled=True)
-        pass_.context = PassContext(samples=[{"x": x}])
-        modified = pass_.call(model).modified
+        modified = sampled(ConvertFloat8(scaled=True), {"x": x}).call(model).modified
     assert not modified
 
 
 def test_a_note_says_how_onnx_runtime_loads_scales(digits, images, run):
     model = digits(21)
-    pass_ = ConvertFloat8(scaled=True)
-    pass_.context = PassContext(samples=[{"image": images[:100]}])
+    pass_ = sampled(ConvertFloat8(scaled=True), {"image": images[:100]})
     pass_.call(model)
     assert any("optimization: basic" in note for note in pass_.context.notes)
     with pytest.raises(EngineError):

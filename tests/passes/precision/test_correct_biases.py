@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.precision.correct_biases import CorrectBiases
 from onnx_passes.passes.precision.quantize_static import QuantizeStatic
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
+from tests.passes.precision.samples import sampled
 
 HALF = {"weights": "int4", "least": 1}
 
@@ -46,9 +46,7 @@ def test_means_of_a_layer_are_those_of_the_original(typed, run, name, step):
     state: dict = {}
     found = []
     for cls, options in (step, (CorrectBiases, {})):
-        pass_ = cls(None, state, **options)
-        pass_.context = PassContext(samples=[{"x": x}])
-        assert pass_.call(model).modified
+        assert sampled(cls(None, state, **options), {"x": x}).call(model).modified
         found.append(np.abs(run(model, {"x": x})[0].mean(0) - old.mean(0)).max())
     assert found[1] <= found[0]
     exact = step[0] is QuantizeWeights and "inside" not in name
@@ -66,7 +64,6 @@ def test_filters_are_corrected(digits, chain, images, run, kept):
 
 
 def test_without_rounded_weights_it_says_so(deep, images):
-    pass_ = CorrectBiases()
-    pass_.context = PassContext(samples=[{"image": images[:10]}])
+    pass_ = sampled(CorrectBiases(), {"image": images[:10]})
     assert not pass_.call(deep()).modified
     assert any("no pass before it has rounded" in note for note in pass_.context.notes)

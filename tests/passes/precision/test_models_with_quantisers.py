@@ -7,7 +7,6 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.precision.convert_float16 import ConvertFloat16
 from onnx_passes.passes.precision.quantize_static import QuantizeStatic
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
@@ -15,6 +14,7 @@ from onnx_passes.passes.quantised.convert_to_qcdq import ConvertToQcdq
 from onnx_passes.passes.registry import lookup
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.groups import partition, prepare
+from tests.passes.precision.samples import sampled
 
 FOLDER = Path(__file__).parents[3] / "examples" / "quantised_digits"
 
@@ -41,9 +41,7 @@ def test_values_are_recorded_through_quantisers(images, kept, cls, form):
     model = network("attention_w4a4", form)
     feed = {"image": images[:1].reshape([d or 1 for d in sizes(model.graph.inputs[0])])}
     old = outputs(model, feed)
-    pass_ = cls()
-    pass_.context = PassContext(samples=[feed])
-    assert pass_.call(model).modified
+    assert sampled(cls(), feed).call(model).modified
     assert kept(old, outputs(model, feed)) > 5
 
 

@@ -2,9 +2,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.precision.place_qdq import PlaceQdq
 from onnx_passes.passes.precision.quantize_static import QuantizeStatic
+from tests.passes.precision.samples import sampled
 
 
 def kinds(model, op_type, index):
@@ -14,8 +14,10 @@ def kinds(model, op_type, index):
 @pytest.mark.parametrize("weights", ["int8", "uint8"])
 def test_grids_are_symmetric_and_biases_float(digits, images, run, weights):
     original, model = digits(13), digits(13)
-    pass_ = QuantizeStatic(weights=weights, weight_symmetric=weights == "int8")
-    pass_.context = PassContext(samples=[{"image": images[:100]}])
+    pass_ = sampled(
+        QuantizeStatic(weights=weights, weight_symmetric=weights == "int8"),
+        {"image": images[:100]},
+    )
     pass_.call(model)
     pairs = sum(n.op_type == "QuantizeLinear" for n in model.graph)
     assert PlaceQdq().call(model).modified

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.precision.quantize_static import QuantizeStatic
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
 from onnx_passes.passes.precision.quantize_weights_adaround import QuantizeWeightsAdaround
+from tests.passes.precision.samples import sampled
 
 OPTIONS = [
     {"weights": "int8"},
@@ -33,9 +33,7 @@ def test_no_weight_is_off_by_more_than_a_step(typed, run):
     model = typed(
         f"(float[N,8] x) => (float[N,6] y) <float[8,6] w = {{{text}}}> {{ y = MatMul(x, w) }}"
     )
-    pass_ = QuantizeWeightsAdaround(weights="int4", least=1)
-    pass_.context = PassContext(samples=[{"x": x}])
-    pass_.call(model)
+    sampled(QuantizeWeightsAdaround(weights="int4", least=1), {"x": x}).call(model)
     (near,) = run(model, {"x": np.eye(8, dtype=np.float32)})
     step = np.abs(w).max(0) / 7
     assert (np.abs(near - w) <= step * 1.001).all()

@@ -7,6 +7,7 @@ from onnx_passes.errors import PassError
 from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
 from onnx_passes.passes.precision.quantize_weights_gptq import QuantizeWeightsGptq
+from tests.passes.precision.samples import sampled
 
 OPTIONS = [
     {"weights": "int8"},
@@ -54,9 +55,7 @@ def test_no_product_loses_more_than_by_the_nearest(typed, run):
             "{ y = MatMul(x, w) }"
         )
         (old,) = run(model, {"x": x})
-        pass_ = cls(weights="int4", least=1)
-        pass_.context = PassContext(samples=[{"x": x}])
-        pass_.call(model)
+        sampled(cls(weights="int4", least=1), {"x": x}).call(model)
         error.append(((run(model, {"x": x})[0] - old) ** 2).sum(0))
     assert (error[1] <= error[0] * 1.0001).all()
     assert error[1].sum() < 0.8 * error[0].sum()
@@ -84,8 +83,6 @@ def test_an_input_that_is_never_seen_does_no_harm(typed, run):
         "{ y = MatMul(x, w) }"
     )
     x = np.array([[1, 0, 2], [3, 0, 1]], np.float32)
-    pass_ = QuantizeWeightsGptq(weights="int4", least=1)
-    pass_.context = PassContext(samples=[{"x": x}])
-    pass_.call(model)
+    sampled(QuantizeWeightsGptq(weights="int4", least=1), {"x": x}).call(model)
     (y,) = run(model, {"x": np.eye(3, dtype=np.float32)})
     np.testing.assert_allclose(y[1], [3, 4], atol=0.5)

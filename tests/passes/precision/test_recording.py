@@ -5,11 +5,11 @@ import pytest
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.precision._recording import record
 from onnx_passes.passes.precision.convert_float16 import ConvertFloat16
 from onnx_passes.passes.registry import lookup
 from onnx_passes.testing import parse
+from tests.passes.precision.samples import sampled
 
 GROWS = """(int64 n, float[2] x) => (float[2] y) <float[1] ten = {10}> {
     y = Loop(n, , x) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t)
@@ -66,8 +66,7 @@ def test_the_model_is_not_changed(typed):
 @pytest.mark.parametrize(("turns", "stays"), [(3, False), (5, True)])
 def test_what_overflows_in_a_late_iteration_stays_in_float32(typed, run, turns, stays):
     model, feed = typed(GROWS), {"n": np.int64(turns), "x": np.array([1, 2], np.float32)}
-    pass_ = ConvertFloat16()
-    pass_.context = PassContext(samples=[feed])
+    pass_ = sampled(ConvertFloat16(), feed)
     assert pass_.call(model).modified is not stays
     assert any("overflow in float16: " in note for note in pass_.context.notes) is stays
     (result,) = run(model, feed)

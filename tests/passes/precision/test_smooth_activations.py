@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from onnx_passes.errors import PassError
-from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.precision.quantize_static import QuantizeStatic
 from onnx_passes.passes.precision.smooth_activations import SmoothActivations
+from tests.passes.precision.samples import sampled
 
 
 def outliers(typed, body, more=""):
@@ -34,9 +34,7 @@ def test_values_change_by_powers_of_two_only(typed, run, name):
     model, x = outliers(typed, body, more)
     before = [node.op_type for node in model.graph]
     old = run(model, {"x": x})
-    pass_ = SmoothActivations()
-    pass_.context = PassContext(samples=[{"x": x}])
-    assert pass_.call(model).modified
+    assert sampled(SmoothActivations(), {"x": x}).call(model).modified
     new = run(model, {"x": x})
     assert all(np.array_equal(o, n) for o, n in zip(old, new, strict=True))
     after = [node.op_type for node in model.graph]
@@ -49,9 +47,7 @@ def test_less_is_lost_beside_outliers(typed, run, kept):
         model, x = outliers(typed, NORMAL)
         (old,) = run(model, {"x": x[100:]})
         for cls in [SmoothActivations] * smooth + [QuantizeStatic]:
-            pass_ = cls()
-            pass_.context = PassContext(samples=[{"x": x[:100]}])
-            pass_.call(model)
+            sampled(cls(), {"x": x[:100]}).call(model)
         found.append(kept(old[:, 1:], run(model, {"x": x[100:]})[0][:, 1:]))
     assert found[1] > found[0] + 1
 
@@ -72,17 +68,13 @@ def test_a_trained_network_loses_less(deep, chain, images, run, kept):
 
 def test_nothing_is_inserted_against_the_wish(typed):
     model, x = outliers(typed, BODIES["no constant"][0])
-    pass_ = SmoothActivations(insert=False)
-    pass_.context = PassContext(samples=[{"x": x}])
-    assert not pass_.call(model).modified
+    assert not sampled(SmoothActivations(insert=False), {"x": x}).call(model).modified
 
 
 def test_a_second_time_changes_nothing(typed):
     model, x = outliers(typed, NORMAL)
     for modified in (True, False):
-        pass_ = SmoothActivations()
-        pass_.context = PassContext(samples=[{"x": x}])
-        assert pass_.call(model).modified is modified
+        assert sampled(SmoothActivations(), {"x": x}).call(model).modified is modified
 
 
 def test_data_is_asked_for(deep):

@@ -2,8 +2,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import ConfigError, PassError
-from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.precision.tune import Tune
+from tests.passes.precision.samples import sampled
 
 CONFIG = {
     "verify": {"metrics": {"kl_divergence": [0, 0.001]}},
@@ -16,8 +16,7 @@ def size(model):
 
 
 def tuned(model, images, config=CONFIG, **options):
-    pass_ = Tune(config, **options)
-    pass_.context = PassContext(samples=[{"image": images}])
+    pass_ = sampled(Tune(config, **options), {"image": images})
     return pass_.call(model), pass_.context.notes
 
 

@@ -1,5 +1,7 @@
 import pytest
 
+from tests.tables import cases
+
 HEAD = """(bool[N] a, bool[N] b) => (bool[N] y) <bool t = {1}, bool f = {0}> """
 BITS = "(uint8[N] a, uint8[N] b) => (uint8[N] y) <uint8 t = {255}, uint8 f = {127}> "
 
@@ -21,13 +23,10 @@ def test_fires(body, kinds, rewrites):
 
 @pytest.mark.parametrize(
     ("body", "kinds"),
-    [
-        (
-            "c = BitwiseNot(a) d = BitwiseNot(b) y = BitwiseOr(c, d)",
-            ["BitwiseAnd", "BitwiseNot"],
-        ),
-        ("y = BitwiseXor(a, t)", ["BitwiseNot"]),
-    ],
+    cases("""
+- c = BitwiseNot(a) d = BitwiseNot(b) y = BitwiseOr(c, d) | =['BitwiseAnd', 'BitwiseNot']
+- y = BitwiseXor(a, t) | =['BitwiseNot']
+"""),
 )
 def test_fires_on_bits(body, kinds, rewrites):
     model = rewrites(BITS + "{ " + body + " }")
