@@ -5,6 +5,7 @@ Steps under names of the seed system become those that do the same here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -425,6 +426,8 @@ _ON_DATA = {
 """Passes that need data wherever there is a layer."""
 _LAYERS = {"Conv", "Gemm", "MatMul"}
 _LEAST_COSINE, _LEAST_COSINE_4_BITS, _LEAST_AGREEMENT = 0.99, 0.95, 0.99
+_LEAST_SNR, _LEAST_SNR_4_BITS = 17.0, 10.0
+"""Decibels: the error of vectors of one length between which the cosine is the least."""
 _FEW_BITS = {"int4", "uint4", "int2", "uint2"}
 
 
@@ -452,22 +455,30 @@ def with_budget(
     found = [step for step in steps if Metric() in step.cls.contracts()]
     if not found:
         return config, []
-    if not any(
-        value.dtype is None or value.dtype.is_floating_point() for value in model.graph.outputs
-    ):
+    floats = [v for v in model.graph.outputs if v.dtype is None or v.dtype.is_floating_point()]
+    if not floats:
         return config, ["no output is of floats, which a budget could hold: give --metric"]
-    least = _LEAST_COSINE_4_BITS if any(map(_has_few_bits, found)) else _LEAST_COSINE
+    few = any(map(_has_few_bits, found))
+    least = _LEAST_COSINE_4_BITS if few else _LEAST_COSINE
     ranges = {"cosine": (least, 1.0)}
     told = f"the cosine of each output and sample is at least {least:g}"
-    first = next(iter(model.graph.outputs), None)
-    shape = None if first is None else first.shape
-    if given and shape is not None and len(shape) == 2:
+    if any(map(_is_one_number, floats)):
+        # Any two numbers of one sign have a cosine of 1.
+        decibels = _LEAST_SNR_4_BITS if few else _LEAST_SNR
+        ranges["snr"] = (decibels, math.inf)
+        told += f", and the snr at least {decibels:g} dB, as an output has one number a row"
+    shape = model.graph.outputs[0].shape
+    if given and shape is not None and len(shape) == 2 and shape[1] != 1:
         ranges["top_1_agreement"] = (_LEAST_AGREEMENT, 1.0)
         told += f", and the largest class is the same in {_LEAST_AGREEMENT:.0%} of the rows"
     verify = config.verify.model_copy(update={"metrics": ranges})
     names = ", ".join(dict.fromkeys(step.cls.name for step in found))
     note = f"budget of {names}, as none is given: {told}; --metric NAME=LOW:HIGH sets another"
     return config.model_copy(update={"verify": verify}), [note]
+
+
+def _is_one_number(output: ir.Value) -> bool:
+    return output.shape is not None and (len(output.shape) == 0 or output.shape[-1] == 1)
 
 
 def _has_few_bits(step: PassStep) -> bool:

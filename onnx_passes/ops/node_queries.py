@@ -154,7 +154,7 @@ def breakpoints_of(nodes: Iterable[ir.Node]) -> dict[str, list[float]]:
     rng, found = np.random.default_rng(0), defaultdict[str, list[float]](list)
     for node in nodes:
         operator = operator_of(node)
-        for array in (_thresholds(node), _ends(node), _overflow(node)):
+        for array in (_thresholds(node), _ends(node)):
             if array is not None:
                 found[_name(node)] += array[np.isfinite(array)].tolist()
         if operator is None or any(_is_text(value) for value in node.inputs):
@@ -164,6 +164,17 @@ def breakpoints_of(nodes: Iterable[ir.Node]) -> dict[str, list[float]]:
                 numbers = operator.breakpoints(Use(node, index, rng))
                 found[value.name] += [n for n in numbers if np.isfinite(n)]
     return {name: numbers for name, numbers in found.items() if name and numbers}
+
+
+def overflows_of(nodes: Iterable[ir.Node]) -> dict[str, list[float]]:
+    """Return where exponentials of what nodes read overflow, by the names of the values."""
+    found = {}
+    for node in nodes:
+        if (node.domain, node.op_type) == ("", Exp.op_type):
+            half = node.outputs[0].dtype is ir.DataType.FLOAT16
+            most = np.finfo(np.float16 if half else np.float32).max
+            found[_name(node)] = [float(np.log(most, dtype=np.float64))]
+    return found
 
 
 def ties_of(nodes: Iterable[ir.Node]) -> dict[str, Array]:
@@ -192,14 +203,6 @@ def _ends(node: ir.Node) -> Array | None:
         return None
     half: float = 2.0 ** (bits.item() - 1)
     return np.outer([-half, half, 2 * half], np.unique(scale)).reshape(-1)
-
-
-def _overflow(node: ir.Node) -> Array | None:
-    """Return where an exponential overflows; None for other nodes."""
-    if (node.domain, node.op_type) != ("", Exp.op_type):
-        return None
-    half = node.outputs[0].dtype is ir.DataType.FLOAT16
-    return np.log([np.finfo(np.float16 if half else np.float32).max], dtype=np.float64)
 
 
 ML = "ai.onnx.ml"

@@ -38,6 +38,7 @@ from onnx_passes.ops.node_queries import (
     beyond,
     breakpoints_of,
     makes_steps,
+    overflows_of,
     range_of,
     steers,
     ties_of,
@@ -88,7 +89,9 @@ class RandomInputs:
         if kinds is DRAWS_OF_OTHERS:
             nodes = list(dict.fromkeys((*ahead, *part.old)))
             varying = {n for n, source in sources.items() if source in self.varying}
-            edges = self._at_breakpoints(sources, (*nodes, *part.new))
+            # Where the original overflows, too, nothing is held.
+            overflows = {} if overflows_of(nodes) else overflows_of(part.new)
+            edges = self._at_breakpoints(sources, (*nodes, *part.new), overflows)
             ties = make_ties(draws[0], varying), _equal_rows(draws[0], varying)
             draws += [draws[0] | row for row in (*edges, *ties) if row]
             recorded = self.recorded.samples[0]
@@ -264,7 +267,10 @@ class RandomInputs:
         }
 
     def _at_breakpoints(
-        self, sources: Mapping[str, str], nodes: Sequence[ir.Node]
+        self,
+        sources: Mapping[str, str],
+        nodes: Sequence[ir.Node],
+        overflows: Mapping[str, list[float]],
     ) -> list[dict[str, Array]]:
         """Return rows of floats on both sides of where pieces of operators meet, or on one.
 
@@ -278,9 +284,12 @@ class RandomInputs:
             and isinstance(array := recorded[source], np.ndarray)
             and kind_of(array.dtype) == "float"
         }
+        met = breakpoints_of(nodes)
+        for name, numbers in overflows.items():
+            met[name] = [*met.get(name, ()), *numbers]
         found = {
             name: (*around(numbers, floats[name]), *beyond(numbers, floats[name]))
-            for name, numbers in breakpoints_of(nodes).items()
+            for name, numbers in met.items()
             if name in floats
         }
         count = max(map(len, found.values()), default=1)

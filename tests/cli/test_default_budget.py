@@ -81,6 +81,22 @@ def test_a_precision_works_without_a_budget_and_prints_one(cli, network, words, 
     assert cli("-o", "out.onnx", network, *words, "--strict").code == 4
 
 
+def test_an_output_of_one_number_is_held_by_its_error(cli):
+    blocks = np.full((128, 32), 0.07, np.float32)  # under half a step of 4 bits
+    blocks[:, 0] = 1
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+        g (float[1,4096] x) => (float[1,1] y) { y = MatMul(x, w) }""")
+    model.graph.initializer.append(numpy_helper.from_array(blocks.reshape(-1, 1), "w"))
+    onnx.save(model, "one.onnx")
+    np.savez("x.npz", x=np.ones((1, 4096), np.float32))
+    words = "--inputs", "x.npz", "--precision", "int4", "--json", "r.json"
+    done = cli("-o", "out.onnx", "one.onnx", *words)
+    assert done.code == 1
+    assert "not in [10, inf]" in done.err
+    assert metrics("r.json")["cosine"]["value"] == pytest.approx(1)
+    assert "top_1_agreement" not in metrics("r.json")
+
+
 def test_four_bits_raise_the_opset_and_may_lose_more(cli, network):
     done = cli("-o", "out.onnx", network, "--precision", "int4", "--json", "r.json")
     assert done.code == 0, done.err
