@@ -43,9 +43,9 @@ ROOMS = {
     "certifying": Size(8965, 29, 3),
     "cli": Size(4901, 25, 2),
     "compat": Size(646, 7, 0),
-    "configs": Size(2616, 13, 0),
+    "configs": Size(2610, 13, 0),
     "contracts": Size(530, 4, 0),
-    "data": Size(3799, 17, 0),
+    "data": Size(3729, 17, 0),
     "errors": Size(61, 1, 0),
     "library_index": Size(86, 1, 0),
     "risky_runs": Size(140, 1, 0),
@@ -62,7 +62,7 @@ ROOMS = {
     "tuning": Size(3272, 9, 0),
     "verify": Size(6269, 20, 0),
     "benchmarks": Size(9442, 71, 0),
-    "tests": Size(56389, 603, 0),
+    "tests": Size(56396, 603, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
