@@ -56,7 +56,7 @@ ROOMS = {
     "pipeline": Size(9839, 29, 4),
     "plain": Size(14, 1, 0),
     "report": Size(2188, 11, 1),
-    "runtime": Size(6796, 28, 2),
+    "runtime": Size(6799, 28, 2),
     "surgery": Size(1104, 5, 0),
     "testing": Size(103, 1, 0),
     "tuning": Size(3272, 9, 0),

@@ -230,7 +230,10 @@ class SizeSearch:
         exact = sorted({n + more for n in near for more in (0, 1) if 0 < n < _LARGEST})
         groups = self._groups()
         counted = [names for names in groups if not self._batches.intersection(names)]
-        ladders = [(blind, counted or groups), (exact, groups)]
+        ladders: list[tuple[Sequence[int], list[tuple[str, ...]]]] = [
+            (blind, counted or groups),
+            (exact, groups),
+        ]
         ladders += [((*_POWERS, *shown, *_MULTIPLES), counted)]
         for ladder, chosen in (*ladders, (_POWERS, groups), (_MULTIPLES, groups)):
             for size, names in itertools.product(ladder, chosen):
