@@ -131,7 +131,11 @@ def table() -> str:
         "ONNX Runtime 1.31 computes these in another type, and errs for larger integers.",
         "No larger ones are drawn:",
         "",
-        *(f"- {o}: over {o.exact_bits} bits" for o in operators() if o.exact_bits),
+        *(
+            f"- {o}: over {o.exact_bits} bits"
+            for o in sorted(operators(), key=str)
+            if o.exact_bits
+        ),
         "",
         f"| operator | {' | '.join(columns)} |",
         "|---" * (len(columns) + 1) + "|",

@@ -228,7 +228,7 @@ def _two_rows(context: Any, x: ir.Value, w: ir.Value) -> bool:
 def written(text: str | Callable[..., Any], names: dict[str, Any]) -> Callable[..., Any]:
     """Return what makes nodes, from its parameters and an expression: ``x: Neg(Neg(x))``.
 
-    A side condition is no text: the verifier reads the numbers in its source.
+    A side condition is code: the verifier reads the numbers in its source.
     """
     if not isinstance(text, str):
         return text

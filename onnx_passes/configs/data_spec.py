@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from onnx_passes.errors import UsageError
-from onnx_passes.plain import PlainDict, PlainMapping
 
 
 def read_share(given: object, what: str) -> float:
@@ -85,15 +84,6 @@ class DataSpec:
             raise UsageError(
                 f"fraction of a data set must be above 0 and at most 1, not {self.fraction:g}"
             )
-
-    def to_json(self) -> PlainDict:
-        """Return the fields as JSON has them."""
-        return asdict(self) | {"sources": list(self.sources)}
-
-    @classmethod
-    def from_json(cls, data: PlainMapping) -> DataSpec:
-        """Read what :meth:`to_json` returns."""
-        return cls(**{**data, "sources": tuple(data["sources"])})
 
     def selected(self, total: int) -> int:
         """Return how many of ``total`` samples are used."""

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from onnx_passes.data.files import digest
 from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import ShardPlan
@@ -96,32 +98,14 @@ class DataJob:
         """The runs that are held against the first; that one itself where it is alone."""
         return self.runs[1:] or self.runs
 
-    def to_json(self) -> PlainDict:
-        return {
-            "plan": self.plan.to_json(),
-            "models": [asdict(model) for model in self.models],
-            "runs": [asdict(run) for run in self.runs],
-            "measures": self.measures.to_json(),
-            "imports": list(self.imports),
-        }
+    def to_text(self) -> str:
+        """Return the job as JSON, for a worker."""
+        return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, data: PlainMapping) -> DataJob:
-        runs = tuple(
-            RunSpec(run["model"], EngineChoice(**run["engine"]), run["name"])
-            for run in data["runs"]
-        )
-        models = tuple(
-            ModelFile(m["name"], m["path"], m["digest"], tuple(m["files"]))
-            for m in data["models"]
-        )
-        return cls(
-            ShardPlan.from_json(data["plan"]),
-            models,
-            runs,
-            Measures.from_json(data["measures"]),
-            tuple(data["imports"]),
-        )
+    def from_text(cls, text: str) -> DataJob:
+        """Read what :meth:`to_text` returns."""
+        return TypeAdapter(cls).validate_json(text)
 
     @cached_property
     def key(self) -> dict[str, str]:
@@ -130,7 +114,7 @@ class DataJob:
             "plan": self.plan.digest,
             "models": [model.digest for model in self.models],
             "engines": [[run.model, asdict(run.engine), _version(run)] for run in self.runs],
-            "measures": [FORMAT, self.measures.to_json()],
+            "measures": [FORMAT, asdict(self.measures)],
         }
         return {name: _hash(part) for name, part in parts.items()}
 

@@ -10,7 +10,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -133,7 +133,7 @@ def describe(
             {"name": r.name, "model": r.model, "engine": dict(r.engine.make().describe())}
             for r in job.runs
         ],
-        "measures": job.measures.to_json(),
+        "measures": asdict(job.measures),
         "counts": counts,
         "pairs": pairs,
     }

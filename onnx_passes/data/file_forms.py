@@ -16,7 +16,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, Protocol, TypeAlias
 
@@ -72,9 +72,6 @@ class PartSpec:
     def path(self) -> str:
         """The path of a part of one file."""
         return next(iter(self.files.values()))
-
-    def to_json(self) -> PlainDict:
-        return asdict(self)
 
 
 FORMS: dict[str, Callable[[PartSpec], SourcePart]] = {}

@@ -6,7 +6,7 @@ The interface of a model travels to workers as plain data.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -16,7 +16,6 @@ from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.contracts.scores import dtype_name, shape_text
 from onnx_passes.data.file_forms import Columns
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import did_you_mean
 
 
@@ -62,14 +61,6 @@ class DataInterface:
         optional = tuple(str(v.name) for v in model.graph.inputs if v.is_initializer())
         return cls(dims, dtypes, optional, tuple(str(v.name) for v in model.graph.outputs))
 
-    def to_json(self) -> PlainDict:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: PlainMapping) -> DataInterface:
-        dims = {n: None if d is None else tuple(d) for n, d in data["dims"].items()}
-        return cls(dims, data["dtypes"], tuple(data["optional"]), tuple(data["outputs"]))
-
 
 def _dim(dim: int | ir.SymbolicDim) -> int | str | None:
     return dim if isinstance(dim, int) else dim.value
@@ -99,9 +90,6 @@ class Binding:
     stacked: bool
     batch: int
     fixed: bool
-
-    def to_json(self) -> PlainDict:
-        return asdict(self)
 
 
 def bind(spec: DataSpec, interface: DataInterface, first: Columns) -> Binding:

@@ -590,28 +590,6 @@ class Measures:
             return cls(exact=True, **rest)
         return cls(False, contract.rtol, contract.atol, named, **rest)
 
-    def to_json(self) -> PlainDict:
-        return {
-            "exact": self.exact,
-            "rtol": self.rtol,
-            "atol": self.atol,
-            "overrides": {name: list(pair) for name, pair in self.overrides.items()},
-            "scores": self.scores,
-            "metrics": list(self.metrics),
-        }
-
-    @classmethod
-    def from_json(cls, data: PlainMapping) -> Measures:
-        named = {name: (pair[0], pair[1]) for name, pair in data["overrides"].items()}
-        return cls(
-            data["exact"],
-            data["rtol"],
-            data["atol"],
-            named,
-            data["scores"],
-            tuple(data["metrics"]),
-        )
-
 
 class PairState:
     """Adds up what a candidate gives beside a reference."""

@@ -451,32 +451,11 @@ class ShardPlan:
         key = {
             "parts": [[part.form, part.count, part.digest] for part in self.parts],
             "order": [spec.shuffle, spec.limit, spec.fraction, self.shard],
-            "binding": self.binding.to_json(),
+            "binding": asdict(self.binding),
             "prepare": spec.prepare,
             "allow_nan": spec.allow_nan,
         }
         return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
-
-    def to_json(self) -> PlainDict:
-        return {
-            "spec": self.spec.to_json(),
-            "parts": [part.to_json() for part in self.parts],
-            "broken": [asdict(part) for part in self.broken],
-            "interface": self.interface.to_json(),
-            "binding": self.binding.to_json(),
-            "shard": self.shard,
-        }
-
-    @classmethod
-    def from_json(cls, data: PlainMapping) -> ShardPlan:
-        return cls(
-            DataSpec.from_json(data["spec"]),
-            tuple(PartSpec(**part) for part in data["parts"]),
-            tuple(Broken(**part) for part in data["broken"]),
-            DataInterface.from_json(data["interface"]),
-            Binding(**data["binding"]),
-            data["shard"],
-        )
 
 
 def make_plan(spec: DataSpec, interface: DataInterface) -> ShardPlan:

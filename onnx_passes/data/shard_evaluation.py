@@ -37,7 +37,7 @@ from onnx_passes.errors import (
 )
 from onnx_passes.model.load import load_model
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Data, Outputs, Session
 
 _REPORTED_FLAGS = (
@@ -388,7 +388,7 @@ _evaluators: OrderedDict[str, Evaluator] = OrderedDict()
 def forget_others(text: str) -> None:
     """Free what this process holds for other jobs than one, given as JSON."""
     _evaluators.clear()
-    _sessions.keep(DataJob.from_json(json.loads(text)))
+    _sessions.keep(DataJob.from_text(text))
 
 
 def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator:
@@ -398,8 +398,7 @@ def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator
     """
     key = f"{digest} {folder}"
     if key not in _evaluators:
-        data: PlainMapping = json.loads(text)
-        job = DataJob.from_json(data)
+        job = DataJob.from_text(text)
         if folder is not None:
             job = move_models(job, Path(folder))
         _evaluators[key] = Evaluator(job, _sessions)

@@ -171,7 +171,7 @@ class Pool:
 
     def start(self, job: DataJob) -> None:
         self._job = job
-        self._text = json.dumps(job.to_json())
+        self._text = job.to_text()
         if self._pool is None:
             self._make()
         # A worker that is kept from another job reads this one when it first gets a shard.
@@ -331,7 +331,7 @@ def _has_models(text: str) -> bool:
     """Whether the models of a job are at their paths, with the content that it says."""
     if text not in _checked:
         _checked.clear()
-        job = DataJob.from_json(json.loads(text))
+        job = DataJob.from_text(text)
         _checked[text] = all(_is_there(model) for model in job.models)
     return _checked[text]
 
@@ -413,7 +413,7 @@ class Dask:
         distributed = import_optional("distributed")
         for name in ("distributed", "distributed.client", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        self._job, self._text = job, json.dumps(job.to_json())
+        self._job, self._text = job, job.to_text()
         if self._client is None:
             self._connect(distributed)
         self._client.register_plugin(make_plugin(self._text, job.digest), name="onnx-passes")

@@ -1,6 +1,6 @@
 """Plans depend on the content of data alone, and say what does not fit."""
 
-import json
+import math
 import shutil
 
 import numpy as np
@@ -8,8 +8,10 @@ import pytest
 
 from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.data.dataset import DataSet
+from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.input_binding import DataInterface
-from onnx_passes.data.plan import ShardPlan, make_plan
+from onnx_passes.data.measures import Measures
+from onnx_passes.data.plan import make_plan
 from onnx_passes.errors import ReferenceDataError, UsageError
 
 
@@ -31,7 +33,13 @@ def test_a_plan_is_the_same_in_another_folder_and_through_json(folder, tmp_path)
     shutil.copytree(folder, tmp_path / "copy")
     other = make_plan(DataSpec((str(tmp_path / "copy"),), shuffle=3), interface())
     assert plan.digest == other.digest
-    assert ShardPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+    job = DataJob(
+        plan,
+        (ModelFile("m", "/m.onnx", "0", ("m.onnx",)),),
+        (RunSpec(0, EngineChoice("reference", {"opset": [1, 2.5]}), "m"),),
+        Measures(rtol=math.inf, overrides={"y": (1e-3, None)}, metrics=("psnr",)),
+    )
+    assert DataJob.from_text(job.to_text()) == job
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """What a cluster can do to a run: lack files, lose its scheduler, differ in processors."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -39,7 +37,7 @@ def test_a_worker_without_the_job_or_the_models_asks_for_them(job, tmp_path, mon
     monkeypatch.setattr(module, "_jobs", {})
     monkeypatch.setattr(module, "_checked", {})
     executor = make_dask("local:1")
-    executor._job, executor._text = job, json.dumps(job.to_json())
+    executor._job, executor._text = job, job.to_text()
     assert module.evaluate_shard(job.digest, 2, None) == {"shard": 2, "need": True}
     module.keep(job.digest, executor._text)
     plain = module.evaluate_shard(job.digest, 2, None)
