@@ -62,3 +62,12 @@ def test_an_argument_of_a_scalar_has_no_axis_to_keep(name, leaves_alone):
     leaves_alone(
         graph(f"t = {name}<keepdims = 0>(x) y = Unsqueeze(t, a)", head, a=[0]),
     )
+
+
+def test_axes_from_the_end_of_an_unknown_rank(rewrites):
+    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
+      g (float[N,2] x) => (float[?] y) { y = f.total(x) }
+      <domain: "f", opset_import: ["" : 20]> total (x) => (y) {
+      a = Constant<value_ints = [-1]>() t = ReduceSum(x, a) y = Squeeze(t, a) }"""
+    (function,) = rewrites(text).functions.values()
+    assert [node.op_type for node in function if node.inputs] == ["ReduceSum"]

@@ -95,3 +95,13 @@ def test_leaves_what_callers_may_override_alone(leaves_alone):
     made = parse(graph("t = Relu(x) y = Clip(t, c)", c=1))
     made.graph.inputs.append(made.graph.initializers["c"])
     leaves_alone(made)
+
+
+def test_bounds_have_the_type_that_nothing_else_has(rewrites):
+    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
+      g (float[N] x) => (float[N] y) { y = f.six(x) }
+      <domain: "f", opset_import: ["" : 20]> six (x) => (y) {
+      l = Constant<value_float = -1.0>() h = Constant<value_float = 6.0>()
+      t = Relu(x) y = Clip(t, l, h) }"""
+    (function,) = rewrites(text).functions.values()
+    assert [n.op_type for n in function if n.op_type != "Constant"] == ["Clip"]
