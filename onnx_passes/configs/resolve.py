@@ -317,18 +317,18 @@ def _without(
 
 def note_of_presets(config: PipelineConfig) -> list[str]:
     """Return which steps have a name that a group of passes and a shipped pipeline have."""
-    scope = import_modules(config)
+    scope, shipped = import_modules(config), shipped_configs()
     named = [
         step.name
         for step in config.passes
         if isinstance(step, PassUse)
-        and not (step.places.name and step.places.name.source.name in shipped_configs())
+        and not (step.places.name and step.places.name.source.name in shipped)
     ]
     return [
         f"{name!r} among the steps is the group of {len(found)} passes; the shipped "
         f"pipeline of this name is meant by 'extends: {name}' and '-c {name}'"
         for name in dict.fromkeys(named)
-        if name in shipped_configs()
+        if name in shipped
         and registry.is_known(name)
         and (found := registry.lookup(name, scope=scope))
     ]

@@ -120,7 +120,14 @@ def check_rules(model: onnx.ModelProto, path: Path) -> None:
     _check_body(model.graph, f"graph '{model.graph.name}'", [], path)
     for place, _, attribute in all_attributes(model):
         _check_attribute(place, attribute, path)
-    _check_types(model, path)
+        for type_ in (attribute.tp, *attribute.type_protos):
+            _check_type(type_, place, path)
+    for place, body in all_bodies(model):
+        infos = list(body.value_info)
+        if isinstance(body, onnx.GraphProto):
+            infos += [*body.input, *body.output]
+        for info in infos:
+            _check_type(info.type, f"{place}, value '{info.name}'", path)
 
 
 def _refuse(
@@ -253,18 +260,6 @@ def _check_attribute(place: str, attribute: onnx.AttributeProto, path: Path) -> 
                 place,
                 help="encode them in UTF-8, as ONNX demands",
             ) from None
-
-
-def _check_types(model: onnx.ModelProto, path: Path) -> None:
-    for place, body in all_bodies(model):
-        infos = list(body.value_info)
-        if isinstance(body, onnx.GraphProto):
-            infos += [*body.input, *body.output]
-        for info in infos:
-            _check_type(info.type, f"{place}, value '{info.name}'", path)
-    for place, _, attribute in all_attributes(model):
-        for type_ in (attribute.tp, *attribute.type_protos):
-            _check_type(type_, place, path)
 
 
 def _check_type(type_: onnx.TypeProto, place: str, path: Path) -> None:

@@ -417,17 +417,26 @@ def tensors_replaced(model: ir.Model, choose: Choice) -> Iterator[None]:
                 tensor.name = tensor_name
 
 
+class TensorAttr(ir.Attr):
+    """A tensor as an attribute: onnx-ir checks its protocol at each look, in 50 us."""
+
+    __slots__ = ()
+
+    def as_tensor(self) -> ir.TensorProtocol:
+        """Return the tensor."""
+        tensor: ir.TensorProtocol = self.value
+        return tensor
+
+
 def _with_tensors(attribute: ir.Attr, choose: Choice) -> ir.Attr:
     kind = attribute_type(attribute)
     if kind not in _TENSORS or attribute.is_ref() or attribute.value is None:
         return attribute  # as nearly all of them
     note = attribute.doc_string
     if kind == ir.AttributeType.TENSOR:
-        tensor = attribute.value
-        chosen = choose(tensor, False)
-        if chosen is not tensor:
-            return ir.AttrTensor(attribute.name, chosen, doc_string=note)
-        return attribute
+        chosen = choose(attribute.value, False)
+        same = chosen is attribute.value
+        return attribute if same else TensorAttr(attribute.name, kind, chosen, doc_string=note)
     tensors = attribute.value
     found = [choose(tensor, False) for tensor in tensors]
     if any(a is not b for a, b in zip(found, tensors, strict=True)):

@@ -32,6 +32,7 @@ from onnx_passes.passes.patterns import (
     describe,
     has_other_version,
     is_asking,
+    keep_tensors,
     note_constants,
     question_of,
     reason_of,
@@ -260,6 +261,7 @@ class _Driver:
             return False
         if question is not None:
             question.forget(name, node)
+        keep_tensors(delta.new_nodes)
         self.scratch.keep_constants(delta.new_nodes)
         texts = tuple(describe(n) for n in matched)
         names = [str(value.name) for value in old]

@@ -25,7 +25,6 @@ from onnx_passes.verify.evidence import (
     OutputCheck,
     Verdict,
 )
-from onnx_passes.verify.judge import describe
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,8 @@ class Budget:
         )
 
     def _reason(self, worst: BudgetShare, output: OutputCheck) -> str:
+        from onnx_passes.verify.judge import describe  # unverified runs do without it
+
         before = self.total.get(worst.output, 0.0)
         return (
             f"{worst.output} too far from the original, its error budget is exceeded: "

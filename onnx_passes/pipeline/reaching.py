@@ -285,8 +285,8 @@ class RandomInputs:
             and kind_of(array.dtype) == "float"
         }
         met = breakpoints_of(nodes)
-        for name, numbers in overflows.items():
-            met[name] = [*met.get(name, ()), *numbers]
+        for name, points in overflows.items():
+            met[name] = [*met.get(name, ()), *points]
         found = {
             name: (*around(numbers, floats[name]), *beyond(numbers, floats[name]))
             for name, numbers in met.items()

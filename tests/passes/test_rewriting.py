@@ -237,6 +237,19 @@ a shape noted in a function is not believed: <ir_version: 10, opset_import: ["" 
 )
 
 
+def test_a_constant_of_a_rule_is_looked_at_without_a_check_of_its_protocol(monkeypatch):
+    model = parse("m (float[2] x) => (float[2] y) { y = Relu(x) }")
+    made = RewriteRule(
+        lambda op, x: op.Relu(x),
+        lambda op, x: op.Mul(x, op.Constant(value=ir.tensor([2.0]))),
+        name="two",
+    )
+    rewrite(model, [made])
+    (held,) = model.graph.node(0).attributes.values()
+    monkeypatch.delattr(ir.Attr, "as_tensor")
+    assert held.as_tensor().numpy().tolist() == [2.0]
+
+
 def test_a_rule_is_tried_once_another_rewrite_brings_its_operators():
     model = parse("m (float[2] x) => (float[2] y) { a = Relu(x) y = Neg(a) }")
     rules = [
