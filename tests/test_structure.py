@@ -39,7 +39,7 @@ ROOMS = {
     "__main__": Size(3, 1, 0),
     "api": Size(393, 4, 0),
     "arrays": Size(26, 1, 0),
-    "bench": Size(4495, 15, 0),
+    "bench": Size(4508, 15, 0),
     "certifying": Size(8965, 29, 3),
     "cli": Size(4901, 25, 2),
     "compat": Size(646, 7, 0),
@@ -62,7 +62,7 @@ ROOMS = {
     "tuning": Size(3272, 9, 0),
     "verify": Size(6269, 20, 0),
     "benchmarks": Size(9442, 71, 0),
-    "tests": Size(56442, 603, 0),
+    "tests": Size(56451, 603, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

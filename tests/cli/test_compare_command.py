@@ -302,3 +302,14 @@ def test_names_are_looked_for_in_saved_results_too(cli):
         done = cli("compare", "--load-outputs", "r.json", option, text)
         assert done.code == 2
         assert "did you mean 'scores'" in done.err
+
+
+@pytest.mark.parametrize(("weight", "noted"), [(0.0, True), (1.0, False)])
+def test_an_output_that_is_one_number_everywhere_is_noted(cli, weight, noted):
+    for name, bias in (("a", weight), ("b", weight)):
+        text = f"""<ir_version: 10, opset_import: ["" : 20]>
+            g (float[N,3] x) => (float[N,3] y) <float w = {{{bias}}}> {{ y = Mul(x, w) }}"""
+        onnx.save(onnx.parser.parse_model(text), f"{name}.onnx")
+    found = cli("compare", "a.onnx", "b.onnx")
+    assert found.code == 0
+    assert ("y is 0 everywhere: that models agree says little" in found.out) == noted

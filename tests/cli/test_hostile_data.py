@@ -167,7 +167,7 @@ def test_findings_are_told_though_a_report_cannot_be_written(cli, monkeypatch):
         raise UsageError(f"cannot write the report {path}: No space left on device")
 
     monkeypatch.setattr(report_files, "write_text", full)
-    data = ("--data", f"image={DIGITS}/images.npy", "--html", "p.html")
+    data = ("--data", f"image={DIGITS}/images.npy", "--timing", "t.json")
     found = cli("compare", MODEL, *ENGINES, *data)
     assert found.code == 2
     assert found.out.startswith("PASSED  400 of 400 samples")

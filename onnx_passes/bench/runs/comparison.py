@@ -67,7 +67,7 @@ from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
 from onnx_passes.verify.bodies import expose_bodies, typed
 from onnx_passes.verify.evidence import OutputCheck
 from onnx_passes.verify.float64 import evaluate
-from onnx_passes.verify.recording import expose_values, inlined
+from onnx_passes.verify.recording import expose_values, inlined, is_informative
 
 
 class WideValues:
@@ -313,7 +313,22 @@ class _Comparison:
             self._progress(place, 0.0)
             self._execute(runner, run, place)
         self.found.pairs = [tally.pair() for tally in self.tallies]
+        if self.tallies and self.reference is not None:
+            self._note_constant(self.reference)
         return self.found
+
+    def _note_constant(self, run: Run) -> None:
+        """Note outputs that no wrong weight would change: each element is one number."""
+        assert run.values is not None
+        rows = [run.values.sample(k) for k in range(len(run.values))]
+        for name in run.types:
+            found = [row.get(name) for row in rows]
+            arrays = [a for a in found if isinstance(a, np.ndarray) and a.size > 1]
+            if not arrays or kind_of(arrays[0].dtype) != "float":
+                continue
+            if not is_informative(arrays, lambda: True):
+                number = f"{arrays[0].flat[0]:g}"
+                self._note(f"{name} is {number} everywhere: that models agree says little")
 
     def _take(self, run: Run) -> None:
         """Compare what an earlier run gave."""
