@@ -53,16 +53,16 @@ ROOMS = {
     "ops": Size(8675, 38, 6),
     "optional": Size(21, 1, 0),
     "passes": Size(21766, 260, 0),
-    "pipeline": Size(9847, 29, 4),
+    "pipeline": Size(9863, 29, 4),
     "plain": Size(14, 1, 0),
     "report": Size(2188, 11, 1),
     "runtime": Size(6796, 28, 2),
     "surgery": Size(1104, 5, 0),
     "testing": Size(103, 1, 0),
     "tuning": Size(3272, 9, 0),
-    "verify": Size(6269, 20, 0),
+    "verify": Size(6270, 20, 0),
     "benchmarks": Size(9442, 71, 0),
-    "tests": Size(56451, 603, 0),
+    "tests": Size(56470, 603, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

@@ -632,11 +632,9 @@ class EngineCheck:
             return EngineFinding([*region.checks, failed], region.evidence, known)
         known = replace(known, accepted=produced, budget=budget)
         checks, evidence = list(region.checks), region.evidence
+        vouched = state.vouched and step.by_type and each_application_executed(evidence)
         for contract in step.pass_.contracts():
             if isinstance(contract, Tolerance) and not state.comparing.truth.wanted:
-                vouched = (
-                    state.vouched and step.by_type and each_application_executed(evidence)
-                )
                 checks.append(
                     state.comparing.spend(
                         bench, accepted, produced, budget, step.model, vouched=vouched
@@ -644,7 +642,14 @@ class EngineCheck:
                 )
                 continue
             found = state.comparing.contract(
-                bench, accepted, produced, contract, step.override, budget, step.model
+                bench,
+                accepted,
+                produced,
+                contract,
+                step.override,
+                budget,
+                step.model,
+                vouched=vouched,
             )
             equal = isinstance(contract, Equality) and region.differs is None
             if equal and each_application_executed(evidence):

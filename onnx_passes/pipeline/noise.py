@@ -151,19 +151,20 @@ class Drift:
     def spread(self, runs: Sequence[Data | None]) -> Array | None:
         """Return how far each element moves from the first run.
 
-        None of integers, and where shapes differ, or which elements are finite.
+        Runs in which others are finite say nothing: the 1 of a mask, times the least float,
+        overflows where it moves. None of integers, and where no run is left.
         """
         first, *rest = map(np.asarray, runs)
         if kind_of(first.dtype) != "float":
             return None
         finite = np.isfinite(first)
-        if not all(
-            a.shape == first.shape and np.array_equal(np.isfinite(a), finite) for a in rest
-        ):
-            return None
         right = np.where(finite, first, 0).astype(np.float64)
-        others = (np.where(finite, other, 0).astype(np.float64) for other in rest)
-        return np.asarray(np.max([np.abs(other - right) for other in others], axis=0))
+        others = [
+            np.where(finite, other, 0).astype(np.float64)
+            for other in rest
+            if other.shape == first.shape and np.array_equal(np.isfinite(other), finite)
+        ]
+        return np.max([np.abs(a - right) for a in others], axis=0) if others else None
 
     def is_covered(self, runs: Sequence[Data | None]) -> bool:
         """Whether each element moves as far, and all by so little that it can be judged.

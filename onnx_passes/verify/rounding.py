@@ -363,6 +363,9 @@ def _weights(model: ir.Model) -> Iterator[tuple[ir.Value, ir.TensorProtocol]]:
                 yield value, tensor
 
 
+_FIRST = RESIZING | {"Pow"}
+"""Operators of which the first operand alone moves."""
+
 _TURNS = 65521
 """Random turns that are drawn, and repeated. Rows of weights have no prime length."""
 
@@ -379,6 +382,7 @@ def _moved(array: Array, rng: np.random.Generator, turn: int) -> Array:
 def _reaching(model: ir.Model) -> set[ir.Value]:
     """Return the values that decide elements of what a graph gives, by way of floats.
 
+    An exponent that moves is another function: one beside 2 has no value for negative numbers.
     Integers and booleans are an end of this way, for the outputs of a model and what they
     alone are made of.
     """
@@ -392,7 +396,7 @@ def _reaching(model: ir.Model) -> set[ir.Value]:
         node = value.producer()
         if node is None or (gives_no_floats(node) and value not in ends):
             continue
-        read = node.inputs[:1] if node.op_type in RESIZING else node.inputs
+        read = node.inputs[:1] if node.op_type in _FIRST else node.inputs
         pending += [value for value in read if value is not None]
     return found
 

@@ -8,18 +8,20 @@ from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import Transformation
+from onnx_passes.pipeline import output_checks
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.testing import parse
+from onnx_passes.verify.judge import error_growth
 
 SIZE = 400
 
 
-def model():
+def model(last="y = Neg(b)"):
     weights = np.random.default_rng(0).standard_normal((SIZE, SIZE)).astype(np.float32)
     made = parse(
         f"""(float[4,{SIZE}] x) => (float[4,{SIZE}] y) <float f = {{1}}>
-        {{ a = MatMul(x, w) b = Mul(a, f) y = Neg(b) }}""".replace(
+        {{ a = MatMul(x, w) b = Mul(a, f) {last} }}""".replace(
             "<float f",
             f"<float[{SIZE},{SIZE}] w = {{{', '.join(['0'] * SIZE * SIZE)}}}, float f",
         )
@@ -121,3 +123,21 @@ def test_equality_is_not_affected():
 def test_bad_values_are_refused(bad):
     with pytest.raises(ConfigError):
         config_from_data({"passes": [], "verify": bad})
+
+
+STEPS = "c = Round(b) p = Constant<value_float = 2.0>() y = Pow(c, p)"
+
+
+@pytest.mark.parametrize(("factor", "right"), [(1.0, True), (1.01, False)])
+def test_errors_behind_steps_may_grow_as_far_as_the_original_moves(monkeypatch, factor, right):
+    monkeypatch.setattr(
+        output_checks, "error_growth", lambda *sides: error_growth(*sides[:3], 1e-9)
+    )
+    data = {
+        "passes": [{"truth-halves": {"factor": factor}}],
+        "verify": {"reference": "float64"},
+        "reproducers": False,
+    }
+    done = run_pipeline(model(STEPS), config_from_data(data))
+    assert (done.error is None) == right
+    assert ("too far from the original" in str(done.error)) != right

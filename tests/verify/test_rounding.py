@@ -253,6 +253,11 @@ def test_the_scales_of_a_resize_stay_where_they_are():
     assert list(moved.graph.initializers["s"].const_value.numpy()) == [1, 1, 2, 2]
 
 
+def test_exponents_do_not_move():
+    text = "(float[4] x) => (float[4] y) <float e = {2}> { y = Pow(x, e) }"
+    assert not moves(text, lambda m: m.graph.initializers["e"].const_value).any()
+
+
 def test_a_constant_that_a_rule_folds_may_be_rounded():
     """In float16 ``(x + 0.1) + 0.3`` and ``x + 0.4`` differ by the rounding of 0.4."""
     header = '<ir_version: 10, opset_import: ["" : 20]> g (float16[1] x) => (float16[1] y) '
