@@ -126,7 +126,7 @@ def _move(node: ir.Node, mover: Mover, ranges: Mapping[ir.Value, IntegerRange]) 
     behind = [first.inputs[1]] * len(read)
     if node.op_type == "Concat" and array.size > 1 and node.graph is not None:
         behind = [mover.constant(node.graph, ir.tensor(array))]
-    elif array.ndim > 1 or not is_single(first.inputs[1]):
+    elif array.ndim:
         rows = [array.reshape(())] * len(read) if array.size == 1 else move_rows(node, array)
         if rows is None or node.graph is None:
             return False

@@ -167,6 +167,35 @@ def test_factors_pass_changes_of_shape_of_large_values(shape, factor, view, behi
     assert list(product.inputs[1].shape) == behind
 
 
+SINGLE = """(float{shape} x) => (float[A] y) <{constant}, int64[1] t = {{0}},
+int64[0] n = {{}}, int64 i = {{0}}, int64[1] f = {{-1}}>
+{{ m = {operation} s = {moved} y = Exp(s) }}"""
+
+
+@pytest.mark.parametrize("operation", ["Mul(x, c)", "Add(x, c)", "Div(x, c)"])
+@pytest.mark.parametrize("constant", ["float c = {0.3}", "float[1] c = {0.3}"])
+@pytest.mark.parametrize(
+    ("shape", "moved"),
+    [
+        ("[1,1]", "Squeeze(m)"),
+        ("[1]", "Squeeze(m, t)"),
+        ("[1,1]", "Reshape(m, n)"),
+        ("[1,1]", "Reshape(m, f)"),
+        ("[1,3]", "ReduceMax<keepdims = 0>(m)"),
+        ("[3]", "ReduceMin<keepdims = 0>(m)"),
+        ("[3]", "Gather<axis = 0>(m, i)"),
+        ("[1,3]", "Unsqueeze(m, t)"),
+        ("[1]", "Flatten<axis = 0>(m)"),
+    ],
+)
+def test_a_single_number_does_not_raise_the_rank(shape, moved, constant, operation, applied):
+    body = SINGLE.format(shape=shape, moved=moved, constant=constant, operation=operation)
+    model = testing.parse(body)
+    model.graph.outputs[0].shape = None
+    infer_shapes(model)
+    assert applied(model)
+
+
 WINDOWS = """(float[N,4,3] x) => (float[N,3,2] y) <float s = {0.3}, float[1,3] c = {1, 2, 3},
 int64[3,2] j = {0, 1, 4, 5, 8, 9}> { m = Mul(x, s) t = Transpose<perm = [0, 2, 1]>(m) """
 
