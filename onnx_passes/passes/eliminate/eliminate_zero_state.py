@@ -25,8 +25,9 @@ class EliminateZeroState(passes.Transformation):
     After:  ``LSTM(x, w, r, b)``
 
     The initial state of an RNN, GRU or LSTM, and the initial cell of an LSTM. It is a constant
-    of zeros, or one that is filled or expanded to a shape that is computed, or a part of it.
-    Exporters read the size of the batch for it, and cut one tensor for all layers.
+    of zeros, or one that is filled or expanded to a shape that is computed, a part of it, or
+    several of them in one. Exporters read the size of the batch for it, cut one tensor for
+    all layers, and join those of two directions.
 
     Sound because a state that is not given is 0 by definition, of the one shape that it may
     have.
@@ -67,6 +68,8 @@ def _is_zero(value: ir.Value | None) -> bool:
         return False
     if producer.op_type in MOVES:
         return _is_zero(producer.inputs[0])
+    if producer.op_type == "Concat":
+        return all(map(_is_zero, producer.inputs))
     if producer.op_type != "ConstantOfShape":
         return False
     fill = producer.attributes.get("value")

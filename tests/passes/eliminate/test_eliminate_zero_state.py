@@ -38,6 +38,9 @@ FILLED = "h = ConstantOfShape(t)"
         f = ConstantOfShape(a) o = Constant<value_int = 0>() h = Gather(f, o)""",
         """l = Concat<axis = 0>(e, n, e) f = ConstantOfShape(l)
         o = Constant<value_ints = [0]>() h = Slice(f, o, d, o)""",
+        """o = Constant<value_ints = [0]>() z = Constant<value = float {0}>()
+        l = Concat<axis = 0>(n, e) p = Expand(z, l) q = Unsqueeze(p, o) f = ConstantOfShape(t)
+        b = Concat<axis = 0>(q, q, f) h = Slice(b, o, d, o)""",
     ],
 )
 def test_a_state_of_zeros_for_each_batch(operator, directions, made, rewrites):
@@ -51,6 +54,7 @@ h = ConstantOfShape<value = float[1] {1}>(t)
 h = ConstantOfShape<value = float[1] {-0.0}>(t)
 z = Constant<value = float {0.5}>() h = Expand(z, t)
 f = ConstantOfShape(t) h = Exp(f)
+z = ConstantOfShape(t) f = Exp(z) b = Concat<axis = 0>(z, f) h = Slice(b, i, e)
 """,
     lambda body: layer("GRU", body),
 )
