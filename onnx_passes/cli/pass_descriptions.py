@@ -104,6 +104,7 @@ def option_docs(cls: type[Pass]) -> dict[str, str]:
 def answers(question: WhyNot, ran: Collection[str]) -> Iterator[str]:
     """Yield why a rule did not match, line by line, and what its pass says of itself."""
     from onnx_passes.passes.patterns import MISMATCH, NO_REASON
+    from onnx_passes.passes.rewriting import Rewriting
 
     lines = list(question.lines())
     yield from lines
@@ -113,7 +114,10 @@ def answers(question: WhyNot, ran: Collection[str]) -> Iterator[str]:
         return
     if not lines:
         where = "" if question.node is None else f" at {question.node!r}"
-        yield f"{question.rule}{where}: no node is left that one of its rules may begin at"
+        told = "no node is left that one of its rules may begin at"
+        if cls is not None and not issubclass(cls, Rewriting):
+            told = "this pass gives no reasons, because it does not match by rules"
+        yield f"{question.rule}{where}: {told}"
     if not lines or any(
         f": {text}, at " in line for line in lines for text in (MISMATCH, NO_REASON)
     ):

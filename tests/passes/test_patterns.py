@@ -176,6 +176,12 @@ def test_the_command_line_prints_it(tmp_path):
         ("fuse-gelu", "eliminate-identity", "the pipeline runs no pass or rule of this name"),
         ("eliminate-identity", "eliminate-identity", "Before: ``Identity(x)``"),
         ("merge-projections", "merge-projections", "Leaves alone: weights that other nodes"),
+        (
+            "eliminate-double-transpose",
+            "eliminate-double-transpose",
+            "no node is left that one of its rules may begin at",
+        ),
+        ("eliminate-zero-state", "eliminate-zero-state", "it does not match by rules"),
     ],
 )
 def test_a_pass_that_tried_nothing_is_described(tmp_path, question, pass_, answer):
