@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onnx_passes.cli.common import FILE
-from onnx_passes.cli.output import check_destinations, echo_lines
+from onnx_passes.cli.output import check_destinations
 from onnx_passes.cli.word_syntax import ManyWords, Several, read_named_shape
 from onnx_passes.errors import UsageError
 
@@ -90,25 +90,28 @@ def command(
     reports = {"--json": json_path}
     check_destinations(output, reports, {"the model": [loaded.path]})
     settings = default_config(["verify=false"] if no_verify else [], steps)
-    before = _interface(loaded.model)
-    prepared = dataclasses.replace(
-        loaded, model=prepare(loaded.model, wanted, outputs, limits)
-    )
+    before = _contents(loaded.model)
+    changed = prepare(loaded.model, wanted, outputs, limits)
+    told = [*loaded.notes, *_changes(before, _contents(changed))]
+    prepared = dataclasses.replace(loaded, model=changed, notes=told)
     if wanted and not no_verify:
-        check_runs(prepared.model)
+        check_runs(changed)
     places = {"--json": json_path, "--html": None, "--junit": None}
     run = execute(prepared, settings, str(model), output, places, -1 if quiet else verbose)
-    echo_lines([] if quiet else _changes(before, _interface(prepared.model)), err=True)
     raise click.exceptions.Exit(run.report.exit_code)
 
 
-def _interface(model: ir.Model) -> dict[str, str]:
+def _contents(model: ir.Model) -> dict[str, str]:
+    """Return what a change of the interface may change, as a reader sees it."""
+    from onnx_passes.model.walk import all_nodes
+
     sides = {"input": model.graph.inputs, "output": model.graph.outputs}
-    return {
+    ports = {
         f"{side} {value.name}": "?" if value.shape is None else f"{value.shape}"
         for side, values in sides.items()
         for value in values
     }
+    return {**ports, "nodes": f"{sum(1 for _ in all_nodes(model))}"}
 
 
 def _changes(before: dict[str, str], after: dict[str, str]) -> Iterator[str]:

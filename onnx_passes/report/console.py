@@ -170,8 +170,8 @@ class ConsoleSummary:
         before, after = report.before, report.after
         words = summary.outcome(report)
         if words.head == "UNCHANGED" and before is not None:
-            copied = "; copied" if report.output else ""
-            yield "nodes", f"no pass changes the {plural(before.nodes, 'node')}{copied}"
+            written = "; written as they are" if report.output else ""
+            yield "nodes", f"no pass changes the {plural(before.nodes, 'node')}{written}"
         elif before and after:
             for label, told, old, new in summary.sizes(before, after):
                 by = change(old, new)

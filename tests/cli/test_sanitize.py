@@ -48,6 +48,19 @@ def test_shapes_and_outputs_are_those_asked_for(cli, model, out):
     assert "input x: [N,4] -> [3,4], as asked for" in end.err
 
 
+def test_what_other_outputs_remove_is_in_the_summary_and_the_report(cli, model, out, tmp_path):
+    report = tmp_path / "report.json"
+    words = ("sanitize", model, "-o", out, "--outputs", "four")
+    end = cli(*words, "--cleanup", "--json", report)
+    assert end.code == 0, end.err
+    assert len(onnx.load(out).graph.node) == 1
+    told = ["output y: [N,4] -> none, as asked for", "nodes: 5 -> 1, as asked for"]
+    assert set(told) <= set(json.loads(report.read_text())["notes"])
+    assert all(f"note: {line}" in end.err for line in told)
+    assert "copied" not in end.err
+    assert "as asked for" not in cli(*words, "--toposort", "-q").err
+
+
 def test_outputs_get_the_shapes_that_follow_from_the_inputs(cli, model, out):
     assert cli("sanitize", model, "-o", out, "--override-input-shapes", "x:3x4").code == 0
     dims = onnx.load(out).graph.output[0].type.tensor_type.shape.dim
