@@ -238,13 +238,14 @@ def save_result(
 HELP = """\
 Run a pipeline over MODEL, then the PASSes, and check each before the next one runs.
 
-Without a pipeline and PASSes this is 'optimize'. Without an output only a summary is printed.
+Without a pipeline and PASSes this is 'optimize', with --precision as well. Without an output
+only a summary is printed.
 
 \b
 Examples:
   onnx-passes model.onnx -o out.onnx
   onnx-passes model.onnx out.onnx --dims batch=1,height=640
-  onnx-passes -c optimize --precision float16 model.onnx -o out.onnx
+  onnx-passes --precision float16 model.onnx -o out.onnx
   onnx-passes -c optimize -e onnxruntime -e openvino -o out.onnx model.onnx
   onnx-passes -o out.onnx model.onnx 'fold-constants{size_limit=1MiB}'
 """
@@ -394,12 +395,12 @@ def command(
     first, sizes = read_dims(dims)
     if no_passes and (config or passes or precision):
         raise UsageError("--no-passes contradicts a pipeline and passes", help="give one")
+    if not (config or passes or no_passes):
+        config = "optimize"
     if precision is not None:
         from onnx_passes.configs.resolve import PRECISIONS
 
         passes = [*passes, PRECISIONS[precision]]
-    elif not (config or passes or no_passes):
-        config = "optimize"
     extra = [*overrides, *sizes, *budget_keys(metrics)]
     for key, file in {"inputs": inputs, "outputs": labels}.items():
         if file is not None:

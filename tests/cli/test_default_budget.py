@@ -97,6 +97,26 @@ def test_an_output_of_one_number_is_held_by_its_error(cli):
     assert "top_1_agreement" not in metrics("r.json")
 
 
+@pytest.mark.parametrize(
+    ("given", "others"),
+    [
+        ([], True),
+        (["-c", "optimize"], True),
+        (["-c", "cleanup"], False),
+        (["fold-constants"], False),
+    ],
+)
+def test_a_precision_runs_behind_what_is_given_else_behind_optimize(
+    cli, network, given, others
+):
+    done = cli("-o", "out.onnx", network, *given, "--precision", "int8", "--json", "r.json")
+    assert done.code == 0, done.err
+    names = [done["name"] for done in json.loads(Path("r.json").read_text())["passes"]]
+    assert names[-1] == "quantize-dynamic"
+    assert ("inline-functions" in names) == others
+    assert len(names) > 1
+
+
 def test_four_bits_raise_the_opset_and_may_lose_more(cli, network):
     done = cli("-o", "out.onnx", network, "--precision", "int4", "--json", "r.json")
     assert done.code == 0, done.err
