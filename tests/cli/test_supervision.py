@@ -319,6 +319,21 @@ def test_a_sample_that_ends_the_engine_is_left_out(tmp_path):
     assert [node.op_type for node in onnx.load(tmp_path / "o.onnx").graph.node] == ["Einsum"]
 
 
+LAYER = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[2,N,3] x) => (float[2,1,N,2] y)
+<float[1,8,3] w = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+float[1,8,2] r = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}>
+{ i = Identity(x) y = LSTM<hidden_size = 2>(i, w, r) }"""
+
+
+def test_an_engine_that_aborts_on_a_made_up_sample_prints_nothing(tmp_path):
+    save(tmp_path, LAYER)
+    words = "-c", "optimize", "-s", "verify.inputs=adversarial", "-o", "o.onnx", "model.onnx"
+    code, err = call(tmp_path, *words, "--json", "r.json")
+    assert (code, err[:8]) == (0, "VERIFIED"), err
+    assert any("an engine died of SIGABRT there" in note for note in notes(tmp_path))
+
+
 FRAMES = """<ir_version: 10, opset_import: ["" : 17]>
     g (float[batch, n] x) => (float[batch, m] y) <int64 width = {300}> {
     size = Shape <start = 1> (x) length = Squeeze(size) left = Sub(length, width)
