@@ -110,11 +110,13 @@ def _of_columns(v: Values) -> moves.Found:
 
 def _of_rows(v: Values) -> moves.Found:
     """Find what a term becomes by a product with constant weights."""
-    array, matrix, rank = floats(v["a"]), floats(v["w"]), rank_of(v["x"])
-    if array is None or matrix is None or matrix.ndim != 2 or not rank:
+    array, matrix, dims = floats(v["a"]), floats(v["w"]), dims_of(v["x"])
+    if array is None or matrix is None or matrix.ndim != 2 or not dims:
         return None
-    row = along(array, rank - 1, rank)
+    row = along(array, len(dims) - 1, len(dims))
     if row is None or floats(v["x"]) is not None or moves.are_signs(v["x"], row):
+        return None
+    if row.size > 1 and dims[-1] != row.size:  # it may give x more columns
         return None
     full = np.broadcast_to(row.astype(np.float64), (matrix.shape[0],))
     return [(full @ matrix.astype(np.float64)).astype(np.float32)]

@@ -155,3 +155,9 @@ def test_a_rank_that_is_not_known_is_left_alone(body):
     assert not SinkScales()(model).modified
     infer_shapes(model)
     assert SinkScales()(model).modified
+
+
+def test_a_term_that_gives_a_value_more_columns_is_left_alone():
+    graph = """(float[4,1] x) => (float[4,2] y) <float[3] a = {1, 2, 3},
+        float[3,2] w = {1, 2, 3, 4, 5, 6}> { m = Add(x, a) y = MatMul(m, w) }"""
+    testing.assert_leaves_alone(SinkScales(), typed(graph))
