@@ -364,7 +364,7 @@ def _weights(model: ir.Model) -> Iterator[tuple[ir.Value, ir.TensorProtocol]]:
 
 
 _FIRST = RESIZING | {"Pow"}
-"""Operators of which the first operand alone moves."""
+"""Operators whose first operand alone moves."""
 
 _TURNS = 65521
 """Random turns that are drawn, and repeated. Rows of weights have no prime length."""
