@@ -184,6 +184,7 @@ _HELP = (
     "'isolate: true' of an engine runs it in a child process, and 'reference: {inputs: ...}' "
     "gives it your inputs"
 )
+_RESULT = "the check of the result on "
 _MEMORY = (
     "the system ends programs so that take too much memory: close others, or set "
     "reference.samples=1 and a smaller verify.memory_limit"
@@ -266,8 +267,9 @@ class _Keeper:
             cause = f"ended the process with exit code {code}"
         if not self._can_repeat(running, cause):
             every = (one for labels in running for one in labels)
-            stages = (one for one in every if group_of(one) not in GROUPS)
-            _fail(code, next(stages, "the command"))
+            stages = [one for one in every if group_of(one) not in GROUPS] or ["the command"]
+            # One that begins as the first does says more.
+            _fail(code, max((s for s in stages if s.startswith(stages[0])), key=len))
         if self._received:
             _tell("interrupted: nothing was written")
             os._exit(128 + self._received)
@@ -358,6 +360,8 @@ def _fail(code: int, stage: str) -> NoReturn:
         kind, help_ = "memory", _MEMORY
     elif _is_pass(stage):
         kind, number, help_ = "pass", 1, "make the pass raise an error instead"
+    elif stage.startswith(_RESULT):
+        help_ = "the engine ends on what the passes made: --skip leaves one out"
     _tell(
         f"error[{kind}]: the program died of {_name_of(-code)} in {stage}\n  = help: {help_}"
     )

@@ -31,6 +31,7 @@ from onnx_passes.pipeline.policy import Budget
 from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.pipeline.region_evidence import RegionFinding
 from onnx_passes.pipeline.state import EngineState, State
+from onnx_passes.risky_runs import running
 from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.inputs import AdversarialFeeds
 from onnx_passes.runtime.inputs.seeded_feeds import elements_of
@@ -325,7 +326,7 @@ def check_end(state: State, model: ir.Model, moments: Sequence[str]) -> list[Che
     state.baseline.ready(*moments)
     asked = [b for b in state.baseline.benches if b.when in moments]
     for bench in asked[1:] if state.baseline.ahead else ():
-        bench.begin(model, state.baseline.samples, "the check of the result")
+        bench.begin(model, state.baseline.samples, _stage(bench))
     checks: list[Check] = []
     for bench in asked:
         found = run_end(bench, state, model)
@@ -336,6 +337,10 @@ def check_end(state: State, model: ir.Model, moments: Sequence[str]) -> list[Che
     return Arbiter(state, state.original.model, model, asked).at_end(checks)
 
 
+def _stage(bench: EngineBaseline) -> str:
+    return f"the check of the result on {bench.engine.name}"
+
+
 def run_end(bench: EngineBaseline, state: State, model: ir.Model) -> list[Check]:
     """Hold a whole model against the original on one engine."""
     name, samples = bench.engine.name, state.baseline.samples
@@ -344,7 +349,8 @@ def run_end(bench: EngineBaseline, state: State, model: ir.Model) -> list[Check]
         return [Check("equality", Verdict.NOT_VERIFIED, name, reason=reason)]
     start = time.perf_counter()
     try:
-        produced = bench.run(model, samples)
+        with running(_stage(bench)):
+            produced = bench.run(model, samples)
         origin = None
         if state.at_origin:
             origin = produced
