@@ -491,7 +491,7 @@ REPLACED = "fragile cannot run the original: an engine died of SIGSEGV there"
         ("drawn", "SIGSEGV", False, 0, "the run was repeated without drawn values ("),
         ("any", "SIGSEGV", False, 0, REPLACED),
         ("any", "SIGSEGV", True, 0, REPLACED),
-        ("result", "SIGSEGV", True, 3, "died of SIGSEGV in the check of the result on fragile"),
+        ("result", "SIGSEGV", True, 3, "SIGSEGV in the check of the result on fragile"),
     ],
 )
 def test_where_an_engine_of_the_user_may_end(
