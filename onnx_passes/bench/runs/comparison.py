@@ -320,10 +320,10 @@ class _Comparison:
     def _note_constant(self, run: Run) -> None:
         """Note outputs that no wrong weight would change: each element is one number."""
         assert run.values is not None
-        rows = [run.values.sample(k) for k in range(len(run.values))]
+        found = (run.values.sample(k) for k in range(len(run.values)))
+        rows = [{name: row.get(name) for name in run.types} for row in found]
         for name in run.types:
-            found = [row.get(name) for row in rows]
-            arrays = [a for a in found if isinstance(a, np.ndarray) and a.size > 1]
+            arrays = [a for r in rows if isinstance(a := r[name], np.ndarray) and a.size > 1]
             if not arrays or kind_of(arrays[0].dtype) != "float":
                 continue
             if not is_informative(arrays, lambda: True):
