@@ -89,7 +89,7 @@ class ArrayFeatureExtractor(Operator):
 
 
 class _Categories(Operator, abstract=True):
-    domain = "ai.onnx.ml"
+    domain, in_range = "ai.onnx.ml", (0,)
 
     def admits(self, use: hints.Use) -> hints.ValueHint | None:
         words = use.strings("keys_strings") or use.strings("cats_strings")

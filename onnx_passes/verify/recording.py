@@ -9,7 +9,7 @@ import weakref
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -369,6 +369,12 @@ class ValueSource:
     integers: bool = True
     special: bool = False
     negated: bool = False
+
+    def in_turn(self, place: int) -> ValueSource:
+        """Return where one of several conditions comes from, so that they are independent."""
+        flips = self.integers or self.negated
+        flips = (flips, self.positive, flips != self.positive)[place % 3]
+        return replace(self, integers=flips, negated=False)
 
 
 DRAWS = (

@@ -125,6 +125,13 @@ def test_a_truth_value_is_in_range_however_it_is_computed(parse, made):
     assert steering_inputs(model) == set()
 
 
+@pytest.mark.parametrize(("buckets", "steers"), [(7, False), (1 << 40, True), (-7, True)])
+def test_a_remainder_is_in_range_if_its_constant_divisor_is(parse, buckets, steers):
+    model = parse(f"""g (int64[N] x, float[7,2] table) => (float[N,2] y) {{
+        n = Constant<value_int = {buckets}>() k = Mod(x, n) y = Gather(table, k) }}""")
+    assert ("x" in steering_inputs(model)) is steers
+
+
 def test_integers_that_are_divided_stay_ordinary(parse):
     model = parse("""g (int32[3] a, int32[3] b, float[3] x) => (int32[3] y, float[3] z) {
         one = Constant<value = int32 {1}>() c = Sub(b, one) y = Div(a, c) z = Div(x, x) }""")
