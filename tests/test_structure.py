@@ -50,7 +50,7 @@ ROOMS = {
     "library_index": Size(86, 1, 0),
     "risky_runs": Size(149, 1, 0),
     "model": Size(3526, 14, 0),
-    "ops": Size(8675, 38, 6),
+    "ops": Size(7990, 36, 6),
     "optional": Size(21, 1, 0),
     "passes": Size(21083, 252, 0),
     "pipeline": Size(9867, 29, 4),
