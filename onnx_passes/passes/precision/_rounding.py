@@ -162,7 +162,6 @@ def _better(weight: Array, found: Array, grid: Grid, dtype: ir.DataType, gram: A
 
 
 _MOMENTS, _CHOSEN = "moments of what layers read", "integers that were chosen for layers"
-_INNER = "moments of what layers in bodies read"
 _PLACES = (
     *("nodes", "operators", "skip", "skip_operators", "after", "before"),
     *("data", "least", "compute", "embeddings"),
@@ -178,31 +177,19 @@ class RoundsByMoments(QuantizeWeights, OnData):
 
     def prepare(self, model: ir.Model, layers: list[Layer]) -> None:
         """Record the moments; runs that share recorded values share them as well."""
-        rows = [layer for layer in layers if has_rows(layer)]
-        found = [layer for layer in rows if not in_body(layer, model)]
+        found = [layer for layer in layers if has_rows(layer) and not in_body(layer, model)]
         names = {str(layer.node.inputs[0].name) for layer in found}  # type: ignore[union-attr]
         shared = self.context.values and not self.data and not self.context.scaled
         known = self.state_dict.setdefault(_MOMENTS, {}) if shared else {}
         self._chosen = self.state_dict.setdefault(_CHOSEN, {}) if shared else {}
         values = self.values(model, names, "see what layers read") if found else ()
         self._moments = moments_of(found, values, known)
-        self._moments |= self._inner_moments(model, [r for r in rows if r not in found])
         without = [
             layer.node.name or "" for layer in layers if layer.node not in self._moments
         ]
         if without:
-            what = "rounded to the nearest integer, as groups, stacks, or without data"
+            what = "rounded to the nearest integer, as groups, stacks, or in bodies"
             self.note_kept({what: without})
-
-    def _inner_moments(self, model: ir.Model, layers: list[Layer]) -> dict[ir.Node, Moments]:
-        """Return those of layers in bodies; runs that share recorded values share them."""
-        shared = self.context.values and not self.data
-        known = self.state_dict.setdefault(_INNER, {}) if shared else {}
-        keys = {layer: layer.node.name if shared else layer.node for layer in layers}
-        fresh = [layer for layer, key in keys.items() if key not in known]
-        found = self.moments(model, fresh, "see what layers read", gram=True)
-        known |= {keys[one]: found[one.node] for one in fresh if one.node in found}
-        return {one.node: known[key] for one, key in keys.items() if key in known}
 
     def round_weight(
         self, layer: Layer, weight: Array, grid: Grid, dtype: ir.DataType

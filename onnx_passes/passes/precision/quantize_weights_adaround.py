@@ -30,8 +30,8 @@ class QuantizeWeightsAdaround(RoundsByMoments):
 
     Leaves alone: all but Conv, Gemm and MatMul; weights that are integers, or have fewer
     elements than ``least``; with ``form: matmulnbits`` all but MatMul and Gemm by a
-    matrix in the main graph. Groups of a Conv, stacks of matrices, and layers in bodies that
-    do not run on the data are rounded to the nearest integers.
+    matrix in the main graph. Groups of a Conv, stacks of matrices, and layers that
+    read what a body computes are rounded to the nearest integers.
 
     Attributes:
         steps: Steps of learning for each layer.
