@@ -372,21 +372,28 @@ def replace_tensors(model: ir.Model, choose: Choice) -> None:
             tensor = value.const_value
             if tensor is not None and (chosen := choose(tensor, True)) is not tensor:
                 value.const_value = chosen
-    for holder in _holders(model):
-        for name, attribute in [*holder.items()]:
-            other = _with_tensors(attribute, choose)
-            if other is not attribute:
-                holder[name] = other
+    for holder, attribute in _tensor_attributes(model):
+        other = _with_tensors(attribute, choose)
+        if other is not attribute:
+            holder[attribute.name] = other
 
 
-def _holders(model: ir.Model) -> list[MutableMapping[str, ir.Attr]]:
-    holders: list[MutableMapping[str, ir.Attr]] = [
-        node.attributes
+def _tensor_attributes(model: ir.Model) -> list[tuple[MutableMapping[str, ir.Attr], ir.Attr]]:
+    """Return the attributes that hold tensors, which few do, and where they are."""
+    found: list[tuple[MutableMapping[str, ir.Attr], ir.Attr]] = [
+        (node.attributes, attribute)
         for graph in all_graphs(model)
         for node in nodes_of(graph)
-        if node_attributes(node)
+        for attribute in node_attributes(node).values()
+        if attribute_type(attribute) in _TENSORS
     ]
-    return holders + [function.attributes for function in model.functions.values()]
+    found += [
+        (function.attributes, attribute)
+        for function in model.functions.values()
+        for attribute in function.attributes.values()
+        if attribute_type(attribute) in _TENSORS
+    ]
+    return [pair for pair in found if not pair[1].is_ref() and pair[1].value is not None]
 
 
 @contextmanager
@@ -401,12 +408,11 @@ def tensors_replaced(model: ir.Model, choose: Choice) -> Iterator[None]:
     try:
         for value, tensor, _ in before:
             value.const_value = choose(tensor, True)
-        for holder in _holders(model):
-            for name, attribute in list(holder.items()):
-                other = _with_tensors(attribute, choose)
-                if other is not attribute:
-                    swapped.append((holder, attribute))
-                    holder[name] = other
+        for holder, attribute in _tensor_attributes(model):
+            other = _with_tensors(attribute, choose)
+            if other is not attribute:
+                swapped.append((holder, attribute))
+                holder[attribute.name] = other
         yield
     finally:
         for holder, attribute in swapped:
@@ -429,10 +435,7 @@ class TensorAttr(ir.Attr):
 
 
 def _with_tensors(attribute: ir.Attr, choose: Choice) -> ir.Attr:
-    kind = attribute_type(attribute)
-    if kind not in _TENSORS or attribute.is_ref() or attribute.value is None:
-        return attribute  # as nearly all of them
-    note = attribute.doc_string
+    kind, note = attribute_type(attribute), attribute.doc_string
     if kind == ir.AttributeType.TENSOR:
         chosen = choose(attribute.value, False)
         same = chosen is attribute.value
