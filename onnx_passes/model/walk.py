@@ -39,7 +39,7 @@ node_name = reader(_NODE, "name")
 node_inputs = reader(_NODE, "inputs")
 node_outputs = reader(_NODE, "outputs")
 node_rest = reader(_NODE, "attributes", "metadata_props", "device_configurations")
-node_attributes: Callable[[ir.Node], dict[str, ir.Attr]] = attrgetter(
+node_attributes: Callable[[ir.Node | ir.Function], dict[str, ir.Attr]] = attrgetter(
     "_attributes.data" if hasattr(_NODE, "_attributes") else "attributes.data"
 )
 """The attributes as a plain dictionary, which says at once whether it is empty."""
@@ -380,20 +380,15 @@ def replace_tensors(model: ir.Model, choose: Choice) -> None:
 
 def _tensor_attributes(model: ir.Model) -> list[tuple[MutableMapping[str, ir.Attr], ir.Attr]]:
     """Return the attributes that hold tensors, which few do, and where they are."""
-    found: list[tuple[MutableMapping[str, ir.Attr], ir.Attr]] = [
-        (node.attributes, attribute)
-        for graph in all_graphs(model)
-        for node in nodes_of(graph)
-        for attribute in node_attributes(node).values()
+    owners: list[ir.Node | ir.Function] = [*model.functions.values()]
+    owners += [node for graph in all_graphs(model) for node in nodes_of(graph)]
+    return [
+        (owner.attributes, attribute)
+        for owner in owners
+        for attribute in node_attributes(owner).values()
         if attribute_type(attribute) in _TENSORS
+        if not attribute.is_ref() and attribute.value is not None
     ]
-    found += [
-        (function.attributes, attribute)
-        for function in model.functions.values()
-        for attribute in function.attributes.values()
-        if attribute_type(attribute) in _TENSORS
-    ]
-    return [pair for pair in found if not pair[1].is_ref() and pair[1].value is not None]
 
 
 @contextmanager

@@ -392,7 +392,6 @@ BUILTIN = {
         _weights("int4-nbits", 4, weights="uint4", **_NBITS),
         replace(_weights("int8-nbits-dynamic", 8, weights="uint8", **_BY_INT8), data_bits=8),
         replace(_weights("int4-nbits-dynamic", 4, weights="uint4", **_BY_INT8), data_bits=8),
-        Format("float8", "convert-float8", {"scaled": True}, 8, 8),
         Format("int8-tensorrt", "quantize-static", {}, 8, 8, after=(("place-qdq", {}),)),
         Format("int8-static-corrected", "quantize-static", {}, 8, 8, after=_CORRECTED),
         Format("int8-static-smooth", "quantize-static", {}, 8, 8, _SMOOTH, _CORRECTED),
