@@ -86,7 +86,7 @@ def roll(value):
     put(value, np.roll(value.const_value.numpy(), 1))
 
 
-LEARNED = ("int4-gptq", "int4-adaround")
+LEARNED = ("int4-gptq",)
 WEIGHTS = {
     "int8-weights": "fc1.weight_int8",
     "int4-weights": "fc1.weight_int4",

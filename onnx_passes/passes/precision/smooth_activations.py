@@ -121,7 +121,7 @@ class SmoothActivations(OnData):
             p.is_weight or p.node is not value.producer() for p in places or ()
         ):
             places = None  # what was recorded of values in between would not hold any more
-        if places is not None and not any(p.stride > 1 for p in places):
+        if places is not None:
             absorber.scale(value, places, 1 / factors)
             new = value
         elif self.insert:

@@ -11,7 +11,6 @@ from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.precision.convert_bfloat16 import ConvertBfloat16
 from onnx_passes.passes.precision.convert_float16 import ConvertFloat16
 from onnx_passes.passes.precision.correct_biases import CorrectBiases
-from onnx_passes.passes.precision.equalize_layers import EqualizeLayers
 from onnx_passes.passes.precision.place_qdq import PlaceQdq
 from onnx_passes.passes.precision.quantize_dynamic import QuantizeDynamic
 from onnx_passes.passes.precision.quantize_static import QuantizeStatic
@@ -116,33 +115,6 @@ def body_kinds(model):
     return [node.op_type for graph in inner for node in graph]
 
 
-def unequal():
-    """Return a Loop that runs two layers whose channels are out of balance."""
-    rng = np.random.default_rng(0)
-    w, v = (rng.standard_normal((4, 4)).astype(np.float32) for _ in "wv")
-    w *= np.array([1, 64, 0.01, 1], np.float32)
-    v = (v / 8 / np.array([[1], [64], [0.01], [1]], np.float32)).astype(np.float32)
-    numbers = [", ".join(map(repr, array.ravel().tolist())) for array in (w, v)]
-    return built(f"""g (float[batch,4] x) => (float[batch,4] y)
-      <float[4,4] w = {{{numbers[0]}}}, float[4,4] v = {{{numbers[1]}}}> {{
-      turns = Constant<value = int64 {{3}}>()
-      y = Loop(turns, "", x) <body = body (int64 count, bool going, float[batch,4] state)
-        => (bool goes_on, float[batch,4] next) {{ [first] a = MatMul(state, w) b = Relu(a)
-        [second] next = MatMul(b, v) goes_on = Identity(going) }}> }}""")
-
-
-def test_layers_of_a_loop_are_equalised(run, kept):
-    x = np.random.default_rng(1).standard_normal((50, 4)).astype(np.float32)
-    model, plain = unequal(), unequal()
-    (old,) = run(model, {"x": x})
-    assert EqualizeLayers().call(model).modified
-    assert np.array_equal(run(model, {"x": x})[0], old), "powers of two change no rounding"
-    for each in (model, plain):
-        ShapeInference().call(each)
-        steps(each, {"x": x}, STATIC)
-    assert kept(old, run(model, {"x": x})[0]) > kept(old, run(plain, {"x": x})[0]) + 6
-
-
 def in_a_branch():
     """Return the network of 7 layers in a branch of an If."""
     zeros = ", ".join("0" * 10)
@@ -153,14 +125,7 @@ def in_a_branch():
     return built(text, digits=DIGITS)
 
 
-@pytest.mark.parametrize(
-    "listed",
-    [
-        [(EqualizeLayers, {}), STATIC],
-        [STATIC, (PlaceQdq, {})],
-    ],
-    ids=lambda listed: " ".join(cls.name for cls, _ in listed),
-)
+@pytest.mark.parametrize("listed", [[STATIC, (PlaceQdq, {})]])
 def test_a_layer_in_a_branch_is_treated_as_one_of_the_main_graph(
     deep, images, run, kept, listed
 ):
@@ -190,11 +155,10 @@ def test_quantisers_in_bodies_are_placed_and_removed(network, run, kept):
     assert kept(old, run(model, feed)[-1][:1]) > 25
 
 
-@pytest.mark.parametrize("cls", [EqualizeLayers, SmoothActivations])
-def test_layers_in_functions_are_scaled(cls, images, run):
+def test_layers_in_functions_are_scaled(images, run):
     model, feed = digits_in_a_function(), {"image": images[:100]}
     (old,) = run(model, feed)
-    steps(model, feed, (cls, {}))
+    steps(model, feed, (SmoothActivations, {}))
     np.testing.assert_allclose(run(model, feed)[0], old, rtol=1e-3, atol=1e-3)
 
 
@@ -229,7 +193,7 @@ def test_the_command_line_runs_them_on_a_loop(tmp_path):
     codes = [max(0, min(95, ord(letter) - 32)) for letter in LETTERS[:64]]
     np.save(tmp_path / "tokens.npy", np.array([codes], np.int64))
     text = """
-passes: [equalize-layers, smooth-activations, quantize-static, correct-biases, place-qdq]
+passes: [smooth-activations, quantize-static, correct-biases, place-qdq]
 reference: {inputs: {tokens: tokens.npy}}
 verify: {metrics: {snr: [-20, .inf]}}
 """
