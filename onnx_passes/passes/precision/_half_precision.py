@@ -13,9 +13,9 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.ops.operator_class import operator_of
+from onnx_passes.passes.common.graph_edits import rename_value
 from onnx_passes.passes.common.large_tensors import Scratch
 from onnx_passes.passes.constants import constant_of
-from onnx_passes.passes.convert._ports import rename_value
 from onnx_passes.passes.replace import Namer
 
 T = TypeVar("T")
