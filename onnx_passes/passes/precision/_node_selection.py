@@ -197,12 +197,12 @@ class OnData(OnSomeNodes):
     data: list[str] = Field(default_factory=list)
 
     def values(
-        self, model: ir.Model, names: Collection[str], what: str, *, bodies: bool = False
+        self, model: ir.Model, names: Collection[str], what: str
     ) -> Iterator[dict[str, Array]]:
         """Yield values of the model, sample by sample.
 
         ``what`` they are for is said in a PassError, if there is no data or the model does not
-        run on it. For ``bodies`` see :func:`record`.
+        run on it.
         """
         if self.context.values and not self.data:
             scaled = self.context.scaled
@@ -214,7 +214,7 @@ class OnData(OnSomeNodes):
                     if source in row
                 }
             return
-        yield from record(model, self._feeds(what), names, self.name, bodies=bodies)
+        yield from record(model, self._feeds(what), names, self.name)
 
     def _feeds(self, what: str) -> Sequence[Mapping[str, Array]]:
         feeds = read_feeds(self.data, self.name) if self.data else self.context.samples
