@@ -30,14 +30,10 @@ PACKED = "MatMulNBits"
 _UNIT = {
     ir.DataType.FLOAT16: (2.0**-10, 2.0**-24),
     ir.DataType.BFLOAT16: (2.0**-7, 2.0**-133),
-    ir.DataType.FLOAT8E4M3FN: (2.0**-3, 2.0**-9),
-    ir.DataType.FLOAT8E5M2: (2.0**-2, 2.0**-16),
 }
 """Relative spacing of numbers and smallest number."""
 
 
-EIGHTHS = (ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2)
-"""Types of eight bits that are not integers."""
 _WIDE_BITS = 16
 
 
@@ -73,9 +69,6 @@ def read_stored_weight(layer: ir.Node, original: ir.Node, index: int) -> StoredW
     if tensor is not None:
         return _plain(tensor)
     producer = value.producer()
-    if producer is not None and producer.op_type == Cast.op_type:
-        tensor = constant_tensor(producer.inputs[0]) if producer.inputs[0] else None
-        return _eighth(tensor, 1.0) if tensor is not None and tensor.dtype in EIGHTHS else None
     if producer is None or producer.op_type != DequantizeLinear.op_type:
         return None
     return _dequantise(producer)
@@ -100,25 +93,10 @@ def _plain(tensor: ir.TensorProtocol) -> StoredWeight:
     return StoredWeight(tensor.dtype, values, np.abs(values) * relative * 1.01 + least)
 
 
-def _eighth(tensor: ir.TensorProtocol, scale: Array | float) -> StoredWeight:
-    """Return numbers of float8 times scales, which broadcast."""
-    values = tensor.numpy().astype(np.float64) * scale
-    relative, least = _UNIT[tensor.dtype]
-    size = np.broadcast_to(scale, values.shape)
-    return StoredWeight(tensor.dtype, values, np.abs(values) * relative * 1.01 + least * size)
-
-
 def _dequantise(node: ir.Node) -> StoredWeight | None:
     levels, scale, zero = (_tensor(node, index) for index in range(3))
     if levels is None or scale is None:
         return None
-    if levels.dtype in EIGHTHS:
-        factors = scale.numpy().astype(np.float64)
-        if factors.ndim:
-            full = [1] * len(levels.shape)
-            full[node.attributes.get_int("axis", 1)] = -1
-            factors = factors.reshape(full)
-        return _eighth(levels, factors)
     # In float32, a product is off by a share of a step that counts from 16 bits on only.
     wide = np.float64 if levels.dtype.bitwidth >= _WIDE_BITS else np.float32
     values: Array = levels.numpy().astype(wide)
@@ -386,9 +364,6 @@ def _format(stored: StoredWeight, item: Format, layer: ir.Node) -> Iterator[str]
     rounded = item.pass_name == "convert-bfloat16" and stored.dtype is ir.DataType.FLOAT
     if item.rank == 1 and not (half or rounded):
         yield f"it is to be {wanted}, and its weight is {stored.dtype.name.lower()}"
-    elif item.pass_name == "convert-float8":
-        if stored.dtype not in EIGHTHS:
-            yield f"it is to be {wanted}, and its weight is {stored.dtype.name.lower()}"
     elif item.rank == 0 and item.name != FLOAT32:
         if not stored.dtype.is_integer():
             yield f"it is to be {wanted}, and its weight is {stored.dtype.name.lower()}"

@@ -150,7 +150,6 @@ def test_fusions_of_many_nodes_fire(name):
 
 _NEVER_FIRED = [
     *(("eliminate-noop-arithmetic", index) for index in (12, 17, 18, 19)),
-    *(("eliminate-noop-scatter", index) for index in range(6)),
     *(("fuse-layer-normalization", index) for index in (2, 7)),
     *(("fuse-rms-normalization", index) for index in (1, 2, 5)),
     ("eliminate-noop-clip", 1),

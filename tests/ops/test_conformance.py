@@ -165,8 +165,6 @@ COMPOSED = [
     ("Gemm", [small(3, 4), small(4, 5, seed=1)], {}),
     ("Einsum", [small(2, 3, 4), small(2, 4, 5, seed=1)], {"equation": "bij,bjk->bki"}),
     ("Einsum", [small(3, 4)], {"equation": "ij->j"}),
-    ("Det", [small(3, 3)], {}),
-    ("Det", [small(2, 4, 4)], {}),
     (
         "Conv",
         [IMAGE, KERNEL, small(6, seed=3)],

@@ -86,7 +86,7 @@ def roll(value):
     put(value, np.roll(value.const_value.numpy(), 1))
 
 
-LEARNED = ("int4-gptq", "int4-adaround")
+LEARNED = ("int4-gptq",)
 WEIGHTS = {
     "int8-weights": "fc1.weight_int8",
     "int4-weights": "fc1.weight_int4",
@@ -117,9 +117,6 @@ EDITS = [
     )],
     *[(f, "fc1.weight_int4", roll, "integers moved by one") for f in LEARNED],
     *[(f, "fc1.weight_zero_point", shift_by(1), "zero point off by one") for f in LEARNED],
-    ("float8", "fc1.weight_scale", scale_by(2.0), "scales doubled"),
-    ("float8", "fc1.weight_scale", roll, "scales of another channel"),
-    ("float8", "fc1.weight_float8", reverse, "rows of a weight reversed"),
     ("int8-dynamic-smooth", "fc1.weight_scaled_scale", scale_by(2.0), "scales doubled"),
     ("int8-dynamic-smooth", "smoothing", scale_by(2.0), "values scaled too much"),
     ("int8-dynamic-smooth", "smoothing", roll, "values scaled by another channel"),

@@ -396,9 +396,7 @@ def test_a_whole_model_without_its_formats_is_rejected(task, monkeypatch):
     assert any("it is wrong" in tried.why for tried in result.tried)
 
 
-@pytest.mark.parametrize(
-    ("format_", "told"), [("int8-adaround", True), ("int8-weights", False)]
-)
+@pytest.mark.parametrize(("format_", "told"), [("int4-gptq", True), ("int8-weights", False)])
 def test_it_is_told_that_the_budget_was_measured_on_what_weights_were_rounded_by(
     task, format_, told
 ):

@@ -32,9 +32,6 @@ HOLD = {
     "ops_only": ["Exp", "Mul"],
     "min_opset": 20,
     "max_opset": 20,
-    "connected": True,
-    "acyclic": True,
-    "dominators": ["first", "u"],
     "ranges": {"t": [0, float("inf")]},
 }
 
@@ -90,40 +87,6 @@ def test_nodes_in_bodies_count():
         then_branch = t () => (float[8] a) { [inner] a = Exp(x) },
         else_branch = e () => (float[8] b) { b = Neg(x) }> }"""
     assert "Exp 'inner'" in complaint(model, ops_absent=["Exp"])
-
-
-def test_parts_that_do_not_hang_together():
-    apart = (
-        "(float[2] a, float[2] b) => (float[2] c, float[2] d) { c = Exp(a) [q] d = Neg(b) }"
-    )
-    assert "1 parts are apart from the rest, with Neg 'q'" in complaint(apart, connected=True)
-
-
-def test_isomorphic_to_a_file(tmp_path):
-    path = tmp_path / "other.onnx"
-    ir.save(parse(MODEL.replace("t", "renamed").replace("floarenamed", "float")), path)
-    AssertModel(isomorphic_to=str(path)).analyse(parse(MODEL))
-    text = complaint(MODEL.replace("Mul", "Add"), isomorphic_to=str(path))
-    assert "is no copy of" in text
-    assert "Mul" in text
-
-
-def test_dominators_are_what_no_way_to_an_output_avoids():
-    forked = """(float[2] x) => (float[2] y, float[2] z)
-        { [stem] t = Exp(x) [left] y = Neg(t) [right] z = Abs(t) }"""
-    AssertModel(dominators=["stem"]).analyse(parse(forked))
-    assert "not all data goes through z, but through Exp 'stem'" in complaint(
-        forked, dominators=["stem", "z"]
-    )
-    with pytest.raises(OptionError, match="did you mean 'stem'"):
-        AssertModel(dominators=["sten"]).analyse(parse(forked))
-
-
-def test_a_cycle_is_told():
-    model = parse("(float[2] x) => (float[2] y) { t = Exp(x) y = Neg(t) }")
-    first, second = model.graph
-    first.replace_input_with(0, second.outputs[0])
-    assert "acyclic: the graph has a cycle" in complaint(model, acyclic=True)
 
 
 def test_ranges_hold_for_what_is_said_of_inputs():

@@ -117,10 +117,8 @@ def test_weights_stay_where_they_are(weight, tmp_path, monkeypatch, in_file):
     ("name", "options"),
     [
         ("convert-float16", {}),
-        ("convert-float8", {"scaled": True}),
         ("quantize-static", {}),
         ("quantize-weights-gptq", {"least": 1}),
-        ("quantize-weights-adaround", {"least": 1}),
     ],
 )
 def test_passes_read_data_beside_weights_in_a_file(weight, tmp_path, name, options):
