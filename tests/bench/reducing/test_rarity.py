@@ -5,7 +5,6 @@ import onnx_ir as ir
 
 from onnx_passes.bench.reducing import Reducer, reduce
 from onnx_passes.bench.reducing.candidates import CheckOutcome, Status
-from onnx_passes.bench.reducing.reducer import rare
 
 BLOCK = ("Abs", "Tanh", "Neg", "Sigmoid")
 
@@ -20,26 +19,6 @@ def test_a_kind_that_occurs_once_is_found_in_few_checks(parts_of, chain, operato
     found = Reducer(parts_of(model), check).run()
     assert kept(found) == ["Sin", "Cos"]
     assert check.judged == [62, 2, 1, 1]
-
-
-def test_one_of_each_kind_of_edge_is_tried_next(parts_of, chain):
-    parts = parts_of(chain(*BLOCK * 6, "Tanh", "Abs", *BLOCK * 6))
-    (edges,) = rare(parts)
-    pairs = {(a, b) for a in edges for b in parts.children[a] & edges}
-    names = {(parts.nodes[a].op_type, parts.nodes[b].op_type) for a, b in pairs}
-    assert names >= {("Abs", "Tanh"), ("Sigmoid", "Tanh"), ("Tanh", "Abs")}
-    assert len(edges) <= 10
-
-
-def test_attributes_make_another_kind(parts_of, chain):
-    model = chain(*["Elu"] * 8)
-    odd = model.graph.node(5)
-    odd.attributes["alpha"] = ir.AttrFloat32("alpha", 2.0)
-    assert rare(parts_of(model))[0] == {5}
-
-
-def test_a_model_of_unique_nodes_has_no_suspects(parts_of, diamond):
-    assert rare(parts_of(diamond)) == []
 
 
 def test_a_fault_that_is_not_rare_is_found_all_the_same(boundary_of, chain):
