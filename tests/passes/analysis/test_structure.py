@@ -3,20 +3,11 @@ import pytest
 
 from onnx_passes.errors import ModelError
 from onnx_passes.passes.analysis._structure import dominators
-from onnx_passes.passes.analysis.structure import Structure, form_of
-from onnx_passes.testing import assert_leaves_alone, parse
+from onnx_passes.passes.analysis.structure import form_of
+from onnx_passes.testing import parse
 
 DIAMOND = """(float[8] x) => (float[8] y)
 { [a] p = Exp(x) [b] q = Neg(p) [c] r = Abs(p) [d] s = Add(q, r) [e] y = Sqrt(s) }"""
-
-
-def test_a_diamond():
-    pass_ = Structure()
-    assert_leaves_alone(pass_, parse(DIAMOND))
-    found = pass_.context.analysis("structure")
-    assert (found.acyclic, found.parts, found.depth) == (True, (5,), 4)
-    assert found.bottlenecks == ("Exp 'a'", "Add 'd'", "Sqrt 'e'")
-    assert pass_.context.notes[0] == "acyclic; connected; depth 4"
 
 
 def test_dominators_of_a_diamond():
@@ -65,9 +56,3 @@ def test_isomorphic_to_a_file(tmp_path):
     assert form_of(parse(DIAMOND.replace("Neg", "Abs")), str(path)).isomorphic is False
     with pytest.raises(ModelError):
         form_of(parse(DIAMOND), str(tmp_path / "missing.onnx"))
-
-
-def test_a_graph_without_nodes():
-    model = parse("(float[2] x) => (float[2] x) { }")
-    assert form_of(model).bottlenecks == ()
-    assert form_of(model).depth == 0

@@ -56,18 +56,3 @@ a-branch: k2 = Identity(k) s = Exp(q) r = If(k) < then_branch = t () => (float[2
 def test_leaves_alone_what_decides_about(body, leaves_alone):
     head = "b (int64 i, bool k, float[2] p, float[2] q) => (bool k2, float[2] r, float[2] s)"
     leaves_alone(loop("y, z", f"{head} {{ {body} }}"))
-
-
-def test_leaves_results_that_are_read_alone(leaves_alone):
-    leaves_alone(CHOICE.format(results="p, q", rest="y = Add(p, q)"))
-
-
-def test_looks_into_bodies(rewrites):
-    inner = CHOICE.format(results="t, z", rest="")
-    inner = inner[inner.index("{") + 1 : inner.rindex("}")]
-    text = f"""(bool c, float[2] x) => (float[2] y) {{ y = If(c) <
-      then_branch = o () => (float[2] t) {{ {inner} }},
-      else_branch = f () => (float[2] v) {{ v = Neg(x) }}> }}"""
-    model = rewrites(text)
-    (node,) = model.graph[0].attributes["then_branch"].as_graph()
-    assert len(node.outputs) == 1

@@ -41,12 +41,6 @@ def test_a_cast_of_a_narrower_type(rewrites, source, casts):
     assert [node.op_type for node in model.graph].count("Cast") == 1 + casts
 
 
-def test_in_a_body(rewrites):
-    rewrites("""(bool c, float[9] x) => (float[2] y) { y = If(c) <
-        then_branch = t () => (float[2] p) <int64[2] i = {0, 1}> { p = Gather(x, i) },
-        else_branch = e () => (float[2] q) <int64[2] j = {7, 8}> { q = Gather(x, j) }> }""")
-
-
 test_cases = pass_cases("""
 (float[9] x, int64[3] i) => (float[3] y) { y = Gather(x, i) }
 (float[9] x, int64[3] i = {0, 1, 2}) => (float[3] y) { y = Gather(x, i) }

@@ -150,14 +150,6 @@ def test_layers_of_a_loop_are_equalised(run, kept):
     assert kept(old, run(model, {"x": x})[0]) > kept(old, run(plain, {"x": x})[0]) + 6
 
 
-def test_outliers_in_a_body_move_into_weights(network, run, kept):
-    model, feed = network
-    old = run(model, feed)
-    steps(model, feed, (SmoothActivations, {}))
-    new = run(model, feed)
-    assert all(np.allclose(a, b, rtol=1e-3, atol=1e-3) for a, b in zip(old, new, strict=True))
-
-
 def test_the_state_of_a_loop_is_smoothed_by_a_node(run):
     model = unequal()
     x = np.random.default_rng(1).standard_normal((50, 4)).astype(np.float32)
@@ -264,21 +256,6 @@ def test_quantisers_in_bodies_are_placed_and_removed(network, run, kept):
     steps(model, feed, (RemoveQdq, {"weights": True}))
     assert not {"QuantizeLinear", "DequantizeLinear"} & {*body_kinds(model)}
     assert kept(old, run(model, feed)[-1][:1]) > 25
-
-
-@pytest.mark.parametrize("cls", [EqualizeLayers, SmoothActivations])
-def test_layers_in_functions_are_scaled(cls, images, run):
-    model, feed = digits_in_a_function(), {"image": images[:100]}
-    (old,) = run(model, feed)
-    steps(model, feed, (cls, {}))
-    np.testing.assert_allclose(run(model, feed)[0], old, rtol=1e-3, atol=1e-3)
-
-
-def test_functions_without_quantisers_stay(images):
-    for cls in (PlaceQdq, RemoveQdq):
-        model = digits_in_a_function()
-        assert not cls().call(model).modified
-        assert len(model.functions) == 1
 
 
 def test_a_branch_that_does_not_run_is_not_scaled_or_corrected(images, run):

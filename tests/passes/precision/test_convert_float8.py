@@ -3,7 +3,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.errors import EngineError, PassError
+from onnx_passes.errors import EngineError
 from onnx_passes.passes.precision.convert_float8 import ConvertFloat8
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from tests.passes.precision.samples import sampled
@@ -62,24 +62,6 @@ def test_recorded_values_that_overflow_stay(typed):
     model = typed(LAYER)
     pass_ = sampled(ConvertFloat8(), {"x": np.full((2, 4), 1e3, np.float32)})
     assert not pass_.call(model).modified
-
-
-def test_scales_need_data(typed):
-    with pytest.raises(PassError, match="no data to record ranges on"):
-        ConvertFloat8(scaled=True).call(typed(LAYER))
-
-
-def test_float8_needs_opset_19(typed):
-    with pytest.raises(PassError, match="needs opset 19"):
-        ConvertFloat8().call(typed(LAYER, opset=17))
-
-
-def test_a_second_time_changes_nothing_but_scales_stay(typed, run):
-    model = typed(LAYER)
-    x = np.ones((2, 4), np.float32)
-    for _ in range(2):
-        modified = sampled(ConvertFloat8(scaled=True), {"x": x}).call(model).modified
-    assert not modified
 
 
 def test_a_note_says_how_onnx_runtime_loads_scales(digits, images, run):

@@ -116,12 +116,6 @@ def test_without_room_they_stay_in_memory(deep, monkeypatch):
     assert not any(path.name.startswith("weights-") for path in places(deep))
 
 
-def test_weights_in_memory_stay_there(digits):
-    model = digits()
-    ConvertFloat16().call(model)
-    assert not places(model)
-
-
 def scaled(tmp_path, folder):
     """Return a model of products with weights that are turned and scaled."""
     steps = [
