@@ -32,16 +32,6 @@ def relu(tmp_path, monkeypatch):
     return save
 
 
-def test_a_model_of_a_commands_name_is_a_model(cli, relu):
-    os.rename(relu(), "inspct")
-    assert cli("inspct", "eliminate-identity", "-o", "out.onnx").code == 0
-
-
-def test_options_for_several_may_be_repeated(cli, relu):
-    words = ["-s", "reference.samples=1", "-s", "strict=true", "-v", "-v"]
-    assert cli("-c", "cleanup", *words, "-o", "out.onnx", relu()).code == 0
-
-
 def test_quiet_leaves_results_and_errors(cli, relu):
     noted = cli("inspect", relu(), "-v")
     assert re.search(r"\d s, onnx-passes ", noted.err)
@@ -94,11 +84,6 @@ def test_nan_against_a_number_is_not_off_by_nothing(cli, relu):
     assert done.code == 1
     assert "nan is not 0" in done.out
     assert "max abs 0" not in done.out
-
-
-def test_counts_of_one_are_singular(cli, relu):
-    assert "1 node, 0 initializers" in cli("inspect", relu()).out
-    assert " 1 node;" in cli("-c", "cleanup", "-o", "out.onnx", relu()).err
 
 
 def test_a_fault_of_ours_is_written_down(cli, relu, monkeypatch):

@@ -15,13 +15,6 @@ def test_the_digits_model_is_told(cli):
     assert done.out.count(" -> ") == 34
 
 
-def test_values_are_told_as_json(cli):
-    done = cli("inspect", "model", DIGITS, "--show", "values", "--json")
-    weights = json.loads(done.out)["graph"]["initializers"]
-    assert len(weights) == 16
-    assert all(weight["statistics"]["nan"] == 0 for weight in weights)
-
-
 def test_data_goes_round_all_forms(cli, tmp_path):
     np.savez(tmp_path / "a.npz", x=np.arange(4.0))
     np.savez(tmp_path / "b.npz", y=np.arange(3))
@@ -62,13 +55,6 @@ def test_bad_input_is_one_sentence(cli, tmp_path, words, code, says):
     done = cli(*words)
     assert (done.code, done.out) == (code, "")
     assert says in done.err
-
-
-@pytest.mark.parametrize(
-    "words", [("inspect", "model"), ("inspect", "data"), ("data", "merge")]
-)
-def test_help_shows_two_examples(cli, words):
-    assert cli(*words, "-h").out.count(f"onnx-passes {' '.join(words)} ") >= 2 + 1
 
 
 ODD = """<ir_version: 10, opset_import: ["": 20, "my": 1]>

@@ -145,11 +145,6 @@ def test_without_verification_the_file_is_not_read_back(cli, weights, tmp_path, 
     assert report()["read_back"]["reason"] == "verification is off"
 
 
-def test_a_run_without_an_output_file_has_nothing_to_read_back(cli, weights):
-    assert cli(weights, "eliminate-identity", "--json", "report.json").code == 0
-    assert report()["read_back"] is None
-
-
 @pytest.mark.parametrize("typed", [True, False])
 def test_the_name_of_a_functions_graph_is_not_missed_in_the_file(tmp_path, typed):
     model = ir.from_onnx_text(

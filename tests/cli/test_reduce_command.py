@@ -239,16 +239,3 @@ def test_every_sample_is_asked(cli, tmp_path, failing):
     assert done.code == 0
     assert operators(tmp_path / "small.onnx") == ["Log"]
     assert f"reduced on sample {failing} of 3, the first that fails" in done.out
-
-
-def test_samples_that_all_pass_are_one_error(cli, tmp_path):
-    model = onnx.parser.parse_model(
-        '<ir_version: 8, opset_import: ["" : 17]> g (float[n] x) => (float[n] y)'
-        " { y = Log(x) }"
-    )
-    onnx.save(model, tmp_path / "m.onnx")
-    write_samples(tmp_path / "in.json", [{"x": np.ones(2, np.float32)}] * 2)
-    words = ("--engine", "onnxruntime", "--load-inputs", tmp_path / "in.json")
-    done = cli("reduce", tmp_path / "m.onnx", "-o", tmp_path / "small.onnx", *words)
-    assert done.code == 2
-    assert "does not fail on the whole model" in done.err

@@ -125,17 +125,6 @@ def test_a_format_that_needs_another_opset_raises_it(cli):
     assert culprits.code == 0, culprits.err
 
 
-def test_the_original_is_returned_in_its_own_opset(cli):
-    layers(opset=13)
-    config = settings({"cosine": [0.9999999, 1]}, ["int4-weights"], "size")
-    found = cli("tune", "model.onnx", "-c", config, "-o", "out.onnx")
-    assert found.code == 0, found.err
-    assert "the original is returned: v_node" in found.out.replace("y_node", "v_node").replace(
-        "h_node", "v_node"
-    )
-    assert onnx.load("out.onnx").opset_import[0].version == 13
-
-
 def test_an_opset_that_cannot_be_raised_is_told(cli):
     save(
         "h = MatMul(x, w) y = Upsample(h, scales)", 9, w=WEIGHT, scales=np.ones(2, np.float32)
