@@ -7,7 +7,9 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
+
+from tests.tables import model_of
 
 
 def normal(*shape):
@@ -17,21 +19,10 @@ def normal(*shape):
 @pytest.fixture
 def network(tmp_path):
     """A classifier of two layers, its batch fixed to 1, opset 17."""
-    weights = {"w1": normal(16, 64), "w2": normal(64, 4)}
-    nodes = [
-        helper.make_node("MatMul", ["x", "w1"], ["a"], "first"),
-        helper.make_node("Relu", ["a"], ["b"], "relu"),
-        helper.make_node("MatMul", ["b", "w2"], ["scores"], "second"),
-    ]
-    kind = onnx.TensorProto.FLOAT
-    graph = helper.make_graph(
-        nodes,
-        "main",
-        [helper.make_tensor_value_info("x", kind, [1, 16])],
-        [helper.make_tensor_value_info("scores", kind, [1, 4])],
-        [numpy_helper.from_array(array, name) for name, array in weights.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        main (float[1, 16] x) => (float[1, 4] scores) {
+            [first] a = MatMul(x, w1) [relu] b = Relu(a) [second] scores = MatMul(b, w2) }"""
+    model = model_of(text, w1=normal(16, 64), w2=normal(64, 4))
     onnx.save(model, tmp_path / "net.onnx")
     return tmp_path / "net.onnx"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
 
 from onnx_passes.cli import output
 from onnx_passes.cli.output import StepCount, advance, ticking
+from tests.tables import model_of
 
 
 @pytest.fixture
@@ -83,13 +83,9 @@ def test_a_folder_that_may_not_be_written_to(cli, model, never, monkeypatch):
 @pytest.fixture
 def external(tmp_path):
     """A model whose weights lie in a file beside it."""
-    weights = numpy_helper.from_array(np.arange(4, dtype=np.float32), "w")
-    node = onnx.helper.make_node("Add", ["x", "w"], ["y"])
-    x, y = (onnx.helper.make_tensor_value_info(n, 1, [4]) for n in "xy")
-    graph = onnx.helper.make_graph([node], "g", [x], [y], [weights])
-    model = onnx.helper.make_model(
-        graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10
-    )
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[4] x) => (float[4] y) { y = Add(x, w) }"""
+    model = model_of(text, w=np.arange(4, dtype=np.float32))
     path = tmp_path / "big.onnx"
     onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
     return path

@@ -9,6 +9,8 @@ import onnx.parser
 import onnx.reference
 import pytest
 
+from tests.tables import model_of
+
 ROWS = np.random.default_rng(3).normal(size=(64, 16)).astype(np.float32)
 WEIGHT = np.random.default_rng(4).normal(size=(16, 4)).astype(np.float32)
 
@@ -16,10 +18,7 @@ WEIGHT = np.random.default_rng(4).normal(size=(16, 4)).astype(np.float32)
 def save(body, opset=18, **weights):
     text = f"""<ir_version: 9, opset_import: ["" : {opset}]>
     main (float[n,16] x) => (float[n,4] y) {{ {body} }}"""
-    model = onnx.parser.parse_model(text)
-    model.graph.initializer.extend(
-        onnx.numpy_helper.from_array(w, n) for n, w in weights.items()
-    )
+    model = model_of(text, **weights)
     for node in model.graph.node:
         node.name = f"{node.output[0]}_node"
     onnx.checker.check_model(model, full_check=True)

@@ -5,6 +5,7 @@ import onnx_ir as ir
 
 from onnx_passes.bench.reducing import Reducer, reduce
 from onnx_passes.bench.reducing.candidates import CheckOutcome, Status
+from tests.tables import model_of
 
 BLOCK = ("Abs", "Tanh", "Neg", "Sigmoid")
 
@@ -40,24 +41,12 @@ def test_a_fault_that_is_not_rare_is_found_all_the_same(boundary_of, chain):
 
 def test_candidates_made_at_a_time_hold_the_weights_of_the_model(boundary_of):
     rng = np.random.default_rng(0)
-    values = [ir.val("x", ir.DataType.FLOAT, ["N", 400])]
-    nodes, weights = [], {}
-    for index in range(40):
-        name = f"w{index}"
-        weights[name] = rng.standard_normal(400).astype(np.float32)
-        weight = ir.Value(name=name, const_value=ir.tensor(weights[name], name=name))
-        node = ir.node(
-            "Sin" if index == 20 else "Mul", [values[-1], weight][: 1 + (index != 20)]
-        )
-        node.outputs[0].name = f"v{index}"
-        nodes.append(node)
-        values.append(node.outputs[0])
-    values[-1].type = ir.TensorType(ir.DataType.FLOAT)
-    held = [v for n in nodes for v in n.inputs if v.const_value is not None]
-    graph = ir.Graph(
-        values[:1], values[-1:], nodes=nodes, initializers=held, opset_imports={"": 20}
-    )
-    model = ir.Model(graph, ir_version=10)
+    weights = {f"w{i}": rng.standard_normal(400).astype(np.float32) for i in range(40)}
+    chain = ["v0 = Mul(x, w0)", *(f"v{i} = Mul(v{i - 1}, w{i})" for i in range(1, 40))]
+    chain[20] = "v20 = Sin(v19)"
+    text = f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[N, 400] x) => (float[N, 400] v39) {{ {" ".join(chain)} }}"""
+    model = ir.from_proto(model_of(text, **weights))
 
     class Weights:
         """Fails where a certain weight is, and notes those that are not as they were."""

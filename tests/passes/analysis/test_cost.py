@@ -1,7 +1,7 @@
 """Costs are held against counts made by hand from the operators' definitions."""
 
 import onnx
-import onnx.helper as h
+import onnx.parser
 import onnx_ir as ir
 import pytest
 
@@ -87,26 +87,11 @@ def test_loops_count_as_often_as_they_run():
 
 
 def test_scans_run_along_their_sequence():
-    node = h.make_node(
-        "Scan",
-        ["s", "x"],
-        ["t", "y"],
-        num_scan_inputs=1,
-        body=h.make_graph(
-            [h.make_node("Add", ["a", "b"], ["c"]), h.make_node("Exp", ["c"], ["d"])],
-            "body",
-            [h.make_tensor_value_info(n, 1, [4]) for n in "ab"],
-            [h.make_tensor_value_info(n, 1, [4]) for n in "cd"],
-        ),
-    )
-    info = h.make_tensor_value_info
-    graph = h.make_graph(
-        [node],
-        "g",
-        [info("s", 1, [4]), info("x", 1, [6, 4])],
-        [info("t", 1, [4]), info("y", 1, [6, 4])],
-    )
-    model = h.make_model(graph, opset_imports=[h.make_opsetid("", 20)], ir_version=10)
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[4] s, float[6, 4] x) => (float[4] t, float[6, 4] y) {
+            t, y = Scan<num_scan_inputs = 1, body = b (float[4] a, float[4] b)
+                => (float[4] c, float[4] d) { c = Add(a, b) d = Exp(c) }>(s, x) }"""
+    model = onnx.parser.parse_model(text)
     onnx.checker.check_model(model, full_check=True)
     assert cost_of(ir.from_proto(model), {}).flops == 6 * 8
 
