@@ -62,7 +62,7 @@ ROOMS = {
     "tuning": Size(3272, 9, 0),
     "verify": Size(6270, 20, 0),
     "benchmarks": Size(9222, 70, 0),
-    "tests": Size(51570, 603, 0),
+    "tests": Size(51385, 603, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

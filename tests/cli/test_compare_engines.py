@@ -39,29 +39,6 @@ def test_times_in_a_child_process_are_taken_there(cli):
     assert "and 16 more; -v lists all" in done.out
 
 
-STATE = "name A GPU, SM clock (MHz) 1410, temperature (C) 41"
-
-
-@pytest.mark.parametrize(
-    ("script", "told"),
-    [
-        (
-            "echo 'A GPU, 1410, [N/A], 41, 63.20, 0x0000000000000000'",
-            (f"GPU before: {STATE}", f"GPU after: {STATE}"),
-        ),
-        ("exit 9", ("no NVIDIA GPU says its clocks and temperature here",)),
-    ],
-)
-def test_the_state_of_a_gpu_is_told(cli, tmp_path, monkeypatch, script, told):
-    tool = tmp_path / "nvidia-smi"
-    tool.write_text(f"#!/bin/sh\n{script}\n")
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    done = cli("compare", DIGITS, "--time", "--iterations", "2")
-    assert all(each in done.out for each in told)
-    assert "memory clock" not in done.out
-
-
 def test_engines_keep_no_copies_of_many_weights_in_files(cli, tmp_path, monkeypatch):
     model = onnx.load(Path(__file__).parents[2] / "examples" / "digits" / "model.onnx")
     path = tmp_path / "model.onnx"

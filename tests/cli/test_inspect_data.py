@@ -37,26 +37,6 @@ def test_the_runner_of_each_result_is_told(cli):
     assert rows[-1]["runner"] == "model.onnx on onnxruntime #2"
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
-        (("inspect", "data", "y.npy"), 2, "did you mean 'x.npy'"),
-        (("inspect", "model", "x.npy"), 3, "x.npy"),
-        (("data", "convert", "x.npy", "-o", "d.npz", "--names", "X"), 2, "no value 'X'"),
-        (("data", "convert", "x.npy", "-o", "d.txt"), 2, "no known extension"),
-        (("data", "convert", "x.npy", "-o", "no/d.npz"), 2, "No such file"),
-        (("data", "convert", "x.npy", "-o", "x.npy"), 2, "write over what is read"),
-        (("data", "convert", "x.npy", "-o", "/dev/full"), 2, "is not a folder"),
-        (("inspect", "model", "x.npx"), 3, "did you mean 'x.npy'"),
-    ],
-)
-def test_bad_input_is_one_sentence(cli, tmp_path, words, code, says):
-    np.save(tmp_path / "x.npy", np.zeros(2))
-    done = cli(*words)
-    assert (done.code, done.out) == (code, "")
-    assert says in done.err
-
-
 ODD = """<ir_version: 10, opset_import: ["": 20, "my": 1]>
 main (float[2] a) => (float[2] y) <float[2] c> { b = Relu(a) [odd] c = my.Op(b) y = Neg(c) }"""
 

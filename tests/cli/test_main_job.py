@@ -266,50 +266,6 @@ def test_dumps_the_model_after_passes(cli, model):
     assert list(Path().rglob("*eliminate-identity.onnx"))
 
 
-def test_seed_system_passes_and_config_run_unchanged(cli, model, write):
-    write(
-        "seed.py",
-        """\
-import onnx_ir as ir
-import onnx_passes.passes as passes
-from onnx_passes.passes.base import RewriteRulePass
-
-@passes.verify.tolerance
-@passes.register("eliminate")
-class DropIdentity(passes.base.Transformation, RewriteRulePass):
-    def pattern(self, op, x): return op.Identity(x)
-    def check(self, op, x): return self.config["logging"]["verbose"] is False
-    def rewrite(self, op, x): return x
-
-@passes.register("tidy")
-class Tidy(passes.compose.ComposePass, passes.base.Transformation):
-    __passes__ = ["DropIdentity", "cleanup"]
-    __exhaustive__ = True
-""",
-    )
-    np.save("a.npy", np.ones((3, 2), np.float32))
-    np.save("b.npy", np.ones((3, 2), np.float32))
-    config = write(
-        "cfg.yaml",
-        """\
-imports: [seed]
-reference: {inp: [a.npy, b.npy], out: []}
-model_checker: {full_check: true}
-shape_inference: {}
-onnxruntime: {providers: [[CPUExecutionProvider, {}]], full_context_dump: false}
-verify:
-  tolerance: {atol: 1.0e-6}
-  metrics: {max_abs_error: [0.0, 0.01]}
-logging: {verbose: false, checkpoint: false, keep_intermediates: kept}
-exhaustive: false
-""",
-    )
-    done = cli("-c", config, "-o", "out.onnx", model, "Tidy", "shape-inference", "checker")
-    assert done.code == 0, done.err
-    assert operators("out.onnx") == ["Add", "Relu"]
-    assert list(Path("kept").glob("*DropIdentity.onnx"))
-
-
 def run_python(code):
     """Run a text in a process of its own."""
     return subprocess.run(

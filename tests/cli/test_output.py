@@ -234,17 +234,6 @@ def test_a_silent_command_is_named_and_the_line_goes_when_it_prints(terminal, mo
     assert sys.stdout is out
 
 
-def test_the_line_returns_after_a_full_line(terminal, monkeypatch):
-    out = take_streams(terminal, monkeypatch)
-    with ticking("onnx-passes reduce"):
-        assert terminal.drawn.wait(30)
-        print("1 of 9 nodes")
-        terminal.drawn.clear()
-        assert terminal.drawn.wait(30)
-    assert terminal.getvalue().endswith(CLEAR)
-    assert out.getvalue() == "1 of 9 nodes\n"
-
-
 def test_steps_are_shown_with_the_time_that_is_left(terminal, monkeypatch):
     take_streams(terminal, monkeypatch)
     with ticking("onnx-passes compare"):
