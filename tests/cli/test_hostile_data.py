@@ -135,12 +135,6 @@ def test_reduce_does_not_take_broken_data_for_a_failure(hostile, source):
     assert "a part of the data set could not be evaluated" in found.err
 
 
-def test_a_split_needs_data_with_splits(hostile):
-    found = hostile("nan", *ENGINES, "--split", "train")
-    assert found.code == 2
-    assert "the data has no splits" in found.err
-
-
 def test_columns_may_be_named_file_by_file(cli):
     for name in ("images", "labels"):
         for part in range(2):
@@ -151,12 +145,6 @@ def test_columns_may_be_named_file_by_file(cli):
     assert found.code == 0, found.err
     assert "100 of 100 samples" in found.out
     assert "accuracy" in found.out
-
-
-def test_a_long_list_of_what_is_left_out_is_cut(hostile):
-    found = hostile("beyond", *ENGINES, "--limit", "200", "--shard", "10")
-    assert found.out.count("left out: shard") == 5
-    assert "left out: 5 more shards" in found.out
 
 
 def test_findings_are_told_though_a_report_cannot_be_written(cli, monkeypatch):

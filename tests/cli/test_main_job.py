@@ -56,14 +56,6 @@ def operators(path):
     return [node.op_type for node in onnx.load(path).graph.node]
 
 
-def test_optimises_a_model_and_says_so(cli, model):
-    done = cli("-c", "optimize", "-o", "out.onnx", "-v", model)
-    assert done.code == 0, done.err
-    assert operators("out.onnx") == ["Add", "Relu"]
-    assert "VERIFIED" in done.err
-    assert not done.out
-
-
 def test_is_brief_in_a_pipe_and_silent_on_request(cli, model):
     assert len(cli("-c", "cleanup", "-o", "out.onnx", model).err.splitlines()) < 10
     assert not cli("-c", "cleanup", "-o", "out.onnx", "-q", model).err
@@ -202,17 +194,6 @@ def test_without_verification_the_report_is_loud(cli, model):
     assert "VERIFICATION IS OFF" in done.err
 
 
-def test_an_operator_that_no_engine_runs_is_named(cli, tmp_path):
-    text = """<ir_version: 10, opset_import: ["" : 20, "strange" : 1]>
-    main (float[2] a) => (float[2] y) { i = Identity(a) y = strange.Op(i) }"""
-    path = tmp_path / "strange.onnx"
-    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
-    done = cli("-c", "cleanup", "-o", "out.onnx", path)
-    assert done.code == 0
-    assert "PARTLY VERIFIED" in done.err
-    assert "not verified: no engine runs strange::Op" in done.err
-
-
 def test_the_reference_evaluator_stands_in_and_is_named(cli, tmp_path):
     text = """<ir_version: 10, opset_import: ["" : 22]>
     main (bfloat16[2] a) => (bfloat16[2] y) { i = Identity(a) y = Sin(i) }"""
@@ -283,55 +264,6 @@ def test_a_model_that_cannot_be_read(cli, tmp_path, data):
 def test_dumps_the_model_after_passes(cli, model):
     cli("-c", "cleanup", "-o", "out.onnx", "--dump-after", "changed", model)
     assert list(Path().rglob("*eliminate-identity.onnx"))
-
-
-def test_stops_after_some_rewrites(cli, model):
-    cli("-o", "out.onnx", "--rewrite-limit", "0", model, "eliminate-identity")
-    assert operators("out.onnx") == ["Add", "Identity", "Relu"]
-
-
-def test_seed_system_passes_and_config_run_unchanged(cli, model, write):
-    write(
-        "seed.py",
-        """\
-import onnx_ir as ir
-import onnx_passes.passes as passes
-from onnx_passes.passes.base import RewriteRulePass
-
-@passes.verify.tolerance
-@passes.register("eliminate")
-class DropIdentity(passes.base.Transformation, RewriteRulePass):
-    def pattern(self, op, x): return op.Identity(x)
-    def check(self, op, x): return self.config["logging"]["verbose"] is False
-    def rewrite(self, op, x): return x
-
-@passes.register("tidy")
-class Tidy(passes.compose.ComposePass, passes.base.Transformation):
-    __passes__ = ["DropIdentity", "cleanup"]
-    __exhaustive__ = True
-""",
-    )
-    np.save("a.npy", np.ones((3, 2), np.float32))
-    np.save("b.npy", np.ones((3, 2), np.float32))
-    config = write(
-        "cfg.yaml",
-        """\
-imports: [seed]
-reference: {inp: [a.npy, b.npy], out: []}
-model_checker: {full_check: true}
-shape_inference: {}
-onnxruntime: {providers: [[CPUExecutionProvider, {}]], full_context_dump: false}
-verify:
-  tolerance: {atol: 1.0e-6}
-  metrics: {max_abs_error: [0.0, 0.01]}
-logging: {verbose: false, checkpoint: false, keep_intermediates: kept}
-exhaustive: false
-""",
-    )
-    done = cli("-c", config, "-o", "out.onnx", model, "Tidy", "shape-inference", "checker")
-    assert done.code == 0, done.err
-    assert operators("out.onnx") == ["Add", "Relu"]
-    assert list(Path("kept").glob("*DropIdentity.onnx"))
 
 
 def run_python(code):

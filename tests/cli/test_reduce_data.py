@@ -119,14 +119,6 @@ def test_data_that_no_engine_takes_is_no_failure(chain):
     assert "could not be evaluated: gather.npy[33] does not run where it is right" in found.err
 
 
-def test_a_part_that_cannot_be_read_is_told_first(chain, tmp_path):
-    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 cut short")
-    np.savez(tmp_path / "good.npz", x=np.ones((3, 4), np.float32))
-    found = chain(*WORDS, "--data", "good.npz", "bad.npz")
-    assert found.code == 5
-    assert "bad.npz" in found.err
-
-
 LOGARITHM = """<ir_version: 10, opset_import: ["" : 20]>
 g (float[N,4] x) => (float[N,4] y) { a = Relu(x) b = Log(a) c = Abs(b) y = Neg(c) }"""
 

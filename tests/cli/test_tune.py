@@ -78,14 +78,6 @@ def test_culprits_of_a_format(cli, config):
     assert all(name in found.out for name in nodes)
 
 
-def test_a_record_of_other_settings_explains_nothing(cli, config):
-    options = ("tune", MODEL, "-c", config, "--record", "search")
-    assert cli(*options, "-o", "out.onnx", "--set", "tune.formats=[int8-weights]").code == 0
-    found = cli(*options, "--explain", "/conv2/Conv", "--set", "tune.formats=[float16]")
-    assert found.code == 2
-    assert "another model, data or settings" in found.err
-
-
 def test_there_has_to_be_data_and_a_budget(cli, write):
     config = write("t.yaml", "tune: {objective: size}\n")
     assert "there is no data" in cli("tune", MODEL, "-c", config, "-o", "o.onnx").err

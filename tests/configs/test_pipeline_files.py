@@ -58,12 +58,6 @@ def test_a_key_is_set(text, path, value):
     assert found == value
 
 
-def test_the_rest_stays():
-    tree = override("verify.scope=model")
-    assert tree.data["verify"]["tolerance"] == {"rtol": 1}
-    assert tree.value(("verify", "tolerance", "rtol")).place == "f.yaml:3:21"
-
-
 def test_what_an_override_set_is_blamed_on_it():
     tree = override("verify.tolerance={rtol: 1e-3, atol: x}")
     assert tree.value(("verify", "tolerance", "atol")).place == "--set, column 37"
@@ -141,18 +135,6 @@ def test_a_file_of_the_seed_system_loads(load):
     assert config.plain()["onnxruntime"]["full_context_dump"] is False
 
 
-def test_the_defaults_verify_with_both_ends_of_onnxruntime():
-    config = default_config()
-    assert config.verify.enabled
-    assert config.engines == (
-        EngineUse("onnxruntime", {"optimization": "none", "prepacking": False}, "each"),
-        EngineUse("onnxruntime", {"optimization": "all", "prepacking": False}, "end"),
-    )
-    assert config.passes == ()
-    assert config.on_failure == "stop"
-    assert config.limits.pass_seconds == 600
-
-
 def test_every_form_of_a_step(load):
     config = load("""\
 passes:
@@ -183,7 +165,6 @@ passes:
     assert (checkpoint, middle) == (Checkpoint(), Checkpoint("middle"))
 
 
-TWO = "engines: [reference, {onnxruntime: {threads: 2, when: checkpoint}}]"
 ENGINES = (EngineUse("reference"), EngineUse("onnxruntime", {"threads": 2}, "checkpoint"))
 GROUP = Group((PassUse("b"),), "fixpoint", "fixpoint")
 DIMS = "reference: {dims: {batch: 4, N: [1, 8]}, ranges: {0: [-1, .inf]}}"
@@ -227,21 +208,6 @@ def test_command_line_passes_run_last(load):
         PassUse("c"),
         PassUse("d"),
     )
-
-
-def test_overrides_win_over_the_file(load):
-    config = load("verify: {scope: region}", ["verify.scope=model", "passes=[a]"])
-    assert config.verify.scope == "model"
-    assert config.passes == (PassUse("a"),)
-    assert config.plain() == {"verify": {"scope": "model"}, "passes": ["a"]}
-
-
-def test_plain_data_is_a_copy_with_the_users_own_keys(load):
-    config = load("passes: [a]\nextra: {layouts: {inp: [1]}}")
-    plain = config.plain()
-    assert plain["layouts"] == {"inp": [1]}
-    plain["layouts"]["inp"].append(2)
-    assert config.plain()["layouts"] == {"inp": [1]}
 
 
 @pytest.mark.parametrize(
@@ -368,11 +334,6 @@ def test_complaints(load, text, message, place, help_):
         assert help_ in error.help
 
 
-def test_a_misspelt_key_is_told_before_what_follows_from_it(load):
-    error = complaint(load, "exhaustive: 7\nverify: {scop: 1}")
-    assert "scop" in error.message
-
-
 def test_text_with_escapes_is_quoted_on_its_own(load):
     where = complaint(load, 'passes:\n  - "a{\\x78=1"').where
     assert "cfg.yaml:2:5, column 2" in where
@@ -426,11 +387,6 @@ def test_a_pipe_is_read(tmp_path):
     writer.join()
 
 
-def test_an_endless_file_is_not_read_to_its_end():
-    with pytest.raises(ConfigError, match="larger than"):
-        load_config("/dev/zero")
-
-
 def test_shipped_pipelines_are_found_by_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert {"cleanup", "optimize"} <= set(shipped_configs())
@@ -439,17 +395,6 @@ def test_shipped_pipelines_are_found_by_name(tmp_path, monkeypatch):
     with pytest.raises(ConfigError) as caught:
         load_config("optimise")
     assert caught.value.help == "did you mean 'optimize'?"
-
-
-def test_a_path_wins_over_a_shipped_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "cleanup").write_text("passes: [mine]")
-    assert load_config("cleanup").passes == (PassUse("mine"),)
-
-
-def test_the_optimize_pipeline_repeats_until_the_model_rests():
-    groups = [s for s in load_config("optimize").passes if isinstance(s, Group)]
-    assert [g.repeat for g in groups] == ["fixpoint"]
 
 
 @pytest.mark.parametrize(

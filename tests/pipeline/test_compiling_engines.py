@@ -8,13 +8,10 @@ from pathlib import Path
 import onnx_ir as ir
 import pytest
 
-from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config, load_config
 from onnx_passes.errors import ConfigError, EngineUnavailableError
-from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.bisect import judge_by_score
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.isolated import end_children
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.verify.evidence import LEVEL, Check, Checks, Verdict
@@ -32,42 +29,6 @@ absent = pytest.mark.skipif(
 def _children():
     yield
     end_children()
-
-
-@passes.verify.equality
-@passes.register()
-class ThroughSequence(Transformation, RewriteRulePass):
-    """Take a value through a sequence, which changes no number, and no compiler takes."""
-
-    def pattern(self, op, x):
-        return op.Identity(x)
-
-    def rewrite(self, op, x):
-        return op.SequenceAt(op.SequenceConstruct(x), op.Constant(value_int=0))
-
-
-@passes.verify.equality
-@passes.register()
-class OutOfSequence(Transformation, RewriteRulePass):
-    """Undo what ThroughSequence did."""
-
-    def pattern(self, op, x):
-        return op.SequenceAt(op.SequenceConstruct(x), op.Constant(value_int=0))
-
-    def rewrite(self, op, x):
-        return op.Identity(x)
-
-
-@passes.verify.equality
-@passes.register()
-class SwapSum(Transformation, RewriteRulePass):
-    """Write an addition the other way round."""
-
-    def pattern(self, op, x, y):
-        return op.Add(x, y)
-
-    def rewrite(self, op, x, y):
-        return op.Sum(y, x)
 
 
 def go(*steps, when="each", engines=None, overrides=(), text=TEXT, **options):
@@ -132,16 +93,6 @@ def test_bisection_judges_by_numbers_of_an_engine_that_executes():
     alone = default_config([f"engines={json.dumps([rtx])}"], ())
     with pytest.raises(ConfigError, match="no engine of the pipeline executes the model"):
         judge_by_score(model, alone)
-
-
-def test_pipelines_do_not_save_engines(tmp_path):
-    with pytest.raises(ConfigError, match="save is not for pipelines"):
-        go("swap-sum", save=str(tmp_path / "a.engine"))
-
-
-def test_levels_are_written_and_read():
-    report = go("swap-sum", require="absent").report
-    assert from_json(to_json(report)) == report
 
 
 @pytest.mark.tensorrt
@@ -246,13 +197,6 @@ def test_at_the_end_and_at_checkpoints_the_result_is_held_against_the_original()
     held = go("through-sequence", "checkpoint", "swap-sum", when="checkpoint")
     assert held.report.passes[-1].name == "checkpoint"
     assert held.report.passes[-1].action == "stopped"
-
-
-@pytest.mark.tensorrt
-def test_executed_cannot_be_required_without_a_gpu():
-    with pytest.raises(EngineUnavailableError, match="requires executed on tensorrt-rtx") as e:
-        go("swap-sum", require="executed")
-    assert e.value.exit_code == 3
 
 
 @pytest.mark.tensorrt

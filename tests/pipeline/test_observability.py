@@ -2,12 +2,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
-from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.observability import (
     can_see,
-    distance,
     disturb,
     disturb_values,
     nodes_behind,
@@ -107,41 +104,6 @@ SATURATED = """(float[1, 16] x) => (float[1, 3] y)
 }"""
 
 
-class _Drop(Transformation):
-    which: tuple[str, ...] = ()
-
-    def call(self, model):
-        gone = [
-            n
-            for n in model.graph
-            if n.op_type == "Relu" and (not self.which or n.outputs[0].name in self.which)
-        ]
-        for node in gone:
-            ir.convenience.replace_all_uses_with(node.outputs[0], node.inputs[0])
-            model.graph.remove(node, safe=True)
-        return ir.passes.PassResult(model, bool(gone))
-
-
-@passes.verify.equality
-@passes.register()
-class DropInnerRelu(_Drop):
-    """Right for a Relu under a MaxPool under a Relu."""
-
-    which: tuple[str, ...] = ("r",)
-
-
-@passes.verify.equality
-@passes.register()
-class DropAllRelus(_Drop):
-    """Wrong, wherever a Relu has anything to do."""
-
-
-@passes.verify.equality(at="outputs")
-@passes.register()
-class DropAllRelusForTheOutputs(_Drop):
-    """Promises no more than equal outputs."""
-
-
 def saturated():
     weights = ", ".join(["0.01"] * 48)
     return SATURATED.replace("{weights}", f"{{{weights}}}").replace("{bias}", "{900, 0, -900}")
@@ -158,13 +120,6 @@ def test_a_value_that_what_follows_does_not_need_is_followed_to_where_the_models
     assert done.verdict is Verdict.PASSED, [c.reason for c in done.checks]
     assert {one.kind for one in done.evidence} == {Kind.EXECUTED}
     assert found.error is None
-
-
-def test_the_report_says_where_they_agreed():
-    (done,) = run(POOL, "drop-inner-relu").report.passes
-    told = "p differs, and agrees again at q"
-    assert [one.reason for one in done.evidence] == [told]
-    assert told in [check.reason for check in done.checks]
 
 
 def test_outputs_that_a_saturated_softmax_blinds_excuse_nothing():
@@ -219,40 +174,3 @@ def test_a_value_is_disturbed_by_as_much_as_it_differs(dtype, sign):
     moved = disturb(old, new, 0, sign)
     assert moved.dtype == old.dtype
     np.testing.assert_array_equal(np.abs(moved - old), [0, 2, 0, 4])
-
-
-def test_only_bools_that_differ_are_turned():
-    old, new = np.array([True, False, True]), np.array([True, True, True])
-    np.testing.assert_array_equal(disturb(old, new, 0, 1), [True, True, True])
-
-
-def test_a_value_of_another_shape_is_disturbed_a_little_everywhere():
-    moved = disturb(np.array([0.0, 2.0]), np.zeros(3), 0, 1)
-    np.testing.assert_allclose(np.abs(moved - [0.0, 2.0]), 0.1)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        ([1.0, np.nan], [1.5, np.nan], 0.5),
-        ([np.inf, 1.0], [np.inf, 1.0], 0.0),
-        ([np.inf, 1.0], [1.0, 1.0], np.inf),
-        ([1.0], [1.0, 1.0], np.inf),
-        ([True], [False], 1.0),
-    ],
-)
-def test_the_distance_of_two_values(one, other, expected):
-    assert distance(np.array(one), np.array(other)) == expected
-
-
-def test_what_is_infinite_is_not_disturbed():
-    old, new = np.float32([np.inf, 1, -np.inf]), np.float32([0, 2, 0])
-    found = disturb(old, new, 0, 1)
-    assert found[[0, 2]].tolist() == [np.inf, -np.inf]
-    assert abs(found[1] - 1) == 1
-
-
-def test_an_element_that_turns_into_nan_sees_nothing():
-    before, after = np.float32([0, 1]), np.float32([np.nan, 1])
-    assert distance(before, after) == np.inf
-    assert distance(before, after, finite=True) == 0

@@ -2,18 +2,14 @@
 
 import json
 
-import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
 from click.testing import CliRunner
 
-from onnx_passes import passes
 from onnx_passes.cli.main import program
 from onnx_passes.configs.pipeline_files import default_config
-from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Verdict
 
@@ -26,61 +22,6 @@ LIMITS = [
     "verify.tolerance={rtol: 2.0e-5, atol: 0}",
     "verify.drift={rtol: 6.5e-5, atol: 0}",
 ]
-
-
-def scale(model, factor):
-    value = model.graph.initializers["k"]
-    value.const_value = ir.tensor(value.const_value.numpy() * np.float32(factor), name="k")
-    return ir.passes.PassResult(model, True)
-
-
-@passes.verify.tolerance()
-@passes.register()
-class BudgetCreep(Transformation):
-    """Multiply by a little more than k."""
-
-    def call(self, model):
-        return scale(model, 1 + 1e-5)
-
-
-@passes.verify.tolerance()
-@passes.register()
-class BudgetNudge(Transformation):
-    """Multiply by the least more than k that shows."""
-
-    def call(self, model):
-        return scale(model, 1 + 2.4e-7)
-
-
-@passes.verify.tolerance()
-@passes.register()
-class BudgetBack(Transformation):
-    """Multiply by a little less than k."""
-
-    def call(self, model):
-        return scale(model, 1 - 1e-5)
-
-
-@passes.verify.tolerance()
-@passes.register()
-class BudgetSwap(Transformation):
-    """Swap the operands of the product: the same bits."""
-
-    def call(self, model):
-        node = next(n for n in model.graph if n.op_type == "Mul")
-        first, second = node.inputs
-        node.replace_input_with(0, second)
-        node.replace_input_with(1, first)
-        return ir.passes.PassResult(model, True)
-
-
-@passes.verify.metric()
-@passes.register()
-class BudgetCoarse(Transformation):
-    """Multiply by much more than k, which metrics are to judge."""
-
-    def call(self, model):
-        return scale(model, 1.25)
 
 
 def run(tmp_path, steps, *settings, verify=LIMITS):
@@ -178,8 +119,3 @@ def test_what_a_metric_allows_is_not_charged_to_tolerance(tmp_path):
     report = run(tmp_path, steps, "verify.metrics.rmse=[0, 10]").report
     passed = [p.verdict is Verdict.PASSED for p in report.passes]
     assert passed == [True] * 7 + [False]
-
-
-def test_the_budget_goes_through_json(tmp_path):
-    report = run(tmp_path, ["budget-creep"] * 4).report
-    assert from_json(to_json(report)) == report

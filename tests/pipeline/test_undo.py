@@ -5,9 +5,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
-from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import culprit
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.evidence import Verdict
@@ -22,18 +20,6 @@ def chain(*weights):
     end = len(weights)
     text = f"{HEAD} <{given}> {{ v0 = Neg(x) {body} y = Neg(v{end}) }}"
     return ir.from_proto(onnx.parser.parse_model(text))
-
-
-@passes.verify.equality
-@passes.register()
-class UndoSum(Transformation, RewriteRulePass):
-    """Write each addition as a sum, and lose weights below 0."""
-
-    def pattern(self, op, x, w):
-        return op.Add(x, w)
-
-    def rewrite(self, op, x, w):
-        return op.Identity(x) if w.const_value.numpy() < 0 else op.Sum(w, x)
 
 
 def run(model, *overrides, steps=("undo-sum",)):
@@ -116,15 +102,3 @@ def test_passes_after_it_are_held_against_what_was_kept():
     done = run(chain(1, -2, 3), steps=("undo-sum", "eliminate-identity", "undo-sum"))
     assert done.error is None
     assert [p.verdict for p in done.report.passes][1:] == [Verdict.UNCHANGED] * 2
-
-
-def test_by_default_the_whole_pass_is_undone():
-    done = run(chain(1, -2), "granularity=pass")
-    assert operators(done.model) == ["Add", "Add"]
-    assert done.report.passes[0].action == "rolled back"
-
-
-def test_other_policies_are_as_before():
-    (report,) = run(chain(1, -2), "on_failure=warn").report.passes
-    assert (report.action, report.culprits) == ("warned", [2])
-    assert run(chain(1, -2), "on_failure=stop").report.exit_code == 1

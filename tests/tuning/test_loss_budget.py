@@ -7,7 +7,7 @@ import pytest
 from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.data.evaluation_job import EngineChoice
 from onnx_passes.data.input_binding import DataInterface
-from onnx_passes.data.plan import IncompleteDataError, make_plan
+from onnx_passes.data.plan import make_plan
 from onnx_passes.data.workers import InProcess, WorkersGoneError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.configured_search import draw_batches
@@ -16,12 +16,11 @@ from onnx_passes.tuning.loss_budget import (
     LossBudget,
     RejectedError,
     SamplesInMemory,
-    Sketch,
     Stream,
     StreamedSamples,
     draw,
 )
-from onnx_passes.tuning.search_record import Record, join_outputs
+from onnx_passes.tuning.search_record import Record
 from tests.tuning.conftest import DIGITS
 
 LABELS = np.load(DIGITS / "labels.npy")
@@ -115,20 +114,6 @@ def test_workers_that_are_gone_end_the_search(original, stream):
     read.close()
 
 
-def test_a_shard_that_is_left_out_is_no_measurement(original, stream):
-    class Losing(InProcess):
-        def collect(self):
-            outcome = super().collect()
-            if outcome["shard"] == 2:
-                return {"shard": 2, "samples": 100, "error": "it is lost", "retry": False}
-            return outcome
-
-    read = StreamedSamples(original, stream(Losing, shard=100), budget())
-    with pytest.raises(IncompleteDataError, match="samples 200 to 299: it is lost"):
-        read.begin()
-    read.close()
-
-
 def test_samples_of_scores_are_from_all_over_the_data(stream, images):
     batches = draw_batches(stream(batch=8), 20)
     assert [batch["image"].shape for batch in batches] == [(8, 1, 8, 8)] * 3
@@ -138,17 +123,6 @@ def test_samples_of_scores_are_from_all_over_the_data(stream, images):
     assert max(rows) > 300
     again = np.concatenate([batch["image"] for batch in draw_batches(stream(batch=8), 20)])
     assert (drawn == again).all()
-
-
-def test_batches_are_joined_along_the_axis_of_samples():
-    whole = np.arange(20.0).reshape(5, 4)
-    assert (
-        join_outputs([{"y": whole[:2]}, {"y": whole[2:4]}, {"y": whole[4:]}], 2)[0]["y"]
-        == whole
-    ).all()
-    assert (join_outputs([{"y": row} for row in whole], 1)[0]["y"] == whole).all()
-    odd = [{"y": whole[:2]}, {"y": whole[:2, :3]}]
-    assert join_outputs(odd, 2) == odd
 
 
 def budget_sketch(**limits):
@@ -168,18 +142,6 @@ def scores():
     return found, set(unsure.tolist())
 
 
-def test_the_most_sensitive_samples_are_all_taken(scores):
-    outputs, unsure = scores
-    feeds = [{"x": np.arange(400.0).reshape(400, 1)}]
-    made = draw(
-        feeds, [{"x": feeds[0]["x"][:40]}], [{"y": outputs}], budget_sketch(kl_divergence=1)
-    )
-    assert made.by_rows
-    assert unsure < set(made.numbers)
-    assert len(made.numbers) == 40
-    np.testing.assert_array_equal(made.feeds[0]["x"][:, 0], made.numbers)
-
-
 def test_what_few_lose_is_what_all_lose(scores):
     outputs, _ = scores
     feeds, first = [{"x": np.zeros((400, 1))}], [{"x": np.zeros((40, 1))}]
@@ -197,16 +159,6 @@ def test_what_few_lose_is_what_all_lose(scores):
         errors["first"].append(abs(np.log(plain / all_lose)))
     assert max(errors["drawn"]) < 0.2
     assert np.median(errors["first"]) > 2 * np.median(errors["drawn"])
-
-
-def test_a_uniform_loss_takes_samples_from_all_over():
-    outputs = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
-    outputs /= np.linalg.norm(outputs, axis=1, keepdims=True)
-    feeds = [{"x": np.zeros((300, 1))}]
-    made = draw(feeds, [{"x": np.zeros((30, 1))}], [{"y": outputs}], budget_sketch(rmse=1))
-    counts = np.bincount(made.represented[0], minlength=30)
-    assert counts.min() >= 3
-    assert counts.sum() == 300
 
 
 def test_rows_of_several_feeds_are_put_together():
@@ -233,15 +185,6 @@ def test_whole_feeds_represent_each_other():
     assert len(made.spread(taken)) == 40
 
 
-def test_of_very_many_samples_some_are_represented():
-    outputs = np.random.default_rng(0).normal(size=(5000, 3)).astype(np.float32)
-    feeds = [{"x": np.zeros(5000)}]
-    made = draw(feeds, [{"x": np.zeros(64)}], [{"y": outputs}], budget_sketch(rmse=1))
-    assert len(made.numbers) == 64
-    assert max(made.numbers) > 4000
-    assert len(made.represented[0]) == 1024
-
-
 @pytest.mark.parametrize(
     ("outputs", "limits"),
     [
@@ -257,15 +200,6 @@ def test_where_samples_cannot_be_told_apart_the_first_are_kept(outputs, limits):
     assert made.feeds is first
     assert not made.numbers
     assert made.spread([{"y": 1}]) == [{"y": 1}]
-
-
-def test_few_samples_are_cut_from_what_all_gave():
-    feeds = [{"x": np.zeros(40)}, {"x": np.zeros(40)}]
-    outputs = [{"y": np.arange(40)}, {"y": np.arange(40)}]
-    (cut,) = Sketch([{"x": np.zeros(8)}]).take(feeds, outputs)
-    (whole, part) = Sketch([feeds[0], {"x": np.zeros(4)}]).take(feeds, outputs)
-    assert (len(cut["y"]), len(whole["y"]), len(part["y"])) == (8, 40, 4)
-    assert Sketch([{"x": np.zeros(8)}]).take(feeds, [{"y": np.zeros(3)}] * 2) is None
 
 
 def test_a_record_holds_which_samples_were_drawn(scores, tmp_path):

@@ -5,7 +5,7 @@ import onnx_ir as ir
 
 from onnx_passes.bench.reducing import Reducer, reduce
 from onnx_passes.bench.reducing.candidates import CheckOutcome, Status
-from onnx_passes.bench.reducing.reducer import rare
+from tests.tables import model_of
 
 BLOCK = ("Abs", "Tanh", "Neg", "Sigmoid")
 
@@ -20,26 +20,6 @@ def test_a_kind_that_occurs_once_is_found_in_few_checks(parts_of, chain, operato
     found = Reducer(parts_of(model), check).run()
     assert kept(found) == ["Sin", "Cos"]
     assert check.judged == [62, 2, 1, 1]
-
-
-def test_one_of_each_kind_of_edge_is_tried_next(parts_of, chain):
-    parts = parts_of(chain(*BLOCK * 6, "Tanh", "Abs", *BLOCK * 6))
-    (edges,) = rare(parts)
-    pairs = {(a, b) for a in edges for b in parts.children[a] & edges}
-    names = {(parts.nodes[a].op_type, parts.nodes[b].op_type) for a, b in pairs}
-    assert names >= {("Abs", "Tanh"), ("Sigmoid", "Tanh"), ("Tanh", "Abs")}
-    assert len(edges) <= 10
-
-
-def test_attributes_make_another_kind(parts_of, chain):
-    model = chain(*["Elu"] * 8)
-    odd = model.graph.node(5)
-    odd.attributes["alpha"] = ir.AttrFloat32("alpha", 2.0)
-    assert rare(parts_of(model))[0] == {5}
-
-
-def test_a_model_of_unique_nodes_has_no_suspects(parts_of, diamond):
-    assert rare(parts_of(diamond)) == []
 
 
 def test_a_fault_that_is_not_rare_is_found_all_the_same(boundary_of, chain):
@@ -61,24 +41,12 @@ def test_a_fault_that_is_not_rare_is_found_all_the_same(boundary_of, chain):
 
 def test_candidates_made_at_a_time_hold_the_weights_of_the_model(boundary_of):
     rng = np.random.default_rng(0)
-    values = [ir.val("x", ir.DataType.FLOAT, ["N", 400])]
-    nodes, weights = [], {}
-    for index in range(40):
-        name = f"w{index}"
-        weights[name] = rng.standard_normal(400).astype(np.float32)
-        weight = ir.Value(name=name, const_value=ir.tensor(weights[name], name=name))
-        node = ir.node(
-            "Sin" if index == 20 else "Mul", [values[-1], weight][: 1 + (index != 20)]
-        )
-        node.outputs[0].name = f"v{index}"
-        nodes.append(node)
-        values.append(node.outputs[0])
-    values[-1].type = ir.TensorType(ir.DataType.FLOAT)
-    held = [v for n in nodes for v in n.inputs if v.const_value is not None]
-    graph = ir.Graph(
-        values[:1], values[-1:], nodes=nodes, initializers=held, opset_imports={"": 20}
-    )
-    model = ir.Model(graph, ir_version=10)
+    weights = {f"w{i}": rng.standard_normal(400).astype(np.float32) for i in range(40)}
+    chain = ["v0 = Mul(x, w0)", *(f"v{i} = Mul(v{i - 1}, w{i})" for i in range(1, 40))]
+    chain[20] = "v20 = Sin(v19)"
+    text = f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[N, 400] x) => (float[N, 400] v39) {{ {" ".join(chain)} }}"""
+    model = ir.from_proto(model_of(text, **weights))
 
     class Weights:
         """Fails where a certain weight is, and notes those that are not as they were."""

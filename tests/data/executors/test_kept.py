@@ -12,7 +12,6 @@ from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.job_evaluation import evaluate
 from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import make_plan
-from onnx_passes.data.shard_evaluation import Sessions
 from onnx_passes.data.workers import InProcess, KeptExecutor, Pool, make_dask
 from onnx_passes.model.load import load_model
 
@@ -46,13 +45,3 @@ def test_jobs_one_after_the_other_give_what_each_gives_alone(jobs, make, cluster
     assert found[:3] == [evaluate(job, UntilOneFails(), InProcess()).text() for job in jobs]
     assert found[3] == found[0]
     assert json.loads(found[0])["counts"]["evaluated"] == 20
-
-
-def test_sessions_of_other_jobs_are_freed(jobs):
-    sessions = Sessions()
-    for job in jobs:
-        sessions.keep(job)
-        for run in job.runs:
-            sessions.get(job.models[run.model], run)
-    assert len(sessions._open) == 2
-    sessions.close()

@@ -1,6 +1,5 @@
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.passes.precision.convert_float16 import ConvertFloat16
 
@@ -80,10 +79,3 @@ def test_a_branch_that_returns_what_is_around_it_stays_in_float32(typed, run):
     run(model, {"q": np.array(False), "x": np.ones(3, np.float32)})
     (choose,) = (node for node in model.graph if node.op_type == "If")
     assert choose.outputs[0].dtype is WIDE
-
-
-@pytest.mark.parametrize("opset", [11, 13, 16, 21, 25])
-def test_old_and_new_opsets(typed, run, opset):
-    text = LOOP.format(inner="t = Tanh(s) u = Sigmoid(s)")
-    feed = {"n": np.int64(2), "x": np.ones(3, np.float32)}
-    checked(typed(text, opset), feed, run)

@@ -1,7 +1,5 @@
 import onnx_ir as ir
-import pytest
 
-from onnx_passes.errors import ConfigError, PassError
 from onnx_passes.passes.precision.tune import Tune
 from tests.passes.precision.samples import sampled
 
@@ -29,27 +27,6 @@ def test_a_cheaper_model_within_the_budget_takes_the_place(digits, images, run):
     assert run(model, {"image": images})[0].shape == (len(images), 10)
     assert [v.name for v in model.graph.outputs] == [v.name for v in original.graph.outputs]
     assert any("int4-gptq" in note or "int8-weights" in note for note in notes)
-
-
-def test_a_budget_that_nothing_keeps_leaves_the_model(digits, images):
-    model = digits(21)
-    graph = model.graph
-    config = CONFIG | {"verify": {"metrics": {"max_abs_error": [0, 1e-12]}}}
-    result, _ = tuned(model, images, config)
-    assert not result.modified
-    assert model.graph is graph
-
-
-def test_a_record_is_kept(digits, images, tmp_path):
-    tuned(digits(21), images, record=str(tmp_path / "search"))
-    assert (tmp_path / "search" / "record.jsonl").is_file()
-
-
-def test_without_data_or_budget_it_says_so(digits, images):
-    with pytest.raises(PassError, match="no data to measure losses on"):
-        Tune(CONFIG).call(digits(21))
-    with pytest.raises(ConfigError, match="there is no budget"):
-        tuned(digits(21), images, {"tune": {"formats": ["int8-weights"]}})
 
 
 def test_a_model_with_functions_is_tuned(images, digits):

@@ -58,29 +58,6 @@ def test_integers_that_sizes_meet(text, found):
     assert {one.number: one.what for one in size_limits(parse(HEAD + text))} == found
 
 
-def test_a_sample_is_beyond_the_largest_that_costs_little():
-    feeds = edge_samples(parse(HEAD + SLICE))
-    (beyond,) = [each for each in feeds if each.kind == "sizes over 64"]
-    assert beyond["x"].shape == (66, 3)
-
-
-@pytest.mark.parametrize(
-    ("text", "kinds"),
-    [
-        ("(float[b,s,8] x) => (float[b,t,8] y)", ["sizes over 300 of s"]),
-        ("(float[b,b2,s,8] x) => (float[b,b2,t,8] y)", ["sizes over 300 of s"]),
-    ],
-)
-def test_the_dimension_that_meets_it_is_beyond(text, kinds):
-    axis = text.count(",", 0, text.index("]")) - 1
-    body = (
-        f"g {text} <int64[1] a = {{0}}, int64[1] e = {{300}}, int64[1] i = {{{axis}}}> "
-        "{ y = Slice(x, a, e, i) }"
-    )
-    found = [each.name for each in edge_samples(parse(HEAD + body))]
-    assert [f"edge: {kind}" for kind in kinds] == [n for n in found if "over" in n]
-
-
 class DropSlice(Transformation, RewriteRulePass):
     """Remove a Slice, whatever it takes."""
 
@@ -117,12 +94,6 @@ POOL = (
     "{ s = AveragePool<kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1>(x) "
     "y = Relu(s) }"
 )
-
-
-def test_a_picture_is_odd():
-    found = {each.kind: each for each in edge_samples(parse(HEAD + POOL))}
-    assert found["odd sizes"]["x"].shape == (1, 2, 37, 43)
-    assert found["odd sizes"].name == "edge: odd sizes of h, w"
 
 
 class FloorPools(Transformation):
