@@ -93,7 +93,12 @@ class RandomInputs:
             edges = self._at_breakpoints(sources, (*nodes, *part.new))
             edges += self._overflowing(sources, nodes, part.new, draws[0])
             ties = make_ties(draws[0], varying), _equal_rows(draws[0], varying)
-            draws += [draws[0] | row for row in (*edges, *ties) if row]
+            zeros = {
+                n: np.zeros_like(a)
+                for n, a in draws[0].items()
+                if n in varying and is_float(a)
+            }
+            draws += [draws[0] | row for row in (*edges, *ties, zeros) if row]
             recorded = self.recorded.samples[0]
             feeds = {name: recorded[source] for name, source in sources.items()}
             feeds |= {name: v for name, v in (wanted or {}).items() if name in feeds}

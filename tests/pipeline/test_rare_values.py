@@ -517,3 +517,43 @@ expand = rule(
 
 def test_a_size_of_one_beside_sizes_that_had_to_be_found():
     assert run(REPEATED, expand)[0] == "failed"
+
+
+CROSSING = """(float[N,6] x, float width) => (float[N,6] y) <float slack = {0.02}> {
+    p = Softplus(width) high = Sub(p, slack) low = Neg(high) below = Less(x, low)
+    above = Greater(x, high) top = Where(above, high, x) y = Where(below, low, top) }"""
+bound = rule(
+    "RareBound",
+    lambda self, op, x, low, high: op.Where(
+        op.Less(x, low), low, op.Where(op.Greater(x, high), high, x)
+    ),
+    lambda self, op, x, low, high: op.Clip(x, low, high),
+)
+
+
+def test_bounds_that_cross_where_one_number_is_small():
+    verdict, told = run(CROSSING, bound)
+    assert verdict == "failed" or "differs on drawn values" in told
+
+
+OFFSETS = """(float[N,5] p, float[N,5] q) => (float[N] y)
+<float a = {1e-9}, float b = {1e-12}, int64[1] last = {1}> {
+    u = Abs(p) v = Abs(q) s = Add(u, a) t = Add(v, b) l = Log(s) m = Log(t) d = Sub(l, m)
+    e = Mul(d, u) y = ReduceSum<keepdims = 0>(e, last) }"""
+
+
+@passes.verify.tolerance()
+@passes.register()
+class RareOffset(Transformation):
+    """Keep the first of two initializers that are close to each other."""
+
+    def call(self, model):
+        first, second = (model.graph.initializers[name] for name in "ab")
+        modified = bool(second.uses())
+        ir.convenience.replace_all_uses_with(second, first)
+        return ir.passes.PassResult(model, modified)
+
+
+def test_zeros_behind_which_an_offset_is_all_there_is():
+    verdict, told = run(OFFSETS, RareOffset.name)
+    assert verdict == "failed" or "differs on drawn values" in told
