@@ -329,6 +329,9 @@ class RandomInputs:
         if not overflows or any(node.op_type in SQUARES for node in nodes):
             return []
         found = self._at_breakpoints(sources, (), overflows)
+        for row in found:  # two names may be of one value
+            known = {sources[name]: array for name, array in row.items()}
+            row |= {n: known[source] for n, source in sources.items() if source in known}
         if not overflows_of(nodes):
             return found
         # What is divided by its own size does not overflow, whatever the size.
