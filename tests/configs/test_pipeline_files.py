@@ -397,6 +397,12 @@ def test_shipped_pipelines_are_found_by_name(tmp_path, monkeypatch):
     assert caught.value.help == "did you mean 'optimize'?"
 
 
+def test_a_path_wins_over_a_shipped_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cleanup").write_text("passes: [mine]")
+    assert load_config("cleanup").passes == (PassUse("mine"),)
+
+
 @pytest.mark.parametrize(
     "preset", ["cleanup", "simplify", "optimize", "optimize-ort", "lower"]
 )
