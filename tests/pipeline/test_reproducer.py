@@ -11,7 +11,9 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config, load_config
+from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import reproducer
 from onnx_passes.pipeline.baseline import EngineBaseline
 from onnx_passes.pipeline.culprit import Judgement
@@ -30,6 +32,33 @@ CHAIN = (
     "(float[2, 3] x) => (float[2, 3] y) <float c = {3}, float[3] w = {1, 2, 3}> "
     "{ a = Neg(x) b = Add(a, w) d = Add(b, c) e = Exp(d) y = Add(e, w) }"
 )
+
+
+@passes.verify.equality
+@passes.register()
+class ReproHalfWrong(Transformation, RewriteRulePass):
+    """Swap the operands of every addition, and lose one of them where it is a scalar."""
+
+    def pattern(self, op, x, y):
+        return op.Add(x, y)
+
+    def check(self, _, x, y):
+        return y.const_value is not None
+
+    def rewrite(self, op, x, y):
+        return op.Sum(x, x) if y.const_value.shape.rank() == 0 else op.Sum(y, x)
+
+
+@passes.verify.tolerance(rtol=1e-3)
+@passes.register()
+class ReproDropNeg(Transformation):
+    """Replace every Neg by an Abs, with no rule that could be bisected."""
+
+    def call(self, model):
+        for node in model.graph:
+            if node.op_type == "Neg":
+                node.op_type = "Abs"
+        return ir.passes.PassResult(model, True)
 
 
 def run(folder, steps, *overrides, text=CHAIN):
@@ -79,6 +108,17 @@ def test_the_first_sample_that_fails_is_the_one_left(tmp_path):
     given = [given, "limits.reproducer_seconds=0"]
     (done,) = run(tmp_path / "out", ["repro-drop-neg"], *given).passes
     assert np.array_equal(np.load(f"{done.reproducer}/inputs.npz")["x"], wrong)
+
+
+@passes.verify.equality
+@passes.register()
+class ReproGather(Transformation):
+    """Read one element further than there may be."""
+
+    def call(self, model):
+        one = ir.tensor(np.int64([1]), name="one")
+        model.graph.initializers["s"].const_value = one
+        return ir.passes.PassResult(model, True)
 
 
 def test_a_sample_on_which_the_result_does_not_run_is_found(tmp_path):
@@ -170,6 +210,21 @@ def test_the_key_takes_a_folder_or_false(given):
 
     with pytest.raises(ConfigError, match="a folder, or false"):
         default_config([f"reproducers={given}"], ["repro-drop-neg"])
+
+
+@passes.verify.tolerance()
+@passes.register()
+class ReproDouble(Transformation, RewriteRulePass):
+    """Add a value to itself in place of another."""
+
+    def pattern(self, op, x, y):
+        return op.Add(x, y)
+
+    def check(self, _, x, y):
+        return x is not y
+
+    def rewrite(self, op, x, y):
+        return op.Add(x, x)
 
 
 BRANCHES = (
