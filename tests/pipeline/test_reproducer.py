@@ -26,6 +26,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify import bundle
 from onnx_passes.verify.evidence import LEVEL, Check, Verdict
 from onnx_passes.verify.shrink import Case
+from tests.tables import cases
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
 CHAIN = (
@@ -235,38 +236,18 @@ BRANCHES = (
 
 @pytest.mark.parametrize(
     ("text", "kept", "inputs"),
-    [
-        (
-            "(float[4] x, bool c) => (float[4] y) <float[4] w = {1, 2, 3, 4}> "
-            f"{{ t = Neg(x) z = If (c) <{BRANCHES}> y = Exp(z) }}",
-            ["If"],
-            ["c", "t"],
-        ),
-        (
-            "(seq(float[4]) x, float[4] z) => (float[4] y) <int64 s = {0}> "
-            "{ t = SequenceAt(x, s) y = Add(t, z) }",
-            ["Add"],
-            ["t", "z"],
-        ),
-        (
-            "(bfloat16[4] x, bfloat16[4] z) => (bfloat16[4] y) { t = Cast<to = 1>(x) "
-            "u = Cast<to = 1>(z) v = Add(t, u) y = Cast<to = 16>(v) }",
-            ["Cast", "Add"],
-            ["z", "t"],
-        ),
-        (
-            "(float[N, M] x) => (float[N, K] y) <int64[2] s = {-1, 1}, float[1] w = {2}> "
-            "{ t = Reshape(x, s) y = Add(t, w) }",
-            ["Add"],
-            ["t"],
-        ),
-        (
-            "() => (float[4] y) <float[4] w = {1, 2, 3, 4}> { t = Neg(w) y = Add(t, w) }",
-            ["Add"],
-            ["t"],
-        ),
-    ],
-    ids=["subgraph", "sequence", "bfloat16", "dynamic", "no-inputs"],
+    cases("""
+subgraph: =f'(float[4] x, bool c) => (float[4] y) <float[4] w = {{1, 2, 3, 4}}> {{ t = Neg(x)
+  z = If (c) <{BRANCHES}> y = Exp(z) }}' | =['If'] | =['c', 't']
+sequence: (seq(float[4]) x, float[4] z) => (float[4] y) <int64 s = {0}> { t = SequenceAt(x, s)
+  y = Add(t, z) } | =['Add'] | =['t', 'z']
+bfloat16: (bfloat16[4] x, bfloat16[4] z) => (bfloat16[4] y) { t = Cast<to = 1>(x) u = Cast<to
+  = 1>(z) v = Add(t, u) y = Cast<to = 16>(v) } | =['Cast', 'Add'] | =['z', 't']
+dynamic: (float[N, M] x) => (float[N, K] y) <int64[2] s = {-1, 1}, float[1] w = {2}> { t =
+  Reshape(x, s) y = Add(t, w) } | =['Add'] | =['t']
+no-inputs: () => (float[4] y) <float[4] w = {1, 2, 3, 4}> { t = Neg(w) y = Add(t, w) } |
+  =['Add'] | =['t']
+"""),
 )
 def test_regions_of_every_kind_are_cut_out(tmp_path, text, kept, inputs):
     (done,) = run(tmp_path, ["repro-double"], text=text).passes
