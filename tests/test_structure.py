@@ -62,7 +62,7 @@ ROOMS = {
     "tuning": Size(3246, 9, 0),
     "verify": Size(6274, 20, 0),
     "benchmarks": Size(9222, 70, 0),
-    "tests": Size(50808, 590, 0),
+    "tests": Size(51332, 590, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

@@ -19,6 +19,14 @@ def names(path):
     return [each["name"] for each in json.loads(Path(path).read_text())["passes"]]
 
 
+@pytest.mark.parametrize("words", [("-o", "out.onnx"), ("out.onnx",)])
+def test_a_model_and_an_output_are_enough(cli, model, words):
+    done = cli(model, *words, "--json", "r.json")
+    assert done.code == 0, done.err
+    assert operators("out.onnx") == ["Add", "Relu"]
+    assert {"fuse-all", "remove-inferred-shapes"} <= set(names("r.json"))
+
+
 def test_an_output_in_place_is_not_written_over_without_its_option(cli, model):
     Path("out.onnx").write_text("old")
     done = cli(model, "out.onnx")
@@ -34,6 +42,14 @@ def test_without_passes_the_model_is_copied(cli, model):
     assert operators("copy.onnx") == operators(model)
     assert cli(model, "--no-passes", "-c", "cleanup").code == 2
     assert cli(model, "--no-passes", "eliminate-identity").code == 2
+
+
+def test_without_an_output_nothing_but_a_summary_is_printed(cli, model):
+    done = cli(model)
+    assert done.code == 0
+    assert not done.out
+    assert "3 → 2 (-33.3 %)" in done.err
+    assert [path.name for path in Path().iterdir()] == ["model.onnx"]
 
 
 def test_a_terminal_gets_no_weights(tmp_path, model):
@@ -53,6 +69,12 @@ def test_dimensions_are_fixed_before_the_passes_run(cli, model):
     fixed = onnx.load("out.onnx").graph.input[0].type.tensor_type.shape.dim[0]
     assert fixed.dim_value == 3
     assert json.loads(Path("r.json").read_text())["reference"]["samples"] > 1
+
+
+def test_help_and_version_are_words_as_well(cli):
+    assert "Usage: onnx-passes" in cli("help").out
+    assert "Usage: onnx-passes list" in cli("help", "list").out
+    assert "version" in cli("version").out
 
 
 @pytest.mark.parametrize("words", [(), ("run",), ("inspect",), ("config",)])

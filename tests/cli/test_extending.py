@@ -91,6 +91,11 @@ def test_a_name_that_means_two_things_is_noted(cli, model, write, name):
     assert "note:" not in cli("-c", name, model).err
 
 
+def test_a_preset_is_explained_by_its_file(cli):
+    assert "Makes a model smaller and faster" in cli("explain", "optimize").out
+    assert "cleanup" in cli("explain", "cleanup").out  # the passes of the group
+
+
 @pytest.fixture
 def chain(write):
     write(

@@ -10,6 +10,8 @@ from xml.etree import ElementTree as ET
 import onnx.parser
 import pytest
 
+from tests.tables import cases
+
 DIGITS = Path(__file__).parents[2] / "examples/digits/model.onnx"
 OFF_BY_0 = re.compile(r"(?:\bby|at most|max (?:abs|rel)) 0(?![\d.])")
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
@@ -232,36 +234,19 @@ def test_faults_of_structure_and_interface_leave_a_bundle_that_repeats_them(go, 
 
 @pytest.mark.parametrize(
     ("step", "model"),
-    [
-        (
-            "fail-text",
-            "(string[2] x, string[2] z) => (string[2] y) { y = StringConcat(x, z) }",
-        ),
-        (
-            "fail-sums{wrong=w}",
-            "(float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }",
-        ),
-        (
-            "fail-sums{wrong=w}",
-            "(bfloat16[2] x, float[2] w) => (bfloat16[2] y) "
-            "{ t = Cast<to = 1>(x) s = Add(t, w) y = Cast<to = 16>(s) }",
-        ),
-        (
-            "fail-sums{wrong=w}",
-            "(float8e4m3fn[2] x, float[2] w) => (float[2] y) "
-            "{ t = Cast<to = 1>(x) y = Add(t, w) }",
-        ),
-        (
-            "fail-sums{wrong=w}",
-            "(int4[2] x, float[2] w) => (float[2] y) { t = Cast<to = 1>(x) y = Add(t, w) }",
-        ),
-        (
-            "fail-sums{wrong=w}",
-            "(seq(float[2]) x, float[2] w) => (float[2] y) <int64 i = {0}> "
-            "{ t = SequenceAt(x, i) y = Add(t, w) }",
-        ),
-    ],
-    ids=["strings", "overridable", "bfloat16", "float8", "int4", "sequence"],
+    cases("""
+strings: fail-text | (string[2] x, string[2] z) => (string[2] y) { y = StringConcat(x, z) }
+overridable: fail-sums{wrong=w} | (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1,
+  2}> { y = Add(x, w) }
+bfloat16: fail-sums{wrong=w} | (bfloat16[2] x, float[2] w) => (bfloat16[2] y) { t = Cast<to =
+  1>(x) s = Add(t, w) y = Cast<to = 16>(s) }
+float8: fail-sums{wrong=w} | (float8e4m3fn[2] x, float[2] w) => (float[2] y) { t = Cast<to =
+  1>(x) y = Add(t, w) }
+int4: fail-sums{wrong=w} | (int4[2] x, float[2] w) => (float[2] y) { t = Cast<to = 1>(x) y =
+  Add(t, w) }
+sequence: fail-sums{wrong=w} | (seq(float[2]) x, float[2] w) => (float[2] y) <int64 i = {0}> {
+  t = SequenceAt(x, i) y = Add(t, w) }
+"""),
 )
 @pytest.mark.parametrize("seconds", [0, 20])
 def test_bundles_run_whatever_the_types_are(go, step, model, seconds):

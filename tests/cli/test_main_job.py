@@ -9,6 +9,8 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.tables import cases
+
 ROOT = Path(__file__).parents[2]
 
 BREAK = """\
@@ -110,46 +112,23 @@ def test_policies(cli, model, write, policy, code, kept):
 
 @pytest.mark.parametrize(
     ("body", "message"),
-    [
-        ("raise KeyError('boom')", "raised KeyError: 'boom'"),
-        ("return None", "should be type PassResult"),
-        ("return model", "should be type PassResult"),
-        (
-            "return ir.passes.PassResult('x', True)",
-            "in place of a model|in-place",
-        ),
-        ("while True: pass", "did not end within 0.5 s"),
-        ("return self.call(model)", "recursed without end"),
-        (CHANGE + "return ir.passes.PassResult(model, False)", "s not as expected"),
-        ("model.graph.outputs.pop()\n" + DONE, "output"),
-        ("model.graph.inputs[0].name = 'other'\n" + DONE, "input"),
-        ("model.graph.outputs[0].dtype = ir.DataType.DOUBLE\n" + DONE, "tensor"),
-        (
-            "model.graph.inputs[0].shape = ir.Shape([1, 2])\n" + DONE,
-            "dimension 0 of input 'a'",
-        ),
-        (
-            "n, m = model.graph.node(0), model.graph.node(2)\n"
-            "n.replace_input_with(0, m.outputs[0])\n" + DONE,
-            "cycle",
-        ),
-        ("model.graph.node(0).op_type = 'NoSuchOp'\n" + DONE, "NoSuchOp"),
-    ],
-    ids=[
-        "raises",
-        "returns-nothing",
-        "returns-the-model",
-        "returns-text",
-        "loops",
-        "recurses",
-        "denies-its-change",
-        "drops-an-output",
-        "renames-an-input",
-        "changes-a-type",
-        "freezes-a-dimension",
-        "makes-a-cycle",
-        "unknown-operator",
-    ],
+    cases(r"""
+raises: raise KeyError('boom') | raised KeyError: 'boom'
+returns-nothing: return None | should be type PassResult
+returns-the-model: return model | should be type PassResult
+returns-text: return ir.passes.PassResult('x', True) | in place of a model|in-place
+loops: while True: pass | did not end within 0.5 s
+recurses: return self.call(model) | recursed without end
+denies-its-change: =CHANGE + 'return ir.passes.PassResult(model, False)' | s not as expected
+drops-an-output: ='model.graph.outputs.pop()\n' + DONE | output
+renames-an-input: ="model.graph.inputs[0].name = 'other'\n" + DONE | input
+changes-a-type: ='model.graph.outputs[0].dtype = ir.DataType.DOUBLE\n' + DONE | tensor
+freezes-a-dimension: ='model.graph.inputs[0].shape = ir.Shape([1, 2])\n' + DONE | dimension 0
+  of input 'a'
+makes-a-cycle: ='n, m = model.graph.node(0), model.graph.node(2)\nn.replace_input_with(0,
+  m.outputs[0])\n' + DONE | cycle
+unknown-operator: ="model.graph.node(0).op_type = 'NoSuchOp'\n" + DONE | NoSuchOp
+"""),
 )
 def test_a_pass_that_misbehaves(cli, model, write, body, message):
     before = model.read_bytes()

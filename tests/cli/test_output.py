@@ -234,6 +234,14 @@ def test_a_silent_command_is_named_and_the_line_goes_when_it_prints(terminal, mo
     assert sys.stdout is out
 
 
+def test_the_line_does_not_return_behind_a_question(terminal, monkeypatch):
+    take_streams(terminal, monkeypatch)
+    with ticking("x"):
+        print("good or bad? ", end="", file=sys.stderr)
+        terminal.drawn.clear()
+        assert not terminal.drawn.wait(0.2)
+
+
 def test_steps_are_shown_with_the_time_that_is_left(terminal, monkeypatch):
     take_streams(terminal, monkeypatch)
     with ticking("onnx-passes compare"):

@@ -67,3 +67,19 @@ def test_files_of_data_are_no_arguments_but_models_are(tmp_path):
     given = parsed("--data", *files, "n.onnx")
     assert given["data"] == tuple(files[:2])
     assert given["models"] == (files[2], "n.onnx")
+
+
+def test_choices_end_at_the_first_word_that_is_none():
+    given = parsed("--show", "a", "b", "m.onnx", "--show", "a,b")
+    assert (given["show"], given["models"]) == (("a", "b", "a", "b"), ("m.onnx",))
+    with pytest.raises(click.BadParameter):
+        parsed("--show", "c")
+
+
+def test_words_after_two_dashes_are_arguments():
+    assert parsed("--names", "x", "--", "--names")["models"] == ("--names",)
+
+
+def test_an_option_without_a_word_is_told():
+    with pytest.raises(click.UsageError, match="requires an argument"):
+        parsed("--names")

@@ -57,6 +57,13 @@ def test_modules_are_found_from_the_configs_folder(folder):
     assert step.cls.mark == "mine"
 
 
+def test_modules_are_found_from_the_working_folder(folder, tmp_path, monkeypatch):
+    (tmp_path / "cfg_in_cwd.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    import_modules(folder("a", {"cfg_other.py": ""}, "imports: [cfg_in_cwd, json.tool]"))
+    assert "cfg_in_cwd" in sys.modules
+
+
 def test_modules_of_one_name_in_two_folders_do_not_mix(folder):
     configs = {
         name: folder(

@@ -20,6 +20,11 @@ def test_a_pass_is_found_however_its_name_is_written(name):
     assert found([OF_PASS], name) is OF_PASS
 
 
+def test_a_waiver_of_another_pass_accepts_nothing():
+    assert found([OF_PASS], "merge-clips", ["merge-relus"]) is None
+    assert found([], "merge-relus") is None
+
+
 def test_each_rule_that_is_to_blame_needs_a_waiver():
     other = WaiverSection(rule="DropClip", reason="known as well")
     rules = ["drop-relu", "drop-clip"]

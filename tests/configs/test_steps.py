@@ -178,3 +178,9 @@ def test_any_text_is_a_pipeline_or_a_located_complaint(text):
         where = "pipeline"
         assert parse_pipeline(format_steps(steps)) == steps
     assert "pipeline" in where
+
+
+def test_a_key_longer_than_yaml_searches_for_its_colon():
+    key = "k" * 3000
+    (step,) = parse_pipeline(f"p{{x={format_value({key: 1})}}}")
+    assert step.options == {"x": {key: 1}}

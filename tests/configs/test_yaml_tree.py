@@ -113,6 +113,10 @@ def test_complaints_point_at_the_place(text, message, place):
     assert f"f.yaml:{place}" in error.where
 
 
+def test_what_is_not_closed_is_named_by_its_beginning():
+    assert complaint("a: 1\nb: [1,\n  2").help == "close what begins at line 2, column 4"
+
+
 def test_depth_is_limited():
     assert data("[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1)) is not None
     assert "nested more than" in complaint("[" * 2000).message

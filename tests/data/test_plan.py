@@ -94,6 +94,12 @@ def test_what_does_not_fit_is_told_before_the_run(folder, spec, inputs, message)
         make_plan(DataSpec((str(folder),), **spec), interface(**inputs))
 
 
+def test_other_ranks_are_told(folder):
+    deep = DataInterface({"x": ("N", 1, 2, 8)}, {"x": "float32"}, (), ("y",))
+    with pytest.raises(ReferenceDataError, match="has 2 axes"):
+        make_plan(DataSpec((str(folder),)), deep)
+
+
 def test_the_only_column_beside_the_labels_feeds_the_only_input(tmp_path, samples):
     x, y = samples(4)
     np.savez(tmp_path / "a.npz", pixels=x, y=y)

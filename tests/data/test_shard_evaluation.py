@@ -10,7 +10,7 @@ from onnx_passes.data.dataset import Shard
 from onnx_passes.data.input_binding import Binding
 from onnx_passes.data.measures import Measures, PairState
 from onnx_passes.data.shard_evaluation import OutputBlocks
-from onnx_passes.errors import ReferenceDataError
+from onnx_passes.errors import EngineError, ReferenceDataError
 
 COUNT = 50
 X = np.arange(COUNT * 3, dtype=np.float32).reshape(COUNT, 3)
@@ -62,6 +62,16 @@ def test_outputs_without_the_axis_of_samples_are_stacked_if_a_batch_has_one():
     assert np.array_equal(np.ravel(values), X.sum(axis=1))
 
 
+def test_a_batch_without_that_axis_cannot_be_divided():
+    with pytest.raises(EngineError, match="no first axis of 4 samples"):
+        collect(SHARD, lambda x: {"y": x.sum(axis=0)})
+
+
+def test_an_output_that_is_no_tensor_cannot_be_measured():
+    with pytest.raises(EngineError, match="not a tensor"):
+        collect(SHARD, lambda x: {"y": [x]})
+
+
 def test_shapes_and_types_may_change_from_batch_to_batch():
     def odd(x):
         wide = int(x[0, 0]) % 24 < 12
@@ -72,6 +82,11 @@ def test_shapes_and_types_may_change_from_batch_to_batch():
     for row, value in zip(rows, values, strict=True):
         first = row - row % 4
         assert np.array_equal(value, odd(X[first : first + 4])["y"][row % 4])
+
+
+def test_an_output_may_be_missing_on_one_side():
+    state = collect(SHARD, lambda x: {"y": x, "z": x}, double)
+    assert state.finish()["missing"] == {"z is missing": COUNT}
 
 
 def test_labels_of_several_shapes_are_never_joined():

@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.certifying.replay import EngineFailure, PairRunner
-from onnx_passes.ops.call import constant
+from onnx_passes.ops.call import Tensor, constant
 from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.evaluation import evaluate
 from onnx_passes.ops.semantics import Semantics, Unsupported
@@ -118,6 +118,13 @@ def test_the_formula_gives_what_the_engine_gives(op_type, arrays, attributes, op
 def test_what_the_formula_leaves_out_is_not_evaluated(op_type, arrays, attributes):
     with pytest.raises(Unsupported):
         evaluated(op_type, arrays, attributes, 23)
+
+
+def test_an_element_alone_is_a_tensor_of_rank_0():
+    # numpy hands out the element where an index leaves no axis: 'object' has no 'reshape'.
+    element = object()
+    assert Tensor(element, ir.DataType.FLOAT).shape == ()
+    assert Tensor(element, ir.DataType.FLOAT).data[()] is element
 
 
 def test_roots_of_constants_are_near_where_that_is_asked_for():

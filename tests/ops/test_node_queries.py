@@ -3,7 +3,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.ops import families  # noqa: F401 - which registers the operators
-from onnx_passes.ops.node_queries import around, beyond, breakpoints_of, may_draw
+from onnx_passes.ops.node_queries import around, beyond, breakpoints_of, may_draw, ties_of
 from onnx_passes.passes.analysis.value_ranges import ranges_of
 
 
@@ -89,6 +89,21 @@ def test_a_value_is_drawn_where_it_saturates():
     assert breakpoints_of([node])["x"] == [-64, 64, 128]
     unknown = quantiser("Quant", "qonnx.custom_op.general", np.float32(0.5))
     assert not breakpoints_of([unknown])
+
+
+@pytest.mark.parametrize(("scale", "known"), [(0.25, True), (0.1, False)])
+def test_ties_of_powers_of_two_are_floats(scale, known):
+    node = quantiser("QuantizeLinear", "", np.float32(scale), np.int8(0))
+    found = ties_of([node])
+    assert list(found) == (["x"] if known else [])
+    assert all(np.array_equal(ties, ties.astype(np.float32)) for ties in found.values())
+
+
+def test_a_scale_of_text_has_no_breakpoint():
+    node = ir.Node("", "QuantizeLinear", [ir.Value(name="x"), ir.Value(name="s")])
+    node.inputs[1].const_value = ir.tensor(["a"])
+    assert not breakpoints_of([node])
+    assert not ties_of([node])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
+from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import noise
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import to_json
@@ -22,6 +24,34 @@ DEFAULT = "verify.tolerance=default"
 
 def amplifier(gain):
     return TEXT % (", ".join(map(str, WEIGHTS.flat)), gain)
+
+
+class _Fold(RewriteRulePass, Transformation):
+    by: float = 1.0
+
+    def pattern(self, op, x, w, k):
+        return op.Mul(op.MatMul(x, w), k)
+
+    def check(self, _, x, w, k):
+        return k.name == "k"
+
+    def rewrite(self, op, x, w, k):
+        folded = w.const_value.numpy() * (k.const_value.numpy() * np.float32(self.by))
+        return op.MatMul(x, op.Constant(value=ir.tensor(folded)))
+
+
+@passes.verify.tolerance()
+@passes.register()
+class AmplifiedFold(_Fold):
+    """Multiply weights by a factor behind them."""
+
+
+@passes.verify.tolerance()
+@passes.register()
+class AmplifiedWrong(_Fold):
+    """The same, and a little more."""
+
+    by: float = 1.001
 
 
 def run(gain, step="amplified-fold", *settings):

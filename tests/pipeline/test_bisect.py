@@ -2,12 +2,15 @@
 
 import math
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
 
+from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.errors import PassError
+from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.bisect import bisect, judge_by_score
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g (float[4] x) => (float[4] y) '
@@ -23,6 +26,63 @@ def chain(length=32, bad=20, factor=1.5):
         f"{{ v0 = Identity(x) {body} u = Identity(v{length}) y = Mul(u, k) }}"
     )
     return ir.from_proto(onnx.parser.parse_model(text))
+
+
+@passes.verify.equality
+@passes.register()
+class BisectSwap(Transformation, RewriteRulePass):
+    """Write each addition as a sum, and lose the weight of 0.25."""
+
+    def pattern(self, op, x, w):
+        return op.Add(x, w)
+
+    def rewrite(self, op, x, w):
+        lost = w.const_value is not None and w.const_value.numpy() == np.float32(0.25)
+        return op.Identity(x) if lost else op.Sum(w, x)
+
+
+@passes.verify.tolerance()
+@passes.register()
+class BisectDouble(Transformation):
+    """Multiply by twice of k, with no rule."""
+
+    def call(self, model):
+        scale(model, 2)
+        return ir.passes.PassResult(model, True)
+
+
+@passes.verify.tolerance()
+@passes.register()
+class BisectNudge(Transformation):
+    """Multiply by a little more than k: the rounding of a correct rewrite."""
+
+    def call(self, model):
+        scale(model, 1 + 2e-7)
+        return ir.passes.PassResult(model, True)
+
+
+@passes.verify.tolerance()
+@passes.register()
+class BisectCreep(Transformation):
+    """Multiply by more than k, yet too little for one pass to stand out."""
+
+    def call(self, model):
+        scale(model, 1 + 1e-6)
+        return ir.passes.PassResult(model, True)
+
+
+@passes.verify.equality
+@passes.register()
+class BisectRaise(Transformation):
+    """Raise."""
+
+    def call(self, model):
+        raise ValueError("broken")
+
+
+def scale(model, factor):
+    k = model.graph.initializers["k"]
+    k.const_value = ir.tensor(np.float32(k.const_value.numpy() * factor), name="k")
 
 
 def find(model, *steps, given=()):

@@ -8,8 +8,10 @@ from pathlib import Path
 import onnx_ir as ir
 import pytest
 
+from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config, load_config
 from onnx_passes.errors import ConfigError, EngineUnavailableError
+from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.bisect import judge_by_score
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.isolated import end_children
@@ -29,6 +31,42 @@ absent = pytest.mark.skipif(
 def _children():
     yield
     end_children()
+
+
+@passes.verify.equality
+@passes.register()
+class ThroughSequence(Transformation, RewriteRulePass):
+    """Take a value through a sequence, which changes no number, and no compiler takes."""
+
+    def pattern(self, op, x):
+        return op.Identity(x)
+
+    def rewrite(self, op, x):
+        return op.SequenceAt(op.SequenceConstruct(x), op.Constant(value_int=0))
+
+
+@passes.verify.equality
+@passes.register()
+class OutOfSequence(Transformation, RewriteRulePass):
+    """Undo what ThroughSequence did."""
+
+    def pattern(self, op, x):
+        return op.SequenceAt(op.SequenceConstruct(x), op.Constant(value_int=0))
+
+    def rewrite(self, op, x):
+        return op.Identity(x)
+
+
+@passes.verify.equality
+@passes.register()
+class SwapSum(Transformation, RewriteRulePass):
+    """Write an addition the other way round."""
+
+    def pattern(self, op, x, y):
+        return op.Add(x, y)
+
+    def rewrite(self, op, x, y):
+        return op.Sum(y, x)
 
 
 def go(*steps, when="each", engines=None, overrides=(), text=TEXT, **options):

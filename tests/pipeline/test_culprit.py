@@ -2,6 +2,7 @@ import json
 import math
 import re
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
@@ -243,6 +244,20 @@ def test_so_are_they_where_only_a_search_can_tell():
     assert {blame.how for blame in report.blame} == {"by bisection, wrong together"}
 
 
+@passes.verify.equality
+@passes.register()
+class CulpritSideEffect(Transformation, RewriteRulePass):
+    """Change a weight that is not in the match."""
+
+    def pattern(self, op, x, w):
+        return op.Add(x, w)
+
+    def rewrite(self, op, x, w):
+        other = x.producer().graph.initializers["w0"]
+        other.const_value = ir.tensor(np.float32([9, 9]), name="w0")
+        return op.Sum(w, x)
+
+
 def test_a_rule_that_changes_more_than_it_returns_accuses_none_of_its_rewrites():
     report = run(chain([f"w{i}" for i in range(6)]), "culprit-side-effect")
     assert report.culprits == []
@@ -267,6 +282,17 @@ def test_a_pass_that_does_not_repeat_is_not_searched(monkeypatch, step, named):
     assert named or any("does not repeat" in note for note in report.notes)
 
 
+@passes.verify.metric("max_abs_error")
+@passes.register()
+class CulpritCoarse(Transformation):
+    """Round the weight of one layer, without a rule."""
+
+    def call(self, model):
+        value = model.graph.initializers["w2"]
+        value.const_value = ir.tensor(np.float32([30, 0]), name="w2")
+        return ir.passes.PassResult(model, modified=True)
+
+
 def test_a_failed_metric_is_traced_to_the_layer_that_loses_the_most():
     report = run(
         chain([f"w{i}" for i in range(5)]),
@@ -283,6 +309,54 @@ BLOCKS = " ".join(f"s{i} = Add(t{i}, b) t{i + 1} = Relu(s{i})" for i in range(8)
 TEXT = f"""<ir_version: 10, opset_import: ["": 20]>
 g (float[n,2] a, float[2] b) => (float[n,2] y)
 {{ t0 = Neg(a) {BLOCKS} y = Abs(t8) }}"""
+
+
+@passes.verify.equality
+@passes.register()
+class SumOrSequence(Transformation, RewriteRulePass):
+    """Write additions as sums, and take some of them through a sequence."""
+
+    at: str = ""
+
+    def pattern(self, op, x, y):
+        return op.Add(x, y, _outputs=["out"])
+
+    def rewrite(self, op, x, y, out):
+        total = op.Sum(x, y)
+        if out.name not in self.at.split(","):
+            return total
+        return op.SequenceAt(op.SequenceConstruct(total), op.Constant(value_int=0))
+
+
+@passes.verify.equality
+@passes.register()
+class SumOrBoxes(SumOrSequence):
+    """Take some additions through what NVIDIA's compiler parses and does not build."""
+
+    def rewrite(self, op, x, y, out):
+        if out.name not in self.at.split(","):
+            return op.Sum(x, y)
+        shapes = (1, 1, 4), (1, 1, 1)
+        given = [op.Constant(value=ir.tensor(np.ones(s, np.float32))) for s in shapes]
+        none = op.NonMaxSuppression(*given, op.Constant(value_ints=[0]))
+        return op.Sum(x, y, op.Cast(op.Size(none), to=1))
+
+
+@passes.verify.equality
+@passes.register()
+class SequenceInBulk(Transformation):
+    """Take a value through a sequence, without a rule."""
+
+    def call(self, model):
+        node = model.graph[-1]
+        made = ir.node("SequenceConstruct", [node.inputs[0]])
+        zero = ir.node("Constant", [], {"value_int": ir.AttrInt64("value_int", 0)})
+        taken = ir.node("SequenceAt", [made.outputs[0], zero.outputs[0]])
+        for one, name in ((made, "q"), (zero, "z"), (taken, "r")):
+            one.outputs[0].name = name
+        model.graph.insert_before(node, [made, zero, taken])
+        node.replace_input_with(0, taken.outputs[0])
+        return ir.passes.PassResult(model, modified=True)
 
 
 class Compiler:

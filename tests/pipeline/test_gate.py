@@ -2,9 +2,15 @@
 
 import numpy as np
 import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass
 
+from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.configs.sections import Verify
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.passes.cleanup.remove_initializers_from_inputs import (
+    RemoveInitializersFromInputs,
+)
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.gate import Gate
@@ -18,6 +24,56 @@ HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
 MODEL = """(float[2, 4] x) => (float[2, 4] y) {
     a = Exp(x) i = Identity(a) b = Neg(i) c = Abs(b) d = Relu(c) e = Sin(d) y = Neg(e)
 }"""
+
+
+@passes.verify.equality
+@passes.register()
+class GateRelu(RewriteRulePass, Transformation):
+    """Relu of Abs is Abs."""
+
+    def pattern(self, op, x):
+        return op.Relu(op.Abs(x))
+
+    def rewrite(self, op, x):
+        return op.Abs(x)
+
+
+@passes.verify.equality
+@passes.register()
+class GateWrong(RewriteRulePass, Transformation):
+    """Lose the Abs."""
+
+    def pattern(self, op, x):
+        return op.Relu(op.Abs(x))
+
+    def rewrite(self, op, x):
+        return op.Relu(x)
+
+
+class _Shift(Transformation):
+    """Add a little to a weight."""
+
+    by: float = 0.5
+
+    def call(self, model):
+        value = model.graph.initializers["w"]
+        tensor = value.const_value
+        value.const_value = ir.tensor(tensor.numpy() + np.float32(self.by), name="w")
+        return ir.passes.PassResult(model, True)
+
+
+@passes.verify.metric()
+@passes.register()
+class GateRound(_Shift):
+    """Promises no more than the metrics."""
+
+
+@passes.verify.tolerance()
+@passes.register()
+class GateNudge(_Shift):
+    """Stays within tolerance."""
+
+    by: float = 1e-6
 
 
 def model(text=MODEL):
@@ -106,6 +162,26 @@ def test_what_differs_inside_fails_though_the_outputs_agree():
 LONG = """(float[2, 4] x) => (float[2, 4] y) <float k = {{2}}, float h = {{0.5}}> {{
     v0 = Mul(x, k) {chain} y = Mul(v70, h)
 }}""".format(chain=" ".join(f"v{i + 1} = Neg(v{i})" for i in range(70)))
+
+
+@passes.verify.equality(at="outputs")
+@passes.register()
+class GateOnPurpose(Transformation):
+    """Exchange two factors that are far apart."""
+
+    def call(self, model):
+        k, h = (model.graph.initializers[name] for name in "kh")
+        k.const_value, h.const_value = (
+            ir.tensor(other.const_value.numpy(), name=one.name)
+            for one, other in ((k, h), (h, k))
+        )
+        return ir.passes.PassResult(model, True)
+
+
+@passes.verify.equality
+@passes.register()
+class GateInside(GateOnPurpose):
+    """The same, with a promise for values inside."""
 
 
 def test_a_pass_that_promises_outputs_alone_may_change_values_inside():
@@ -231,6 +307,12 @@ def test_what_an_engine_alone_does_to_the_result_is_a_failure_of_the_engine():
     assert (other.verdict, other.kind) == (Verdict.FAILED, ENGINE)
 
 
+@passes.verify.equality(at="outputs")
+@passes.register()
+class GateWrongForTheOutputs(GateWrong):
+    """The same, with no promise for values inside."""
+
+
 def test_a_change_inside_a_body_is_left_to_the_outputs_too():
     text = """(float[2, 4] x) => (float[2, 4] y) {
         c = Constant<value = bool {1}>() n = Exp(x)
@@ -250,6 +332,18 @@ def test_a_change_inside_a_body_is_left_to_the_outputs_too():
 DEFAULTS = """(float[2, 4] x, float[4] w) => (float[2, 4] y) <float[4] w = {1, 2, 3, 4}> {
     a = Mul(x, w) y = Neg(a)
 }"""
+
+
+@passes.verify.equality
+@passes.register()
+class GateFixes(RemoveInitializersFromInputs):
+    """Makes another weight of the default."""
+
+    def call(self, model):
+        model.graph.initializers["w"].const_value = ir.tensor(
+            np.float32([1, 2, 3, 5]), name="w"
+        )
+        return super().call(model)
 
 
 def test_a_default_that_becomes_a_weight_of_the_same_content_is_proved():
@@ -295,6 +389,15 @@ def test_draws_that_the_model_before_does_not_run_on_are_left_out():
     (loss,) = found.report.passes[-1].evidence
     assert loss.kind is Kind.EXECUTED
     assert "on drawn values" in loss.reason
+
+
+@passes.verify.equality
+@passes.register()
+class GateInlines(Transformation):
+    """Inline every function, whatever its name."""
+
+    def call(self, model):
+        return InlinePass()(model)
 
 
 def test_a_call_that_the_engine_takes_for_its_own_operator_is_not_its_function():

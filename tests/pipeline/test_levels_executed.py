@@ -6,9 +6,11 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnx_passes import passes
 from onnx_passes.bench.runs import Runner, Settings, compare
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.errors import ConfigError
+from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import compiling_engines
 from onnx_passes.pipeline import compiling_engines as module
 from onnx_passes.pipeline.run import run_pipeline
@@ -21,6 +23,30 @@ from tests.runtime.tensorrt import fake_gpu
 TEXT = """<ir_version: 8, opset_import: ["": 17]>
 g (float[n,2] a, float[n,2] b) => (float[n,2] y)
 { [add] s = Add(a, b) [same] i = Identity(s) [neg] y = Neg(i) }"""
+
+
+@passes.verify.equality
+@passes.register()
+class SumOfTwo(Transformation, RewriteRulePass):
+    """Write an addition as a sum."""
+
+    def pattern(self, op, x, y):
+        return op.Add(x, y)
+
+    def rewrite(self, op, x, y):
+        return op.Sum(x, y)
+
+
+@passes.verify.tolerance(atol=1.0)
+@passes.register()
+class NearlyTheSame(Transformation, RewriteRulePass):
+    """Change a number by more than noise, and by less than the pass allows itself."""
+
+    def pattern(self, op, x):
+        return op.Identity(x)
+
+    def rewrite(self, op, x):
+        return op.Mul(x, op.Constant(value_float=1.001))
 
 
 @pytest.fixture

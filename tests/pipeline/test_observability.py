@@ -2,7 +2,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
+from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.observability import (
     can_see,
     disturb,
@@ -102,6 +104,41 @@ SATURATED = """(float[1, 16] x) => (float[1, 3] y)
     a = Abs(x) n = Neg(a) r = Relu(n) h = Mul(x, x) s = Sub(r, h) v = Relu(s)
     m = MatMul(v, w) t = Add(m, b) y = Softmax(t)
 }"""
+
+
+class _Drop(Transformation):
+    which: tuple[str, ...] = ()
+
+    def call(self, model):
+        gone = [
+            n
+            for n in model.graph
+            if n.op_type == "Relu" and (not self.which or n.outputs[0].name in self.which)
+        ]
+        for node in gone:
+            ir.convenience.replace_all_uses_with(node.outputs[0], node.inputs[0])
+            model.graph.remove(node, safe=True)
+        return ir.passes.PassResult(model, bool(gone))
+
+
+@passes.verify.equality
+@passes.register()
+class DropInnerRelu(_Drop):
+    """Right for a Relu under a MaxPool under a Relu."""
+
+    which: tuple[str, ...] = ("r",)
+
+
+@passes.verify.equality
+@passes.register()
+class DropAllRelus(_Drop):
+    """Wrong, wherever a Relu has anything to do."""
+
+
+@passes.verify.equality(at="outputs")
+@passes.register()
+class DropAllRelusForTheOutputs(_Drop):
+    """Promises no more than equal outputs."""
 
 
 def saturated():

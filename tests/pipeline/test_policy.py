@@ -2,13 +2,16 @@
 
 import json
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
 from click.testing import CliRunner
 
+from onnx_passes import passes
 from onnx_passes.cli.main import program
 from onnx_passes.configs.pipeline_files import default_config
+from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Verdict
@@ -22,6 +25,61 @@ LIMITS = [
     "verify.tolerance={rtol: 2.0e-5, atol: 0}",
     "verify.drift={rtol: 6.5e-5, atol: 0}",
 ]
+
+
+def scale(model, factor):
+    value = model.graph.initializers["k"]
+    value.const_value = ir.tensor(value.const_value.numpy() * np.float32(factor), name="k")
+    return ir.passes.PassResult(model, True)
+
+
+@passes.verify.tolerance()
+@passes.register()
+class BudgetCreep(Transformation):
+    """Multiply by a little more than k."""
+
+    def call(self, model):
+        return scale(model, 1 + 1e-5)
+
+
+@passes.verify.tolerance()
+@passes.register()
+class BudgetNudge(Transformation):
+    """Multiply by the least more than k that shows."""
+
+    def call(self, model):
+        return scale(model, 1 + 2.4e-7)
+
+
+@passes.verify.tolerance()
+@passes.register()
+class BudgetBack(Transformation):
+    """Multiply by a little less than k."""
+
+    def call(self, model):
+        return scale(model, 1 - 1e-5)
+
+
+@passes.verify.tolerance()
+@passes.register()
+class BudgetSwap(Transformation):
+    """Swap the operands of the product: the same bits."""
+
+    def call(self, model):
+        node = next(n for n in model.graph if n.op_type == "Mul")
+        first, second = node.inputs
+        node.replace_input_with(0, second)
+        node.replace_input_with(1, first)
+        return ir.passes.PassResult(model, True)
+
+
+@passes.verify.metric()
+@passes.register()
+class BudgetCoarse(Transformation):
+    """Multiply by much more than k, which metrics are to judge."""
+
+    def call(self, model):
+        return scale(model, 1.25)
 
 
 def run(tmp_path, steps, *settings, verify=LIMITS):

@@ -11,7 +11,9 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config, load_config
+from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import reproducer
 from onnx_passes.pipeline.baseline import EngineBaseline
 from onnx_passes.pipeline.culprit import Judgement
@@ -24,12 +26,40 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify import bundle
 from onnx_passes.verify.evidence import LEVEL, Check, Verdict
 from onnx_passes.verify.shrink import Case
+from tests.tables import cases
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
 CHAIN = (
     "(float[2, 3] x) => (float[2, 3] y) <float c = {3}, float[3] w = {1, 2, 3}> "
     "{ a = Neg(x) b = Add(a, w) d = Add(b, c) e = Exp(d) y = Add(e, w) }"
 )
+
+
+@passes.verify.equality
+@passes.register()
+class ReproHalfWrong(Transformation, RewriteRulePass):
+    """Swap the operands of every addition, and lose one of them where it is a scalar."""
+
+    def pattern(self, op, x, y):
+        return op.Add(x, y)
+
+    def check(self, _, x, y):
+        return y.const_value is not None
+
+    def rewrite(self, op, x, y):
+        return op.Sum(x, x) if y.const_value.shape.rank() == 0 else op.Sum(y, x)
+
+
+@passes.verify.tolerance(rtol=1e-3)
+@passes.register()
+class ReproDropNeg(Transformation):
+    """Replace every Neg by an Abs, with no rule that could be bisected."""
+
+    def call(self, model):
+        for node in model.graph:
+            if node.op_type == "Neg":
+                node.op_type = "Abs"
+        return ir.passes.PassResult(model, True)
 
 
 def run(folder, steps, *overrides, text=CHAIN):
@@ -79,6 +109,17 @@ def test_the_first_sample_that_fails_is_the_one_left(tmp_path):
     given = [given, "limits.reproducer_seconds=0"]
     (done,) = run(tmp_path / "out", ["repro-drop-neg"], *given).passes
     assert np.array_equal(np.load(f"{done.reproducer}/inputs.npz")["x"], wrong)
+
+
+@passes.verify.equality
+@passes.register()
+class ReproGather(Transformation):
+    """Read one element further than there may be."""
+
+    def call(self, model):
+        one = ir.tensor(np.int64([1]), name="one")
+        model.graph.initializers["s"].const_value = one
+        return ir.passes.PassResult(model, True)
 
 
 def test_a_sample_on_which_the_result_does_not_run_is_found(tmp_path):
@@ -172,6 +213,21 @@ def test_the_key_takes_a_folder_or_false(given):
         default_config([f"reproducers={given}"], ["repro-drop-neg"])
 
 
+@passes.verify.tolerance()
+@passes.register()
+class ReproDouble(Transformation, RewriteRulePass):
+    """Add a value to itself in place of another."""
+
+    def pattern(self, op, x, y):
+        return op.Add(x, y)
+
+    def check(self, _, x, y):
+        return x is not y
+
+    def rewrite(self, op, x, y):
+        return op.Add(x, x)
+
+
 BRANCHES = (
     "then_branch = a () => (float[4] p) { p = Add(t, w) }, "
     "else_branch = b () => (float[4] q) { q = Mul(t, w) }"
@@ -180,38 +236,18 @@ BRANCHES = (
 
 @pytest.mark.parametrize(
     ("text", "kept", "inputs"),
-    [
-        (
-            "(float[4] x, bool c) => (float[4] y) <float[4] w = {1, 2, 3, 4}> "
-            f"{{ t = Neg(x) z = If (c) <{BRANCHES}> y = Exp(z) }}",
-            ["If"],
-            ["c", "t"],
-        ),
-        (
-            "(seq(float[4]) x, float[4] z) => (float[4] y) <int64 s = {0}> "
-            "{ t = SequenceAt(x, s) y = Add(t, z) }",
-            ["Add"],
-            ["t", "z"],
-        ),
-        (
-            "(bfloat16[4] x, bfloat16[4] z) => (bfloat16[4] y) { t = Cast<to = 1>(x) "
-            "u = Cast<to = 1>(z) v = Add(t, u) y = Cast<to = 16>(v) }",
-            ["Cast", "Add"],
-            ["z", "t"],
-        ),
-        (
-            "(float[N, M] x) => (float[N, K] y) <int64[2] s = {-1, 1}, float[1] w = {2}> "
-            "{ t = Reshape(x, s) y = Add(t, w) }",
-            ["Add"],
-            ["t"],
-        ),
-        (
-            "() => (float[4] y) <float[4] w = {1, 2, 3, 4}> { t = Neg(w) y = Add(t, w) }",
-            ["Add"],
-            ["t"],
-        ),
-    ],
-    ids=["subgraph", "sequence", "bfloat16", "dynamic", "no-inputs"],
+    cases("""
+subgraph: =f'(float[4] x, bool c) => (float[4] y) <float[4] w = {{1, 2, 3, 4}}> {{ t = Neg(x)
+  z = If (c) <{BRANCHES}> y = Exp(z) }}' | =['If'] | =['c', 't']
+sequence: (seq(float[4]) x, float[4] z) => (float[4] y) <int64 s = {0}> { t = SequenceAt(x, s)
+  y = Add(t, z) } | =['Add'] | =['t', 'z']
+bfloat16: (bfloat16[4] x, bfloat16[4] z) => (bfloat16[4] y) { t = Cast<to = 1>(x) u = Cast<to
+  = 1>(z) v = Add(t, u) y = Cast<to = 16>(v) } | =['Cast', 'Add'] | =['z', 't']
+dynamic: (float[N, M] x) => (float[N, K] y) <int64[2] s = {-1, 1}, float[1] w = {2}> { t =
+  Reshape(x, s) y = Add(t, w) } | =['Add'] | =['t']
+no-inputs: () => (float[4] y) <float[4] w = {1, 2, 3, 4}> { t = Neg(w) y = Add(t, w) } |
+  =['Add'] | =['t']
+"""),
 )
 def test_regions_of_every_kind_are_cut_out(tmp_path, text, kept, inputs):
     (done,) = run(tmp_path, ["repro-double"], text=text).passes

@@ -3,13 +3,27 @@
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
+from onnx_passes.passes.convert.rename_io import RenameIo
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
 from onnx_passes.verify.evidence import Verdict
 
 MODEL = "(float[4] x, float[4] z) => (float[4] y) { t = Mul(x, z) u = Identity(t) y = Exp(u) }"
 HALF = "convert-io-types{inputs={x: float16}}"
+
+
+@passes.verify.equality
+@passes.register()
+class RenameWrongly(RenameIo):
+    """Exchange what two inputs mean, beside renaming one."""
+
+    def call(self, model):
+        result = super().call(model)
+        node = next(node for node in model.graph if node.op_type == "Mul")
+        node.replace_input_with(0, node.inputs[1])
+        return result
 
 
 def run(*steps, settings=()):

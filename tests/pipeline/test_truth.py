@@ -4,8 +4,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.errors import ConfigError
+from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline import output_checks
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
@@ -25,6 +27,39 @@ def model(last="y = Neg(b)"):
     )
     made.graph.initializers["w"].const_value = ir.tensor(weights, name="w")
     return made
+
+
+@passes.register("truth-halves")
+@passes.verify.tolerance
+class TruthHalves(Transformation):
+    """Sum the two halves of a product: right, and rounded in another order."""
+
+    factor: float = 1.0
+
+    def call(self, model):
+        node = next(n for n in model.graph if n.op_type == "MatMul")
+        x, w = node.inputs
+        half = SIZE // 2
+        array = w.const_value.numpy() * np.float32(self.factor)
+        parts = []
+        for k, rows in enumerate((array[:half], array[half:])):
+            name = f"w{k}"
+            value = ir.Value(name=name, const_value=ir.tensor(rows.copy(), name=name))
+            value.dtype, value.shape = ir.DataType.FLOAT, ir.Shape(rows.shape)
+            model.graph.register_initializer(value)
+            bounds = ir.node("Constant", [], {"value_ints": [k * half]})
+            ends = ir.node("Constant", [], {"value_ints": [(k + 1) * half]})
+            axes = ir.node("Constant", [], {"value_ints": [1]})
+            cut = ir.node("Slice", [x, bounds.outputs[0], ends.outputs[0], axes.outputs[0]])
+            part = ir.node("MatMul", [cut.outputs[0], value])
+            model.graph.insert_before(node, [bounds, ends, axes, cut, part])
+            parts.append(part.outputs[0])
+        total = ir.node("Add", parts)
+        model.graph.insert_before(node, total)
+        ir.convenience.replace_all_uses_with(node.outputs[0], total.outputs[0])
+        model.graph.remove(node)
+        model.graph.initializers.pop("w")
+        return ir.passes.PassResult(model, modified=True)
 
 
 def run(factor=1.0, **verify):

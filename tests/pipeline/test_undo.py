@@ -5,7 +5,9 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
+from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import culprit
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.evidence import Verdict
@@ -20,6 +22,18 @@ def chain(*weights):
     end = len(weights)
     text = f"{HEAD} <{given}> {{ v0 = Neg(x) {body} y = Neg(v{end}) }}"
     return ir.from_proto(onnx.parser.parse_model(text))
+
+
+@passes.verify.equality
+@passes.register()
+class UndoSum(Transformation, RewriteRulePass):
+    """Write each addition as a sum, and lose weights below 0."""
+
+    def pattern(self, op, x, w):
+        return op.Add(x, w)
+
+    def rewrite(self, op, x, w):
+        return op.Identity(x) if w.const_value.numpy() < 0 else op.Sum(w, x)
 
 
 def run(model, *overrides, steps=("undo-sum",)):

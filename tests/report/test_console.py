@@ -62,6 +62,14 @@ def test_outputs_that_rounding_decides_are_told_from_faults(sample):
     assert f"y: {told}" in " ".join(printed(report, width=500).split())
 
 
+@pytest.mark.parametrize("verbosity", [0, 1])
+def test_what_a_changed_pass_of_precision_leaves_is_told_once(sample, verbosity):
+    report = sample("resnet50")
+    done = next(done for done in report.passes if done.changed)
+    done.contract, done.notes = "metric", ["2 kept, weights of Gather: e, f"]
+    assert printed(report, width=500, verbosity=verbosity).count(done.notes[0]) == 1
+
+
 @pytest.mark.parametrize("name", ["resnet50", "broken", "partly", "unverified", "huge"])
 def test_a_pipe_gets_the_same_text_and_a_line_for_each_statement(sample, name):
     def words(text):
@@ -117,6 +125,14 @@ def test_a_failure_says_first_where_then_what_became_of_what(sample, terminal, w
     assert "PostconditionError" not in told
 
 
+def test_a_failure_has_its_nodes_and_limits_if_asked_for(sample):
+    text = printed(sample("broken"), verbosity=1)
+    for told in ["#58 BreakAdds", "Add(bn2, shortcut2) -> add2", "Add(bn2, bn2) -> add2"]:
+        assert told in text
+    for told in ["resnetv17_dense0_fwd at [0, 463]", "12.25", "21.5625", "limit 0 (equality)"]:
+        assert told in text
+
+
 def test_wrong_rewrites_come_with_the_worst_first(sample, build):
     from dataclasses import replace
 
@@ -138,6 +154,12 @@ def test_github_gets_an_annotation(sample, monkeypatch):
     assert line.startswith("::error file=models/resnet50-v1-7.onnx,title=FAILED at pass 7")
     assert "%0A" in line
     assert "::error" not in printed(sample("resnet50"))
+
+
+def test_an_unknown_culprit_is_called_unknown(sample):
+    report = sample("broken")
+    report.passes[-1].culprits = []
+    assert "one of 16 rewrites; not known which" in printed(report)
 
 
 def test_a_result_that_loses_too_much_has_a_way_on(sample):

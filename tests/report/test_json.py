@@ -86,6 +86,13 @@ def complaint(text):
     return str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "3", "null", "[" * 100_000, '{"a": NaN}', '{"passes": []}']
+)
+def test_what_is_no_report_is_called_so(text):
+    assert "not a report of onnx-passes" in complaint(text)
+
+
 def changed(sample, **fields):
     data = json.loads(to_json(sample("broken")))
     data.update(fields)

@@ -87,3 +87,8 @@ def test_any_errors_can_be_drawn(pairs):
     chart = DotChart([Dot("x", error, limit, "", "good") for error, limit in pairs])
     assert all(0 <= place <= 100 for place in places(chart))
     assert "nan" not in drawn("dots", chart)
+
+
+def test_steps_fall_where_the_value_falls():
+    found = line("nodes", [100, 100, 50], ["100", "50"])
+    assert found.path == "M0 8 L0 8 L500 8 L500 54 L1000 54"

@@ -4,12 +4,13 @@ import pytest
 
 from onnx_passes.report.summary import (
     blamed,
+    check_words,
     failing,
     margin,
     outcome,
     verdict_words,
 )
-from onnx_passes.verify.evidence import Check, Verdict
+from onnx_passes.verify.evidence import Check, MetricCheck, Verdict
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,14 @@ def test_verdicts_of_a_pass(build):
     assert words([], verdict=Verdict.FAILED, action="rolled back") == "FAILED, rolled back"
     assert words([], verdict=Verdict.NOT_VERIFIED) == "not verified"
     assert words([], verdict=Verdict.UNCHANGED) == "no change"
+
+
+def test_a_metric_says_its_value_and_a_failed_one_its_range():
+    low = MetricCheck("accuracy", 0.7, 0.75, 1.0, 500)
+    failed = check_words(Check("metric", Verdict.FAILED, metrics=(low,)))
+    assert failed.why == "accuracy is 0.7, not in [0.75, 1]"
+    fine = check_words(Check("metric", Verdict.PASSED, metrics=(low,)))
+    assert fine.head == "accuracy 0.7"
 
 
 def test_under_equality_any_error_is_infinitely_past_the_limit(build):

@@ -5,10 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx_passes.report.text import (
+    amount,
     annotation,
     bound,
+    change,
+    number,
     one_line,
+    plural,
     printable,
+    size,
     wrapped,
 )
 
@@ -54,6 +59,37 @@ def test_a_line_of_github_escapes_what_ends_its_parts():
     assert line == "::error file=m%2C1.onnx,title=FAILED%3A a%2C b::100 %25%0Awrong"
 
 
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (999_999, "1.0 MB"),
+        (102_226_010, "102.2 MB"),
+        (3 * 10**12, "3000.0 GB"),
+    ],
+)
+def test_sizes(count, shown):
+    assert size(count) == shown
+
+
 @given(st.floats(min_value=1e-300, max_value=1e300))
 def test_an_error_is_within_the_bound_that_is_printed(error):
     assert float(bound(error)) >= error * (1 - 1e-6)
+
+
+def test_counts_and_changes():
+    assert plural(1, "pass") == "1 pass"
+    assert plural(2048, "pass") == "2,048 passes"
+    assert plural(0, "rewrite") == "0 rewrites"
+    assert change(231, 117) == "-49.4 %"
+    assert change(100_000, 99_999) == ""
+    assert change(0, 5) == change(5, 5) == ""
+    assert number(1e-5) == "1e-5"
+
+
+def test_an_amount_has_its_unit():
+    assert amount(97_724, "B") == "97.7 kB"
+    assert amount(-294, "B") == "-294 bytes"
+    assert amount(0.01384, "s") == "0.01384 s"

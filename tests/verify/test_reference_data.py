@@ -9,6 +9,7 @@ from onnx import numpy_helper
 
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.verify.reference_data import check_feeds, load_reference
+from tests.tables import cases
 
 TWO = "(float[N,3] x, int64[N] k) => (float[N,3] y, float[N] z)"
 X, K = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([1, 2])
@@ -170,38 +171,20 @@ BOTH = {"inputs": {"x": "x.npy", "k": "k.npy"}}
 
 @pytest.mark.parametrize(
     ("arrays", "complaint", "fix"),
-    [
-        (
-            {"x": X.astype(np.float64)},
-            "input 'x' is given float64, and the model needs float32",
-            "np.load(path).astype(np.float32)",
-        ),
-        (
-            {"k": K.astype(np.int32)},
-            "input 'k' is given int32, and the model needs int64",
-            "np.load(path).astype(np.int64)",
-        ),
-        (
-            {"x": X[0]},
-            "input 'x' is given shape [3], and the model needs [N,3]",
-            "it has 1 axes, and needs 2",
-        ),
-        (
-            {"x": X[:, :2]},
-            "input 'x' is given shape [2,2], and the model needs [N,3]",
-            "axis 1 is 2, and must be 3",
-        ),
-        (
-            {"k": np.array([1, 2, 3])},
-            "input 'k' is given shape [3], and the model needs [N]",
-            "axis 0 is 3, and 'N' is 2 in input 'x'",
-        ),
-        (
-            {"x": np.array([[1, 2, 3], [4, np.nan, 6]], np.float32)},
-            "input 'x' has a NaN in its reference data, at [1,1]",
-            "reference.allow_nan: true",
-        ),
-    ],
+    cases("""
+- ={'x': X.astype(np.float64)} | input 'x' is given float64, and the model needs float32 |
+  np.load(path).astype(np.float32)
+- ={'k': K.astype(np.int32)} | input 'k' is given int32, and the model needs int64 |
+  np.load(path).astype(np.int64)
+- ={'x': X[0]} | input 'x' is given shape [3], and the model needs [N,3] | it has 1 axes, and
+  needs 2
+- ={'x': X[:, :2]} | input 'x' is given shape [2,2], and the model needs [N,3] | axis 1 is 2,
+  and must be 3
+- ={'k': np.array([1, 2, 3])} | input 'k' is given shape [3], and the model needs [N] | axis 0
+  is 3, and 'N' is 2 in input 'x'
+- ={'x': np.array([[1, 2, 3], [4, np.nan, 6]], np.float32)} | input 'x' has a NaN in its
+  reference data, at [1,1] | reference.allow_nan: true
+"""),
 )
 def test_says_what_does_not_fit_and_how_to_mend_it(folder, arrays, complaint, fix):
     save(folder, **arrays)

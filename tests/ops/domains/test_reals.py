@@ -5,6 +5,8 @@ from fractions import Fraction
 
 import onnx_ir as ir
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from onnx_passes.certifying import Arithmetic, Effort, Outcome, prove_pair
 from onnx_passes.ops.domains.reals import (
@@ -12,14 +14,89 @@ from onnx_passes.ops.domains.reals import (
     SHARE,
     RealSemantics,
     alike,
+    apart,
     polynomial,
+    power,
+    same_quotient,
 )
 from onnx_passes.ops.semantics import Unsupported
 
 z3 = pytest.importorskip("z3")
 
 FLOAT = ir.DataType.FLOAT
+AT = {"x": 0.7, "y": -0.4, "z": 1.3}
 X, Y, Z = (z3.Real(name) for name in "xyz")
+
+
+def value(term):
+    """Return what a term comes to at one point, functions and all."""
+    parts = [value(child) for child in term.children()]
+    kind, name = term.decl().kind(), term.decl().name()
+    if z3.is_rational_value(term):
+        return float(term.as_fraction())
+    if name in AT:
+        return AT[name]
+    if name.startswith(("Exp", "Log")):
+        return {"Exp": math.exp, "Log": math.log}[name[:3]](*parts)
+    return {
+        z3.Z3_OP_ADD: lambda *p: math.fsum(p),
+        z3.Z3_OP_SUB: lambda a, b: a - b,
+        z3.Z3_OP_MUL: lambda *p: math.prod(p),
+        z3.Z3_OP_DIV: lambda a, b: a / b,
+        z3.Z3_OP_UMINUS: lambda a: -a,
+        z3.Z3_OP_ITE: lambda c, a, b: a if c else b,
+        z3.Z3_OP_LT: lambda a, b: a < b,
+        z3.Z3_OP_GT: lambda a, b: a > b,
+    }[kind](*parts)
+
+
+def grown(terms):
+    pairs = st.tuples(terms, terms)
+    return st.one_of(
+        pairs.map(lambda p: p[0] + p[1]),
+        pairs.map(lambda p: p[0] - p[1]),
+        pairs.map(lambda p: p[0] * p[1]),
+        pairs.map(lambda p: z3.If(p[0] < p[1], p[1], p[0])),
+        terms.map(lambda t: -t),
+    )
+
+
+LEAVES = st.sampled_from([X, Y, Z, z3.RealVal(2), z3.RealVal("1/3")])
+TERMS = st.recursive(LEAVES, grown, max_leaves=6)
+
+
+@given(TERMS)
+@settings(max_examples=100, derandomize=True)
+def test_a_power_of_a_sum_is_the_product_of_the_powers(term):
+    exponential = z3.Function("Exp:1", z3.RealSort(), z3.RealSort())
+    assert value(power(term, exponential, {})) == pytest.approx(math.exp(value(term)))
+
+
+@given(TERMS, TERMS, st.integers(0, 5))
+@settings(max_examples=150, derandomize=True)
+def test_quotients_that_are_called_the_same_are(top, bottom, change):
+    if abs(value(bottom)) < 1e-6:
+        return
+    left = top / bottom
+    spelled = (
+        *((top * Z) / (Z * bottom), left, -top / -bottom),
+        *((top + bottom) / bottom, top / (bottom + 1), Z * left),
+    )[change]
+    assert same_quotient(left, spelled) or change > 2
+    if same_quotient(left, spelled):
+        assert value(left) == pytest.approx(value(spelled))
+
+
+def test_a_logarithm_of_a_quotient_by_powers_is_a_difference():
+    exponential = z3.Function("Exp:1", z3.RealSort(), z3.RealSort())
+    below = z3.If(X < Y, exponential(X), exponential(Y) * exponential(Z))
+    whole, less = apart((Z + 1) / below)
+    assert math.log(value(whole)) - value(less) == pytest.approx(
+        math.log(value((Z + 1) / below))
+    )
+    assert apart(X / Y) is None
+    assert apart(X + Y) is None
+    assert apart(X / (exponential(X) + exponential(Y))) is None
 
 
 def test_polynomials_whose_terms_have_one_sign_are_alike_where_their_coefficients_are():
