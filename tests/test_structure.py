@@ -53,16 +53,16 @@ ROOMS = {
     "ops": Size(8014, 36, 6),
     "optional": Size(21, 1, 0),
     "passes": Size(20080, 245, 0),
-    "pipeline": Size(9903, 29, 4),
+    "pipeline": Size(9911, 29, 4),
     "plain": Size(14, 1, 0),
     "report": Size(2188, 11, 1),
     "runtime": Size(6822, 28, 2),
     "surgery": Size(1104, 5, 0),
     "testing": Size(103, 1, 0),
     "tuning": Size(3246, 9, 0),
-    "verify": Size(6274, 20, 0),
+    "verify": Size(6275, 20, 0),
     "benchmarks": Size(9222, 70, 0),
-    "tests": Size(51332, 590, 0),
+    "tests": Size(51360, 590, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
