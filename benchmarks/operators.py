@@ -397,7 +397,7 @@ def data_of(operator: Operator) -> dict[str, bool]:
 
 
 def main() -> int:
-    """Print a line for each operator; return 1 if one disagrees with the engine."""
+    """Print a line for each operator; return 1 if one disagrees, or none was called."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("each", nargs="?", type=int, default=100, help="calls an operator")
     parser.add_argument("operators", nargs="*", help="all that are told of unless named")
@@ -424,7 +424,7 @@ def main() -> int:
             print(f"  {fault}")
     print(f"{calls} calls, {faults} faults, {time.perf_counter() - start:.0f} s")
     print(f"never called: {', '.join(none) or 'none'}")
-    return 1 if faults else 0
+    return 1 if faults or not calls else 0
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ def table() -> str:
         "# Operators",
         "",
         "Made by `make docs` from `onnx_passes/ops`, where each operator is described once.",
-        "An arithmetic is marked if some of 30 random calls are evaluated in it. *Counts* is",
+        "An arithmetic is marked if some of 90 random calls are evaluated in it. *Counts* is",
         "how many scalar operations the formula takes. Numbers and roundings are held",
         "against ONNX Runtime: `python benchmarks/operators.py 800`.",
         "",

@@ -1,6 +1,10 @@
 """Kinds of evidence: which verify, how they rank, how they are counted."""
 
-from onnx_passes.verify.evidence import Evidence, Kind, count_kinds, weakest
+import re
+from pathlib import Path
+
+from onnx_passes import report
+from onnx_passes.verify.evidence import ORDER, Evidence, Kind, count_kinds, weakest
 
 
 def test_outputs_that_cannot_see_a_change_verify_nothing():
@@ -24,3 +28,14 @@ def test_applications_are_counted_and_a_part_without_a_record_is_one():
         ]
     )
     assert found == {Kind.EXECUTED: 4, Kind.BLIND: 1}
+
+
+def test_pages_and_documentation_know_each_kind_in_order():
+    panel = Path(str(report.__file__)).parent / "templates" / "view" / "panel.js"
+    listed = re.search(r"const EVIDENCE = \[(.*?)\]", panel.read_text("utf-8"))
+    assert listed is not None
+    assert re.findall(r'"(.*?)"', listed[1]) == [*ORDER]
+    text = (Path(__file__).parents[2] / "docs" / "verification.md").read_text("utf-8")
+    assert [k for k in re.findall(r"^\| ([a-z ]+) \|", text, re.M) if k in [*ORDER]] == [
+        *ORDER
+    ]
