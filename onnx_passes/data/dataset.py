@@ -222,17 +222,6 @@ class DataSet:
         """Read a shard."""
         return self.read(self._order.rows(*self.plan.range(number)))
 
-    def sample(self, count: int) -> Shard:
-        """Read some samples from all over the data set, the same ones each time.
-
-        ``count`` is rounded up to whole batches.
-        """
-        plan, size = self.plan, self.plan.binding.batch
-        count = min(-(-count // size) * size, plan.used)
-        places = np.sort(Order(plan.used, 0).rows(0, count))
-        rows = [self.rows(int(place), int(place) + 1) for place in places]
-        return self.read(np.concatenate(rows))
-
     def read(self, rows: Array) -> Shard:
         """Read samples by their numbers in the whole data set."""
         columns = self.take(rows)

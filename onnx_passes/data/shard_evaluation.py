@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import hashlib
 import importlib
-import json
 import math
 import os
 import platform
@@ -25,7 +24,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.data.dataset import Batches, DataSet, Shard
-from onnx_passes.data.evaluation_job import DataJob, ModelFile, RunSpec
+from onnx_passes.data.evaluation_job import DataJob, ModelFile
 from onnx_passes.data.measures import Block, PairState
 from onnx_passes.errors import (
     EngineCrashedError,
@@ -288,57 +287,27 @@ TRANSIENT_ERRORS = (
 """Faults that another attempt may not meet. All others are of the data or the model."""
 
 
-class Sessions:
-    """The ``kept`` sessions used last in this process, by digest of the model and engine."""
-
-    def __init__(self, kept: int = 8) -> None:
-        self._kept = kept
-        self._open: OrderedDict[str, tuple[Session, ExitStack]] = OrderedDict()
-
-    def get(self, model: ModelFile, run: RunSpec) -> Session:
-        """Return a session, made if missing; ``ModelError`` or ``EngineError`` on failure."""
-        key = _key(model, run)
-        if key in self._open:
-            self._open.move_to_end(key)
-            return self._open[key][0]
-        with ExitStack() as stack:
-            loaded = load_model(model.path).model
-            session = stack.enter_context(run.engine.make().prepare(loaded))
-            self._open[key] = session, stack.pop_all()
-        while len(self._open) > self._kept:
-            _, (_, old) = self._open.popitem(last=False)
-            old.close()
-        return session
-
-    def keep(self, job: DataJob) -> None:
-        """Free the sessions that a job does not use."""
-        used = {_key(job.models[run.model], run) for run in job.runs}
-        for key in self._open.keys() - used:
-            self._open.pop(key)[1].close()
-
-    def close(self) -> None:
-        """Free all sessions."""
-        while self._open:
-            self._open.popitem()[1][1].close()
-
-
-def _key(model: ModelFile, run: RunSpec) -> str:
-    return json.dumps([model.digest, run.engine.name, dict(run.engine.options)])
-
-
 class Evaluator:
     """Evaluates shards of one job in this process."""
 
-    def __init__(self, job: DataJob, sessions: Sessions) -> None:
-        self.job, self._sessions = job, sessions
+    def __init__(self, job: DataJob) -> None:
+        self.job = job
         for module in job.imports:
             importlib.import_module(module)
         self._data = DataSet(job.plan)
+        self._stack = ExitStack()
+        self._sessions: list[Session] = []
 
-    def warm(self) -> None:
+    def open_sessions(self) -> None:
         """Make the sessions ready; raise ``OnnxPassesError`` if a model cannot be run."""
-        for run in self.job.runs:
-            self._sessions.get(self.job.models[run.model], run)
+        for run in self.job.runs[len(self._sessions) :]:
+            loaded = load_model(self.job.models[run.model].path).model
+            self._sessions.append(self._stack.enter_context(run.engine.make().prepare(loaded)))
+
+    def close(self) -> None:
+        """End the sessions."""
+        self._sessions.clear()
+        self._stack.close()
 
     def shard(self, number: int) -> PlainDict:
         """Evaluate a shard.
@@ -363,11 +332,13 @@ class Evaluator:
     def _pairs(self, number: int) -> list[PlainDict]:
         job = self.job
         states = [PairState(job.measures) for _ in job.candidates]
-        sessions = [self._sessions.get(job.models[run.model], run) for run in job.runs]
+        self.open_sessions()
         shard = self._data.shard(number)
         blocks = OutputBlocks(states, shard)
         for part in shard.batches(lambda: blocks.many):
-            blocks.add(part, [[session.run(f) for f in part.feeds] for session in sessions])
+            blocks.add(
+                part, [[session.run(f) for f in part.feeds] for session in self._sessions]
+            )
         blocks.flush()
         return [state.to_json() for state in states]
 
@@ -381,14 +352,7 @@ def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-_sessions = Sessions()
 _evaluators: OrderedDict[str, Evaluator] = OrderedDict()
-
-
-def forget_others(text: str) -> None:
-    """Free what this process holds for other jobs than one, given as JSON."""
-    _evaluators.clear()
-    _sessions.keep(DataJob.from_text(text))
 
 
 def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator:
@@ -401,9 +365,9 @@ def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator
         job = DataJob.from_text(text)
         if folder is not None:
             job = move_models(job, Path(folder))
-        _evaluators[key] = Evaluator(job, _sessions)
+        _evaluators[key] = Evaluator(job)
         while len(_evaluators) > 2:
-            _evaluators.popitem(last=False)
+            _evaluators.popitem(last=False)[1].close()
         # Models of jobs before are garbage with cycles.
         if gc.get_freeze_count():
             gc.unfreeze()

@@ -26,7 +26,7 @@ from typing import ClassVar, Protocol
 
 from onnx_passes.data import files
 from onnx_passes.data.evaluation_job import DataJob, ModelFile
-from onnx_passes.data.shard_evaluation import Evaluator, Sessions, evaluator_of, forget_others
+from onnx_passes.data.shard_evaluation import Evaluator, evaluator_of
 from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
 from onnx_passes.optional import import_optional
 from onnx_passes.plain import Foreign, PlainDict
@@ -55,7 +55,7 @@ class Executor(Protocol):
         ...
 
     def start(self, job: DataJob) -> None:
-        """Get ready for a job; workers that are kept from one before are used.
+        """Get ready for a job.
 
         Raises ``OnnxPassesError`` if workers cannot be started or reached, or a model cannot
         be run.
@@ -74,10 +74,6 @@ class Executor(Protocol):
         """
         ...
 
-    def rest(self) -> None:
-        """Give up shards under way, and keep the workers for another job."""
-        ...
-
     def close(self) -> None:
         """End what :meth:`start` started; shards under way are given up."""
         ...
@@ -91,13 +87,11 @@ class InProcess:
 
     def __init__(self) -> None:
         self._todo: list[int] = []
-        self._sessions = Sessions()
         self._evaluator: Evaluator | None = None
 
     def start(self, job: DataJob) -> None:
-        self._sessions.keep(job)
-        self._evaluator = Evaluator(job, self._sessions)
-        self._evaluator.warm()
+        self._evaluator = Evaluator(job)
+        self._evaluator.open_sessions()
 
     def submit(self, shard: int) -> None:
         self._todo.append(shard)
@@ -106,33 +100,9 @@ class InProcess:
         assert self._evaluator is not None
         return self._evaluator.shard(self._todo.pop(0))
 
-    def rest(self) -> None:
-        """Give up shards; the sessions stay ready."""
-        self._todo.clear()
-
     def close(self) -> None:
-        self._sessions.close()
-
-
-class KeptExecutor:
-    """An executor whose workers stay from one job to the next."""
-
-    def __init__(self, executor: Executor) -> None:
-        self._executor, self.name = executor, executor.name
-        self.start, self.submit = executor.start, executor.submit
-        self.collect, self.rest = executor.collect, executor.rest
-
-    @property
-    def slots(self) -> int:
-        return self._executor.slots
-
-    def close(self) -> None:
-        """Give up shards under way."""
-        self._executor.rest()
-
-    def end(self) -> None:
-        """End the workers."""
-        self._executor.close()
+        if self._evaluator is not None:
+            self._evaluator.close()
 
 
 def worker_death_outcome(shard: int, samples: int, reason: str) -> PlainDict:
@@ -167,17 +137,11 @@ class Pool:
         self._pool: ProcessPoolExecutor | None = None
         self._running: dict[Future[PlainDict], int] = {}
         self._suspects: deque[int] = deque()
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def start(self, job: DataJob) -> None:
         self._job = job
         self._text = job.to_text()
-        if self._pool is None:
-            self._make()
-        # A worker that is kept from another job reads this one when it first gets a shard.
-        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="onnx-passes-jobs-")
-        self._place = Path(self._folder.name) / job.digest
-        self._place.write_text(self._text, encoding="utf-8")
+        self._make()
 
     def _make(self) -> None:
         # Not fork: the threads of an engine do not survive it.
@@ -195,7 +159,7 @@ class Pool:
     def _run(self, shard: int) -> None:
         assert self._pool is not None
         try:
-            future = self._pool.submit(_evaluate, str(self._place), shard)
+            future = self._pool.submit(_evaluate, shard)
             self._running[future] = shard
         except BrokenProcessPool:
             self._suspects.append(shard)
@@ -227,18 +191,8 @@ class Pool:
             self._pool.shutdown(wait=True, cancel_futures=True)
         self._make()
 
-    def rest(self) -> None:
-        """Give up shards; the workers stay."""
-        for future in self._running:
-            future.cancel()
-        self._running.clear()
-        self._suspects.clear()
-
     def close(self) -> None:
         """End the workers, whatever they do."""
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
         pool, self._pool = self._pool, None
         if pool is None:
             return
@@ -265,12 +219,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _evaluate(place: str, shard: int) -> PlainDict:
-    global _job
-    digest = Path(place).name
-    if digest != _job[1]:
-        _job = Path(place).read_text("utf-8"), digest
-        forget_others(_job[0])
+def _evaluate(shard: int) -> PlainDict:
     return evaluator_of(*_job).shard(shard)
 
 
@@ -414,8 +363,7 @@ class Dask:
         for name in ("distributed", "distributed.client", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self._job, self._text = job, job.to_text()
-        if self._client is None:
-            self._connect(distributed)
+        self._connect(distributed)
         self._client.register_plugin(make_plugin(self._text, job.digest), name="onnx-passes")
 
     def _connect(self, distributed: Foreign) -> None:
@@ -559,14 +507,6 @@ class Dask:
             folder = Path(model.path).parent
             found[model.digest] = {name: (folder / name).read_bytes() for name in model.files}
         return {"job": self._text, "models": found}
-
-    def rest(self) -> None:
-        """Give up shards; the cluster stays."""
-        with suppress(Exception):
-            self._client.cancel(list(self._running))
-        self._running.clear()
-        self._whole.clear()
-        self._tries.clear()
 
     def close(self) -> None:
         """Disconnect; a local cluster ends."""

@@ -56,14 +56,6 @@ def test_labels_count(samples):
     assert found.data["values"]["accuracy"] >= 0.97
 
 
-def test_a_search_goes_on_from_a_record(samples, tmp_path):
-    found = [
-        onnx_passes.tune(DIGITS / "model.onnx", PIPELINE, inputs=samples, record=tmp_path)
-        for _ in range(2)
-    ]
-    assert found[0].formats == found[1].formats
-
-
 def test_the_room_does_not_hide_the_function():
     import onnx_passes.tuning.budget_search
 

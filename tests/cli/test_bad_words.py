@@ -207,10 +207,7 @@ $ sanitize sanitized.onnx -o out.onnx
 --set-upper-bound a:many => 'many' is not a number
 --set-upper-bound nothing:1 => no node computes 'nothing'
 $ tune digits.onnx -c tune.yaml -o out.onnx
---data image=images.npy => two sources of data
---jobs 2 => --jobs needs a data set
 --set 'verify.accuracy=1%' => not to verify.accuracy
---record no.zip => is not a folder
 $ tune digits.onnx -c tune.yaml -o out.onnx --set
 tune.formats=[float15] => there is no format 'float15'
 'tune.formats=[{{mine: {{quantize-weight: {{}}}}}}]' => quantize-weight
