@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., object])
 
-SOURCE = (
+DATA = (
     click.option(
         "--data",
         cls=SeveralFiles,
@@ -48,8 +48,6 @@ SOURCE = (
     click.option("--limit", type=click.IntRange(1), help="Use at most this many samples."),
     click.option("--fraction", metavar="SHARE", help="Use this share of samples: 10%."),
     click.option("--shard", type=click.IntRange(1), help="Samples evaluated at once [8192]."),
-)
-RULE = (
     click.option(
         "--accuracy",
         metavar="drop=0.5%,...",
@@ -64,33 +62,24 @@ RULE = (
         help="A metric and its range; registered, or MODULE:CLASS.",
     ),
     click.option("--scores", metavar="OUTPUT", help="The output that holds class scores."),
-)
-JOBS = (
     click.option("--jobs", type=click.IntRange(1), help="Worker processes; default none."),
-)
-CLUSTER = (
     click.option(
         "--scheduler", metavar="ADDRESS", help="A Dask cluster: local:8, or tcp://host:8786."
     ),
     click.option(
         "--mixed-cpus", is_flag=True, help="Allow different processors for 8-bit models."
     ),
-)
-JOURNAL = (
     click.option("--journal", type=FILE, metavar="FILE", help="Continue from, and extend."),
-)
-FILES = (
     click.option("--timing", type=FILE, metavar="FILE", help="Write how long it took."),
     click.option(
         "--save-worst", type=FILE, metavar="DIR", help="Write the worst samples as inputs."
     ),
 )
-EVERY = (*SOURCE, *RULE, *JOBS, *CLUSTER, *JOURNAL, *FILES)
 
 
 def data_options(function: F) -> F:
     """Add the options of a run over a data set to a command."""
-    return add_options(EVERY)(function)
+    return add_options(DATA)(function)
 
 
 def add_options(options: Sequence[Callable[[F], F]]) -> Callable[[F], F]:

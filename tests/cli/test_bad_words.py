@@ -167,7 +167,6 @@ $ reduce digits.onnx -o small.onnx -q
 --check "{sys.executable} -c 'import time; time.sleep(30)' {{model}}" --timeout 1 => ran
   longer than 1 s
 --check 'true {{model}}' --fail-regex ( => is not a regular expression
--j 2 --check true => needs {{model}}
 => nothing says what fails
 --engine onnxruntime --pass x => are 2 checks
 --engine onxruntime => did you mean 'onnxruntime'?
@@ -184,18 +183,9 @@ $ reduce digits.onnx -o small.onnx -q
 --engine onnxruntime --rtol -1 => --rtol -1: it has to be a number
 --engine onnxruntime --fail-code 1 => --fail-code needs --check, not
 --atol 1 --check true => --atol needs --engine or --pass, not --check
---engine onnxruntime -j 2 => -j 2 needs --check
 --fail-code 3 --ignore-fail-code 3 --check true => contradict each other
 --check '' => --check is empty
 --check './other.npz {{model}}' => './other.npz' may not be executed
---engine onnxruntime --limit 5 => --limit needs a data set
-$ reduce sanitized.onnx -o small.onnx --data x.npy
---check true => --data and --check do not go together
---check-function a:b => --check-function and --data do not go together
---interactive => --interactive and --data do not go together
---engine onnxruntime --against golden => --against golden do not go
--c cleanup --load-inputs x.npz => --load-inputs and --data
--c cleanup --columns z=x => the model has no input 'z'
 $ sanitize sanitized.onnx -o out.onnx
 => nothing to do
 --override-input-shapes z:1x4 => the model has no input 'z'
