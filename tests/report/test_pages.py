@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from onnx_passes.report.pages import BarRow, Dot, DotChart, environment, line, scaled
+from onnx_passes.report.pages import Dot, DotChart, environment
 
 PAGE = environment().from_string(
     "{% import 'parts.html' as parts %}"
@@ -65,31 +65,8 @@ def drawn(name, chart):
     return str(getattr(charts, name)(chart))
 
 
-def row(*lengths, bars=1):
-    return BarRow("a", "", [[(n, "first") for n in lengths]] * bars)
-
-
 def places(chart):
     return [chart.place(dot.error) for dot in chart.rows]
-
-
-def test_bars_are_in_proportion():
-    first, second = scaled([row(1, 3), row(2)])
-    assert [(b.start, b.length) for b in first.lines[0]] == [(0, 25), (25, 75)]
-    assert [(b.start, b.length) for b in second.lines[0]] == [(0, 50)]
-    assert '<rect class="first" x="25%" width="75%" height="16"' in drawn("bars", [first])
-
-
-def test_pairs_share_one_scale():
-    (pair,) = scaled([BarRow("a", "", [[(4, "was")], [(1, "first")]])])
-    assert [[b.length for b in bar] for bar in pair.lines] == [[100], [25]]
-    assert drawn("bars", [pair]).count('height="8" aria-hidden') == 2
-
-
-def test_charts_of_nothing_and_of_zeros_are_drawn():
-    assert "nan" not in drawn("bars", scaled([row(0)]))
-    assert drawn("bars", scaled([])) == '<ol class="rows"></ol>'
-    assert "nan" not in drawn("lines", [line("flat", [0, 0], ["", ""])])
 
 
 def test_an_error_lies_left_of_its_limit_exactly_when_it_is_smaller():
@@ -116,8 +93,3 @@ def test_any_errors_can_be_drawn(pairs):
     chart = DotChart([Dot("x", error, limit, "", "good") for error, limit in pairs])
     assert all(0 <= place <= 100 for place in places(chart))
     assert "nan" not in drawn("dots", chart)
-
-
-def test_steps_fall_where_the_value_falls():
-    found = line("nodes", [100, 100, 50], ["100", "50"])
-    assert found.path == "M0 8 L0 8 L500 8 L500 54 L1000 54"
