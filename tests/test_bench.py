@@ -12,7 +12,7 @@ from onnx_passes.cli.main import COMMANDS
 DIGITS = Path(__file__).parents[1] / "examples" / "digits" / "model.onnx"
 NOT_OF_THE_BENCH = {
     *("run", "report", "bisect", "certify", "build", "list", "explain", "new-pass", "config"),
-    *("completion", "tune", "view"),
+    *("tune", "view"),
 }
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from onnx_passes import __version__, risky_runs
-from onnx_passes.cli.common import adopt, complete, forget_color, nearest, wants_color
+from onnx_passes.cli.common import adopt, forget_color, nearest, wants_color
 from onnx_passes.cli.output import abandon_stdout, fitted
 from onnx_passes.cli.supervision import STARTED, interruptible, received, supervise
 from onnx_passes.cli.word_syntax import names_a_model
@@ -178,8 +178,7 @@ GROUPS = {
         "explain": "explain a pass",
         "new-pass": "write a new pass and its test from a template",
         "certify": "test and prove rewrite rules on their own",
-        "config": "check or print a pipeline file, or print its JSON Schema",
-        "completion": "print a script by which a shell completes words",
+        "config": "check or print a pipeline file",
     },
 }
 """The commands, and what each does, by what people come for."""
@@ -187,7 +186,7 @@ COMMANDS = {name: told for group in GROUPS.values() for name, told in group.item
 _TOGETHER = {
     "edit": "insert rename set_metadata split strip_weights restore_weights",
     "inspect": "inspect diff lint",
-    "pass": "explain new_pass config completion",
+    "pass": "explain new_pass config",
 }
 """Commands that share a module; each other one has a module of its own."""
 
@@ -271,7 +270,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the program with the words after its name; end the process with its exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     defer()
-    if arguments is None and (asked := os.environ.get("_ONNX_PASSES_COMPLETE")):
+    if arguments is None and (asked := os.environ.get(_COMPLETE)):
         raise SystemExit(_completed(asked))
     # onnx-ir warns of each value without a type; what is wrong with a model is said by checks.
     logging.getLogger("onnx_ir").setLevel(logging.ERROR)
@@ -289,10 +288,16 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     raise SystemExit(code)
 
 
+_COMPLETE = "_ONNX_PASSES_COMPLETE"
+"""The variable by which a shell asks for its script, and how a word may go on."""
+
+
 def _completed(instruction: str) -> int:
-    """Answer a shell that asks how a word may go on; return the exit code."""
+    """Answer a shell that asks; return the exit code."""
+    from click.shell_completion import shell_complete
+
     try:
-        return 0 if complete(program, instruction) else 2
+        return shell_complete(program, {}, "onnx-passes", _COMPLETE, instruction)
     except Exception:  # a shell that completes a word wants no words of ours
         return 1
 
