@@ -1,4 +1,4 @@
-"""Self-contained pages from templates, with a chart of errors; text of a model is no markup.
+"""Self-contained pages from templates, with a chart of errors; text of a model is escaped.
 
 Positions in the chart are in percent, so it takes the width that it gets, and its text keeps
 its size.
