@@ -37,8 +37,6 @@ from onnx_passes.surgery.graph_edits import (
     load,
     rename,
     save,
-    set_metadata,
-    split,
 )
 from onnx_passes.surgery.sanitizing import sanitize
 from onnx_passes.surgery.weights import restore_weights, strip_weights
@@ -68,8 +66,6 @@ __all__ = [
     "sanitize",
     "save",
     "save_results",
-    "set_metadata",
-    "split",
     "statistics",
     "strip_weights",
 ]

@@ -166,10 +166,8 @@ GROUPS = {
     "Edit": {
         "sanitize": "tidy a model: fold, clean up, other shapes or outputs",
         "extract": "cut a part out of a model, at values that are named",
-        "split": "cut a model into parts, at values or by size",
         "insert": "replace a part by one node",
         "rename": "give values and nodes other names",
-        "set-metadata": "change the metadata of a model",
         "strip-weights": "remove the weights of a model, to share it without them",
         "restore-weights": "put weights back, or random ones like them, into a model",
     },
@@ -184,7 +182,7 @@ GROUPS = {
 """The commands, and what each does, by what people come for."""
 COMMANDS = {name: told for group in GROUPS.values() for name, told in group.items()}
 _TOGETHER = {
-    "edit": "insert rename set_metadata split strip_weights restore_weights",
+    "edit": "insert rename strip_weights restore_weights",
     "inspect": "inspect diff lint",
     "pass": "explain new_pass config",
 }

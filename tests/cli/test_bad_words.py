@@ -33,11 +33,12 @@ $ build model.onnx -o a.engine
 --profile image=1x2 => --profile: there is no input 'image'
 --profile a=1x2 --profile y=1x2 => --profile: there is no input 'y'
 --compute-capabilities ada => cannot be 'ada'
---optimization-level 9 => --optimization-level
---network-hook nowhere => network_hook cannot be 'nowhere'
+-e 'tensorrt-rtx{{optimization_level=9}}' => optimization_level
+-e 'tensorrt-rtx{{network_hook=nowhere}}' => network_hook cannot be 'nowhere'
+-e onnxruntime => --engine onnxruntime does not compile
 --profile a=1x2 --profile a=4x2 --profile b=1 --profile b=2 --profile b=2 => --profile is given
   2 times for 'a', and 3 times for another input
---workspace much => workspace cannot be 'much'
+-e 'tensorrt-rtx{{workspace=much}}' => workspace cannot be 'much'
 --time-limit 0 => time_limit must be seconds over 0
 $ certify
 eliminate-identiti => eliminate-identity
@@ -143,8 +144,6 @@ imag=x => the model has no value 'imag'
 --node nothing=x => the model has no node 'nothing'
 x => 'x' is not in the form OLD=NEW
 => nothing to rename
-$ set-metadata digits.onnx -o out.onnx
-=> error
 $ extract model.onnx -o part.onnx
 --inputs t => the model has no value 't'
 --inputs s:2x:float32 => '2x' is not a shape
