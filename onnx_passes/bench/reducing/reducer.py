@@ -1,15 +1,13 @@
 """Find the smallest model that still fails: fewer nodes, smaller sizes, simpler values.
 
-A guess of the culprit comes first. The search uses bisection and delta debugging. Every result
-is checked.
+The search uses bisection and delta debugging. Every result is checked.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -30,16 +28,13 @@ from onnx_passes.bench.reducing.candidates import (
     Status,
     Trial,
 )
-from onnx_passes.bench.reducing.checks import RunCheck
 from onnx_passes.bench.reducing.parts import Boundary, Nodes, Parts, Piece, Renderer, reach
-from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import ModelError, OnnxPassesError, UsageError
 from onnx_passes.model.digest import canonical_hash, tensor_digest
 from onnx_passes.model.walk import Choice, tensors_replaced
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds
 from onnx_passes.runtime.engine_models import split_weights
 from onnx_passes.verify.evidence import OutputCheck
-from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.shrink import Case, Shrinker, first_of
 
 Mode: TypeAlias = Literal["auto", "bisect", "linear"]
@@ -184,139 +179,6 @@ class _Minimiser:
 def _split(order: list[int], pieces: int) -> list[list[int]]:
     bounds = [len(order) * i // pieces for i in range(pieces + 1)]
     return [order[a:b] for a, b in pairwise(bounds)]
-
-
-_MEMORY = 1 << 30  # bytes of values; both runs are held at a time
-_EPSILON = float(np.finfo(np.float32).eps)
-
-
-def suspects(parts: Parts, check: ModelCheck) -> list[int]:
-    """Return nodes of a checked model that are likely at fault, by the values they compute."""
-    if isinstance(check, RunCheck):
-        if check.kind == "finite":
-            return not_finite(parts, check.engine)
-        if check.kind == "differs":
-            return divergent(parts, check.engine, check.contract)
-        return []
-    if parts.boundary.golden.keys() & _made(parts):
-        return divergent(parts, parts.boundary.engine)
-    return []
-
-
-def divergent(
-    parts: Parts, engine: Engine, contract: Equality | Tolerance | None = None
-) -> list[int]:
-    """Return the node whose value is the first to be wrong, and that which adds most to it.
-
-    ``engine`` is in doubt; the boundary knows the right values. Without a ``contract`` only
-    the node that adds most is reported. The list is empty if right values are not known, or if
-    the model does not run with all values as outputs.
-    """
-    made, boundary = _made(parts), parts.boundary
-    names = [n for n in made if n in boundary.golden] or list(made)
-    known = ((name, boundary.value(name)) for name in names)
-    right = {name: array for name, array in known if array is not None}
-    if not right or sum(array.nbytes for array in right.values()) > _MEMORY:
-        return []
-    seen = _values(parts, engine, right)
-    if seen is None:
-        return []
-    off = {name: size for name in seen if (size := _off(right[name], seen[name])) > 0}
-    found = []
-    if contract is not None and (first := _first(names, off, right, seen, contract)):
-        found.append(first)
-    if (most := _most(parts, off)) is not None:
-        found.append(most)
-    return list(dict.fromkeys(made[name] for name in found))
-
-
-def not_finite(parts: Parts, engine: Engine) -> list[int]:
-    """Return the first node that makes NaN or Inf when the model runs."""
-    seen = _values(parts, engine, _made(parts))
-    if seen is None:
-        return []
-    for index, node in enumerate(parts.nodes):
-        for value in node.outputs:
-            array = seen.get(str(value.name))
-            if array is not None and array.dtype.kind == "f" and not np.isfinite(array).all():
-                return [index]
-    return []
-
-
-def _made(parts: Parts) -> dict[str, int]:
-    """Return the node that computes each value, by the value's name."""
-    return {
-        str(v.name): i for i, node in enumerate(parts.nodes) for v in node.outputs if v.name
-    }
-
-
-def _values(
-    parts: Parts, engine: Engine, wanted: Mapping[str, object]
-) -> dict[str, Array] | None:
-    try:
-        feeds: Feeds = parts.boundary.feeds()
-        with exposing(parts, wanted), engine.prepare(parts.model) as session:
-            ran: Mapping[str, Data] = session.run(feeds)
-    except OnnxPassesError:
-        return None
-    return {n: a for n, a in ran.items() if n in wanted and isinstance(a, np.ndarray)}
-
-
-@contextmanager
-def exposing(parts: Parts, wanted: Mapping[str, object]) -> Iterator[None]:
-    """Make inner values outputs of the model for a while; a copy would take longer to make."""
-    graph = parts.model.graph
-    count, known = len(graph.outputs), set(graph.outputs)
-    try:
-        graph.outputs.extend(
-            value
-            for node in parts.nodes
-            for value in node.outputs
-            if value.name in wanted and value not in known
-        )
-        yield
-    finally:
-        while len(graph.outputs) > count:  # a slice that is deleted leaves its values marked
-            graph.outputs.pop()
-
-
-def _off(right: Array, seen: Array) -> float:
-    """Return the largest difference, as a share of the largest right value."""
-    if right.shape != seen.shape:
-        return float("inf")
-    if np.array_equal(right, seen) or right.dtype.kind not in "fiu" or not right.size:
-        return 0.0
-    with np.errstate(all="ignore"):
-        a, b = right.astype(np.float64), seen.astype(np.float64)
-        size = float(np.max(np.abs(a - b)) / (np.max(np.abs(a)) + np.finfo(np.float32).tiny))
-    return float("inf") if np.isnan(size) else size
-
-
-def _first(
-    names: Sequence[str],
-    off: Mapping[str, float],
-    right: Mapping[str, Array],
-    seen: Mapping[str, Array],
-    contract: Equality | Tolerance,
-) -> str | None:
-    promise = Promise(contract, inside=True)
-    for name in names:
-        if name in off and promise.broken({name: right[name]}, {name: seen[name]}):
-            return name
-    return None
-
-
-def _most(parts: Parts, off: Mapping[str, float]) -> str | None:
-    """Return the value that is off most, against what is read to compute it."""
-    most: tuple[float, str] | None = None
-    for index, node in enumerate(parts.nodes):
-        read = max((off.get(str(v.name), 0.0) for v in parts.reads[index]), default=0.0)
-        for value in node.outputs:
-            size = off.get(str(value.name), 0.0)
-            grown = size / max(read, _EPSILON)
-            if size and (most is None or grown > most[0]):
-                most = grown, str(value.name)
-    return None if most is None else most[1]
 
 
 _LARGEST = 64 << 20  # bytes of a weight that are still looked at
@@ -493,7 +355,7 @@ class Reducer:
             raise ModelError("the model has no nodes that could be taken away")
         if not self.fails(whole):
             raise self._nothing(self.ledger.ask(self._question(whole)))
-        kept = search(self.parts, self, self.mode, self._suspected(whole))
+        kept = search(self.parts, self, self.mode, whole)
         if not self._discerns(kept):
             self._control()
         model = self.parts.part(kept)
@@ -516,15 +378,6 @@ class Reducer:
             good=self._nearest_good(kept),
             notes=tuple(self.notes),
         )
-
-    def _suspected(self, whole: Nodes) -> Nodes:
-        """Return a suspect that fails by itself, with what it needs, or else all."""
-        if self.mode == "auto" and len(whole) > 1:
-            for index in suspects(self.parts, self.check):
-                grown = self.parts.grow([index])
-                if grown != whole and self.fails(grown):
-                    return grown
-        return whole
 
     def _discerns(self, kept: Nodes) -> bool:
         """Whether the check passes any part; where none was seen, what is beside is tried."""

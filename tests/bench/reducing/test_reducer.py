@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 
 from onnx_passes.bench.reducing import Boundary, Reducer, reduce
 from onnx_passes.bench.reducing.checks import RunCheck
-from onnx_passes.bench.reducing.parts import Parts
-from onnx_passes.bench.reducing.reducer import MODES, divergent, search
-from onnx_passes.contracts import Tolerance
+from onnx_passes.bench.reducing.reducer import MODES, search
 from onnx_passes.errors import UsageError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
@@ -101,34 +99,19 @@ def wrong(chain):
     return chain("Abs", "Sin", "Tanh", "Neg", "Sin", "Relu", "Sqrt")
 
 
-def test_the_node_that_is_wrong_is_found_with_one_run(wrong, golden):
+def test_the_node_that_is_wrong_is_found(wrong, golden):
     boundary = Boundary(wrong, ENGINE, golden)
     found = reduce(wrong, RunCheck(ENGINE, boundary), boundary)
     assert [node.op_type for node in found.model.graph] == ["Sin"]
     assert found.model.graph.inputs[0].name == "v3"
-    assert found.checks == 3  # the whole, the suspect, and one beside that has to be good
     assert found.good is not None
 
 
-def test_the_model_is_as_before_when_its_values_were_looked_at(wrong, golden):
-    parts = Parts(wrong, Boundary(wrong, ENGINE, golden))
-    assert divergent(parts, ENGINE, Tolerance()) == [4]
-    assert [value.name for value in wrong.graph.outputs] == ["v6"]
-    assert not wrong.graph.node(4).outputs[0].is_graph_output()
-
-
-def test_without_a_contract_the_node_that_adds_most_is_told(wrong, golden):
-    noise = {n: a * np.float32(1 + 1e-6) if n == "v0" else a for n, a in golden.items()}
-    parts = Parts(wrong, Boundary(wrong, ENGINE, noise))
-    assert divergent(parts, ENGINE) == [4]
-
-
-def test_the_first_node_that_makes_nan_is_found(chain):
+def test_the_node_that_makes_nan_is_found(chain):
     model = chain("Abs", "Neg", "Sqrt", "Tanh", "Relu")
     boundary = Boundary(model, ENGINE, {"x": np.array([1, 2], np.float32)})
     found = reduce(model, RunCheck(ENGINE), boundary)
     assert [node.op_type for node in found.model.graph] == ["Sqrt"]
-    assert found.checks == 3
 
 
 def test_the_nodes_that_fail_together_are_left(diamond, boundary_of, operators):
