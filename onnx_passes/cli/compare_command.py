@@ -368,8 +368,7 @@ Examples:
     default="simple",
     show_default=True,
     metavar="HOW",
-    help="simple, l2=, cosine=, snr=, psnr=, quantile=0.99, indices=5, error-growth=2, or "
-    "MODULE:FUNCTION.",
+    help="simple, l2=, cosine=, snr=, psnr=, quantile=0.99, indices=5, or MODULE:FUNCTION.",
 )
 @click.option(
     "--tolerance", metavar="LIMIT", help="exact, 1e-3 (both), or rtol=1e-3,atol=1e-5."

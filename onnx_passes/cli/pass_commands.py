@@ -155,9 +155,10 @@ def check_command(files: tuple[str, ...], overrides: tuple[str, ...]) -> None:
 @OVERRIDES
 def show_command(file: str, overrides: tuple[str, ...]) -> None:
     """Print a pipeline file, or a shipped pipeline, as YAML."""
+    import yaml
+
     from onnx_passes.configs.pipeline_files import load_config
-    from onnx_passes.configs.steps import format_file
 
     data = dict(load_config(file, overrides).tree.data)
     data.pop("extends", None)  # it is all there
-    click.echo("\n".join(format_file(data)))
+    click.echo(yaml.safe_dump(data, sort_keys=False, default_flow_style=None), nl=False)
