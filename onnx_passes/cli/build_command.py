@@ -22,8 +22,9 @@ nothing verified: run a pipeline first.
 Examples:
   onnx-passes build model.onnx -o model.engine
   onnx-passes build model.onnx -o model.engine --compute-capabilities 8.6,8.9
-  onnx-passes build m.onnx -o m.engine -e 'tensorrt{workspace=512MiB,tf32=true}'
+  onnx-passes build m.onnx -o m.engine -e 'tensorrt{workspace=512MiB}'
 """
+_COMPILERS = ("tensorrt-rtx", "tensorrt")
 
 
 @click.command("build", help=HELP)
@@ -77,6 +78,8 @@ def command(
                 f"--profile: there is no input {name!r}", help=did_you_mean(name, known)
             )
     name, options = read_engine(engine)
+    if name not in _COMPILERS:
+        raise UsageError(f"--engine {engine} does not compile", help="tensorrt-rtx does")
     if capabilities is not None:
         options["compute_capabilities"] = capabilities.split(",")
     if grouped:
@@ -84,8 +87,7 @@ def command(
     options = {"time_limit": 600.0, **options, "save": str(output.absolute())}
     made = engine_from_config(name, options, folders=[str(Path.cwd())])
     inner = compiler_of(made)
-    if inner is None:
-        raise UsageError(f"--engine {engine} does not compile", help="tensorrt-rtx does")
+    assert inner is not None, "it compiles"
     inputs = {"MODEL": [model], "the weights of MODEL": [*loaded.external]}
     check_destinations(None, {"-o": output}, inputs)
     if inner.missing is not None:

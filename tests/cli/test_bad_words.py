@@ -39,7 +39,6 @@ $ build model.onnx -o a.engine
 --profile a=1x2 --profile a=4x2 --profile b=1 --profile b=2 --profile b=2 => --profile is given
   2 times for 'a', and 3 times for another input
 -e 'tensorrt-rtx{{workspace=much}}' => workspace cannot be 'much'
---time-limit 0 => time_limit must be seconds over 0
 $ certify
 eliminate-identiti => eliminate-identity
 eliminate-identity --time soon => is not a time

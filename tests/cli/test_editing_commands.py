@@ -77,7 +77,9 @@ def test_a_node_that_would_read_what_it_makes_is_refused(cli, model, out):
 
 
 def test_what_is_written_into_a_model_is_printed_without_control_characters(cli, model, out):
-    done = cli("rename", model, "-o", out, "--node", "/fc1/Gemm=a\x1b[31m", "--json")
+    relu = next(n for n in onnx.load(model).graph.node if n.op_type == "Relu")
+    ports = ("--inputs", relu.input[0], "--outputs", relu.output[0])
+    done = cli("insert", model, "-o", out, "--op", "own::a\x1b[31m", *ports)
     assert done.code == 0
     assert "a\\x1b[31m" in done.out
     assert "\x1b" not in done.out
