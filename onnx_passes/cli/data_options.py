@@ -40,7 +40,6 @@ DATA = (
     ),
     click.option("--labels", metavar="COLUMN", help="The column of labels."),
     click.option("--prepare", metavar="MODULE:FUNCTION", help="Transforms each sample."),
-    click.option("--split", metavar="NAME", help="Split of a Hugging Face data set."),
     click.option("--batch", type=click.IntRange(1), help="Samples fed at once; default 1."),
     click.option(
         "--shuffle", type=click.IntRange(0), metavar="SEED", help="Seed of a shuffle."
@@ -113,7 +112,6 @@ def read_spec(given: PlainMapping) -> DataSpec:
         columns=_pairs(given["columns"], "--columns"),
         labels=given["labels"],
         prepare=given["prepare"],
-        split=given["split"],
         batch=given["batch"],
         shuffle=0 if given["shuffle"] is None and _is_early(given) else given["shuffle"],
         limit=given["limit"],

@@ -295,9 +295,6 @@ class DataSection(Section):
     prepare: str | None = Field(
         default=None, description="'module:function' that turns a sample into another one."
     )
-    split: str | None = Field(
-        default=None, description="Split of a Hugging Face data set that has several."
-    )
     batch: Whole | None = Field(
         default=None,
         ge=1,
