@@ -41,7 +41,7 @@ ROOMS = {
     "arrays": Size(26, 1, 0),
     "bench": Size(4126, 15, 0),
     "certifying": Size(8965, 29, 3),
-    "cli": Size(4529, 25, 1),
+    "cli": Size(4530, 25, 1),
     "compat": Size(646, 7, 0),
     "configs": Size(2411, 12, 0),
     "contracts": Size(530, 4, 0),

@@ -161,4 +161,5 @@ def show_command(file: str, overrides: tuple[str, ...]) -> None:
 
     data = dict(load_config(file, overrides).tree.data)
     data.pop("extends", None)  # it is all there
-    click.echo(yaml.safe_dump(data, sort_keys=False, default_flow_style=None), nl=False)
+    shown = yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=72)
+    click.echo(shown, nl=False)
