@@ -31,7 +31,7 @@ CLUMSY: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a part between outputs and inputs", ("extract", M, "-o", "a.onnx", "--inputs", "output",
                                            "--outputs", "input")),
     ("a shape with letters", ("extract", M, "-o", "a.onnx", "--inputs", "input:axb:float32")),
-    ("a cut at an input", ("split", M, "-o", "parts", "--at", "input")),
+    ("a cut at an input", ("extract", M, "-o", "a.onnx", "--outputs", "input")),
     ("an attribute without a value", ("insert", M, "-o", "a.onnx", "--op", "Relu", "--inputs",
                                       "input", "--outputs", "output", "axis")),
     ("random weights for what has its own", ("restore-weights", M, "-o", "a.onnx", "--random",
@@ -43,7 +43,7 @@ CLUMSY: tuple[tuple[str, tuple[str, ...]], ...] = (
                              "merge-clips")),
     ("a capability without an engine", ("inspect", "capability", M)),
     ("a judge's question without {model}", ("bisect", M, "merge-clips", "--check", "true")),
-    ("a schema of a pipeline that is missing", ("config", "schema", "-c", "none.yaml")),
+    ("a check of a pipeline that is missing", ("config", "check", "none.yaml")),
 )  # fmt: skip
 
 
@@ -78,8 +78,8 @@ def hostile(folder: Path) -> Iterator[Case]:
     yield Case("control characters in a report", ("view", M, "--report", "evil.json"))
     (folder / "x.engine").write_bytes(b"vtrt" + b"\xff" * 200)
     yield Case("an engine of ones", ("inspect", "x.engine"))
-    yield Case("control characters in a metadata key", (
-        "set-metadata", M, "-o", "a.onnx", f"{EVIL[:9]}=1"))  # fmt: skip
+    yield Case("control characters in a new name", (
+        "rename", M, "-o", "a.onnx", f"input={EVIL[:9]}"))  # fmt: skip
     yield Case("control characters in an engine", ("compare", M, "--engine", EVIL[:20]))
 
 
