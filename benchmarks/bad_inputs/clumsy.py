@@ -79,7 +79,7 @@ WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a data set that is not there", ("compare", M, M, "--data", "none/")),
     ("a data set without data", ("compare", M, M, "--data", "folder")),
     ("a batch of none", ("compare", M, M, "--data", "x.npy", "--batch", "0")),
-    ("a scheduler without a port", (*DATA, "--scheduler", "host")),
+    ("no worker processes", (*DATA, "--jobs", "0")),
     ("diff with one model", ("diff", M)),
     ("diff with data", ("diff", M, "x.npy")),
     ("extract of a value that is not there", ("extract", M, "-o", "a.onnx", "--outputs", "q")),
