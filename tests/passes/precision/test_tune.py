@@ -40,9 +40,10 @@ def test_a_budget_that_nothing_keeps_leaves_the_model(digits, images):
     assert model.graph is graph
 
 
-def test_a_record_is_kept(digits, images, tmp_path):
-    tuned(digits(21), images, record=str(tmp_path / "search"))
-    assert (tmp_path / "search" / "record.jsonl").is_file()
+def test_the_accuracy_over_all_data_is_left_to_the_end_of_the_run(digits, images):
+    verify = CONFIG["verify"] | {"accuracy": "1 %"}
+    result, _ = tuned(digits(21), images, CONFIG | {"verify": verify})
+    assert result.modified
 
 
 def test_without_data_or_budget_it_says_so(digits, images):
