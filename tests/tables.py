@@ -1,8 +1,10 @@
-"""Tables of cases as text."""
+"""Tables of cases as text, and models as text with weights that are arrays."""
 
 import re
 import sys
 
+import numpy as np
+import onnx.parser
 import pytest
 
 
@@ -41,3 +43,12 @@ def pass_cases(text, frame=str, make=None):
 
 def cell(text, names):
     return eval(text[1:], names or {}) if text.startswith("=") else text
+
+
+def model_of(text, **weights):
+    """Return the model of a text, with arrays as initializers."""
+    model = onnx.parser.parse_model(text)
+    for name, array in weights.items():
+        tensor = onnx.numpy_helper.from_array(np.asarray(array), name)
+        model.graph.initializer.append(tensor)
+    return model

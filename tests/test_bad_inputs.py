@@ -1,4 +1,4 @@
-"""Hostile and clumsy inputs end with the exit code and the error that their page says."""
+"""Hostile inputs end with the exit code and the error that their page says."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ def test_each_ends_as_the_page_says(every):
     assert done.returncode == 0, done.stdout
 
 
-def test_there_are_a_hundred_of_each():
+def test_there_are_a_hundred():
     page = (ROOT / "docs" / "maintainers" / "bad-inputs.md").read_text()
-    counts = re.findall(r"^(\d+) commands\.$", page, re.M)
-    assert [int(count) >= 100 for count in counts] == [True, True]
+    (count,) = re.findall(r"^(\d+) commands\.$", page, re.M)
+    assert int(count) >= 100

@@ -1,1 +1,1 @@
-"""Hostile and clumsy inputs: what each command says of them, and how it exits."""
+"""Hostile inputs: what each command says of them, and how it exits."""

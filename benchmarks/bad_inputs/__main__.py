@@ -10,22 +10,25 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks.bad_inputs import clumsy, commands, hostile, mixed
+from benchmarks.bad_inputs import commands, hostile, mixed
 from benchmarks.bad_inputs.case import Case, End, run
 
 PAGE = Path(__file__).parents[2] / "docs" / "maintainers" / "bad-inputs.md"
-KINDS: dict[str, tuple[Callable[[Path], Iterable[Case]], ...]] = {
-    "Hostile": (hostile.cases, commands.hostile, mixed.hostile),
-    "Clumsy": (clumsy.cases, commands.clumsy, mixed.clumsy),
-}
+SOURCES: tuple[Callable[[Path], Iterable[Case]], ...] = (
+    hostile.cases,
+    commands.hostile,
+    mixed.hostile,
+)
 INTRODUCTION = """\
 # Bad inputs
 
-What the program says of inputs that someone made to do harm, and of those that someone wrote in a hurry.
-`python -m benchmarks.bad_inputs` writes this page. It fails if a command prints a traceback or a control
-character, has an internal error (exit code 70), or is ended by a signal. Inputs that several commands
-are given are listed once. `benchmarks/bad_inputs` has the commands.
-"""  # noqa: E501
+What the program says of inputs that someone made to do harm. Words that someone mixed up are
+in `tests/cli/test_bad_words.py`. `python -m benchmarks.bad_inputs` writes this page. It fails
+if a command prints a traceback or a control character, has an internal error (exit code 70),
+or is ended by a signal. Inputs that several commands are given are listed once. The folder
+`benchmarks/bad_inputs` has the commands.
+"""
+HEAD = "| Exit code | Error | The first message | Inputs |\n|---|---|---|---|"
 
 
 def table(ends: list[End]) -> list[str]:
@@ -38,10 +41,9 @@ def table(ends: list[End]) -> list[str]:
     return rows
 
 
-def listed(end: End, kind: str, page: str) -> bool:
+def listed(end: End, page: str) -> bool:
     """Return whether a page has an input in the row of its exit code and error."""
-    part = page.partition(f"## {kind}\n")[2].partition("\n## ")[0]
-    rows = [r for r in part.splitlines() if r.startswith(f"| {end.code} | {end.error} | ")]
+    rows = [r for r in page.splitlines() if r.startswith(f"| {end.code} | {end.error} | ")]
     return any(end.case.told in row[:-2].split(" | ")[-1].split("; ") for row in rows)
 
 
@@ -52,25 +54,19 @@ def main(every: int, page: str | None) -> int:
         every: Each such input is run.
         page: What the ends are held against; None to write the page.
     """
-    parts, faults = [INTRODUCTION], 0
-    for kind, sources in KINDS.items():
-        with tempfile.TemporaryDirectory() as folder:
-            chosen = [case for cases in sources for case in cases(Path(folder))][::every]
-            ends = [run(case, Path(folder)) for case in chosen]
-        for end in ends:
-            missing = page is not None and not listed(end, kind, page)
-            if end.faults or missing:
-                faults += 1
-                why = [*end.faults, *["is not on the page"] * missing]
-                print(end.case.told, why, end.case.words, end.text[-2000:], sep="\n")
-        parts.append(
-            f"## {kind}\n\n{len(ends)} commands.\n\n"
-            "| Exit code | Error | The first message | Inputs |\n|---|---|---|---|\n"
-            + "\n".join(table(ends))
-            + "\n"
-        )
+    with tempfile.TemporaryDirectory() as folder:
+        chosen = [case for cases in SOURCES for case in cases(Path(folder))][::every]
+        ends = [run(case, Path(folder)) for case in chosen]
+    faults = 0
+    for end in ends:
+        missing = page is not None and not listed(end, page)
+        if end.faults or missing:
+            faults += 1
+            why = [*end.faults, *["is not on the page"] * missing]
+            print(end.case.told, why, end.case.words, end.text[-2000:], sep="\n")
     if page is None:
-        PAGE.write_text("\n".join(parts))
+        rows = "\n".join(table(ends))
+        PAGE.write_text(f"{INTRODUCTION}\n{len(ends)} commands.\n\n{HEAD}\n{rows}\n")
     return 1 if faults else 0
 
 

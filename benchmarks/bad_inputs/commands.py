@@ -1,4 +1,4 @@
-"""Inputs of commands beside ``run``: files that do harm, and words that someone mixed up."""
+"""Inputs of commands beside ``run``: files that do harm."""
 
 from __future__ import annotations
 
@@ -32,31 +32,6 @@ _TEXTS = {
     "g (float[N] x) => (float[N] y) {" + "y = If(x) <then_branch = g () => () {" * 2000,
     "list.json": "[" * 3000 + "]" * 3000,
 }
-CLUMSY: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("the result in the model's place", ("reduce", M, "-o", M, "--engine", "onnxruntime")),
-    ("a pattern that the shell left", ("inspect", "*.onnx")),
-    ("a rename without a new name", ("rename", M, "-o", "a.onnx", "input")),
-    ("a rename to nothing", ("rename", M, "-o", "a.onnx", "input=")),
-    ("a compiler's option without a value", ("build", M, "-e", "tensorrt{workspace}")),
-    ("an operator that is not there", ("insert", M, "-o", "a.onnx", "--op", "Reloo",
-                                       "--inputs", "input", "--outputs", "inner_value")),
-    ("a size of a workspace that is none", ("build", M, "-e", "tensorrt{workspace=half}")),
-    ("weights from another model", ("restore-weights", M, "-o", "a.onnx", "--from", M)),
-    ("the pipeline's name with .yaml", ("-c", "optimize.yaml", "-o", "a.onnx", M)),
-    ("a tolerance with a comma", ("compare", M, M, "--rtol", "0,001")),
-    ("a result without extension", (*_RUN[:2], "-o", "out", M)),
-    ("an engine by its company", ("compare", M, "--engine", "nvidia")),
-    ("tune without a pipeline", ("tune", M, "-o", "a.onnx")),
-    ("bisect without passes", ("bisect", M)),
-    ("a profile of no input", ("build", M, "-o", "a.engine", "--profile", "q=1x2")),
-)  # fmt: skip
-
-
-def clumsy(folder: Path) -> Iterator[Case]:
-    """Yield what someone mixed up; files are written to a folder."""
-    (folder / M).write_bytes(model().SerializeToString())
-    for told, words in CLUMSY:
-        yield Case(told, words)
 
 
 def hostile(folder: Path) -> Iterator[Case]:

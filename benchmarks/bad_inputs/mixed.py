@@ -1,4 +1,4 @@
-"""More inputs, of all commands: files that do harm, and words that someone mixed up."""
+"""More inputs, of all commands: files that do harm."""
 
 from __future__ import annotations
 
@@ -25,34 +25,6 @@ _TEXTS = {
     "model.json": '{"graph": {"node": [{"opType": 5, "input": [null]}]}}',
     "journal.txt": '{"shard": 0}\nnot json\n',
 }
-CLUMSY: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("the same file on both sides", ("data", "convert", "x.npy", "-o", "x.npy")),
-    ("one file to merge, and no output", ("data", "merge", "x.npy")),
-    ("a part between outputs and inputs", ("extract", M, "-o", "a.onnx", "--inputs", "output",
-                                           "--outputs", "input")),
-    ("a shape with letters", ("extract", M, "-o", "a.onnx", "--inputs", "input:axb:float32")),
-    ("a cut at an input", ("extract", M, "-o", "a.onnx", "--outputs", "input")),
-    ("an attribute without a value", ("insert", M, "-o", "a.onnx", "--op", "Relu", "--inputs",
-                                      "input", "--outputs", "output", "axis")),
-    ("random weights for what has its own", ("restore-weights", M, "-o", "a.onnx", "--random",
-                                             "1")),
-    ("a percentage as a number", ("compare", M, M, "--tolerance", "1%")),
-    ("a metric without a range", ("report", "r.json", "--metric", "accuracy")),
-    ("a check that is a file of text", ("reduce", M, "-o", "a.onnx", "--check", "./x.npy")),
-    ("two kinds of checks", ("reduce", M, "-o", "a.onnx", "--engine", "onnxruntime", "--pass",
-                             "merge-clips")),
-    ("a capability without an engine", ("inspect", "capability", M)),
-    ("a judge's question without {model}", ("bisect", M, "merge-clips", "--check", "true")),
-    ("a check of a pipeline that is missing", ("config", "check", "none.yaml")),
-)  # fmt: skip
-
-
-def clumsy(folder: Path) -> Iterator[Case]:
-    """Yield what someone mixed up; files are written to a folder."""
-    (folder / M).write_bytes(model().SerializeToString())
-    np.save(folder / "x.npy", np.ones((3, 5), np.int32))
-    for told, words in CLUMSY:
-        yield Case(told, words)
 
 
 def hostile(folder: Path) -> Iterator[Case]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -39,11 +38,6 @@ class Cell:
     error: str = ""
     judged: dict[str, object] = field(default_factory=dict)
     megabytes: list[float] = field(default_factory=list)
-
-    @property
-    def median(self) -> float:
-        """Median of ``seconds``."""
-        return statistics.median(self.seconds)
 
 
 def measure(

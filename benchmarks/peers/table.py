@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +40,6 @@ class Row:
         """Return what was measured of a right result."""
         return self.cells[tool].judged[key]
 
-    def best_peer(self) -> str | None:
-        """Return the peer with the fewest nodes whose result is right."""
-        peers = [tool.name for tool in PEERS if self.right(tool.name)]
-        return min(peers, key=lambda tool: (self.get(tool, "nodes"), tool), default=None)
-
     def own(self) -> str | None:
         """Return the run of ours that has a right result, verified or not."""
         return next((name for name in OURS if self.right(name)), None)
@@ -61,27 +54,13 @@ def rows(cache: Path) -> list[Row]:
 def tables(cache: Path) -> list[str]:
     """Return all tables in Markdown."""
     found = rows(cache)
-    runs = min(
-        (len(c.seconds) for r in found for c in r.cells.values() if not c.error), default=0
-    )
     return [
         *("### Nodes", "", *nodes(found), ""),
-        *(
-            f"### Whole processes, wall / processor seconds (medians of {runs}, in turns)",
-            "",
-            *times(found),
-            "",
-        ),
         *("### Inference by ONNX Runtime, all optimisations, over the original's", ""),
         *("Processor seconds of one thread; beside it the original's, measured again.", ""),
         *(*latency(found), ""),
         *("### File size over the original's", "", *sizes(found), ""),
-        *("### Results that are wrong, and refusals", "", *faults(found), ""),
-        *(
-            "### What remains where ours has more nodes than the best peer",
-            "",
-            *remains(found),
-        ),
+        *("### Results that are wrong, and refusals", "", *faults(found)),
     ]
 
 
@@ -124,21 +103,6 @@ def _mean(values: list[float]) -> float:
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-def times(found: list[Row]) -> list[str]:
-    """Return wall seconds by tool, and processor seconds behind a slash."""
-
-    def of(row: Row, name: str) -> str:
-        cell = row.cells.get(name)
-        if cell is None or cell.error:
-            return "-"
-        return f"{cell.median:.1f} / {statistics.median(cell.processor):.1f}"
-
-    lines = _header("model", NAMES)
-    return lines + [
-        f"| {row.name} | {' | '.join(of(row, name) for name in NAMES)} |" for row in found
-    ]
-
-
 def latency(found: list[Row]) -> list[str]:
     """Return the time of an inference over the original's, and the original's again."""
     lines = _header("model", [*NAMES, "the original again"])
@@ -178,18 +142,3 @@ def faults(found: list[Row]) -> list[str]:
         if cell.error or cell.judged["fault"]
     ]
     return said + (wrong or ["None."])
-
-
-def remains(found: list[Row]) -> list[str]:
-    """Return the operators that ours has more of than the best peer, and fewer."""
-    lines = []
-    for row in found:
-        best, own = row.best_peer(), row.own()
-        if best is None or own is None or row.get(own, "nodes") <= row.get(best, "nodes"):
-            continue
-        a, b = Counter(row.get(own, "operators")), Counter(row.get(best, "operators"))
-        more = ", ".join(f"{op} {n}" for op, n in (a - b).most_common())
-        fewer = ", ".join(f"{op} {n}" for op, n in (b - a).most_common())
-        counts = f"ours {row.get(own, 'nodes')}, {best} {row.get(best, 'nodes')}"
-        lines.append(f"- {row.name}, {counts}: more {more}; fewer {fewer or 'none'}")
-    return lines or ["None."]

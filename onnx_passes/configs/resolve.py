@@ -421,7 +421,7 @@ PRECISIONS = {
 
 _ON_DATA = {
     *("correct-biases", "quantize-static", "smooth-activations", "tune"),
-    *("quantize-weights-adaround", "quantize-weights-gptq"),
+    "quantize-weights-gptq",
 }
 """Passes that need data wherever there is a layer."""
 _LAYERS = {"Conv", "Gemm", "MatMul"}

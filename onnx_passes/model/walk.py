@@ -39,7 +39,7 @@ node_name = reader(_NODE, "name")
 node_inputs = reader(_NODE, "inputs")
 node_outputs = reader(_NODE, "outputs")
 node_rest = reader(_NODE, "attributes", "metadata_props", "device_configurations")
-node_attributes: Callable[[ir.Node], dict[str, ir.Attr]] = attrgetter(
+node_attributes: Callable[[ir.Node | ir.Function], dict[str, ir.Attr]] = attrgetter(
     "_attributes.data" if hasattr(_NODE, "_attributes") else "attributes.data"
 )
 """The attributes as a plain dictionary, which says at once whether it is empty."""
@@ -372,21 +372,23 @@ def replace_tensors(model: ir.Model, choose: Choice) -> None:
             tensor = value.const_value
             if tensor is not None and (chosen := choose(tensor, True)) is not tensor:
                 value.const_value = chosen
-    for holder in _holders(model):
-        for name, attribute in [*holder.items()]:
-            other = _with_tensors(attribute, choose)
-            if other is not attribute:
-                holder[name] = other
+    for holder, attribute in _tensor_attributes(model):
+        other = _with_tensors(attribute, choose)
+        if other is not attribute:
+            holder[attribute.name] = other
 
 
-def _holders(model: ir.Model) -> list[MutableMapping[str, ir.Attr]]:
-    holders: list[MutableMapping[str, ir.Attr]] = [
-        node.attributes
-        for graph in all_graphs(model)
-        for node in nodes_of(graph)
-        if node_attributes(node)
+def _tensor_attributes(model: ir.Model) -> list[tuple[MutableMapping[str, ir.Attr], ir.Attr]]:
+    """Return the attributes that hold tensors, which few do, and where they are."""
+    owners: list[ir.Node | ir.Function] = [*model.functions.values()]
+    owners += [node for graph in all_graphs(model) for node in nodes_of(graph)]
+    return [
+        (owner.attributes, attribute)
+        for owner in owners
+        for attribute in node_attributes(owner).values()
+        if attribute_type(attribute) in _TENSORS
+        if not attribute.is_ref() and attribute.value is not None
     ]
-    return holders + [function.attributes for function in model.functions.values()]
 
 
 @contextmanager
@@ -401,12 +403,11 @@ def tensors_replaced(model: ir.Model, choose: Choice) -> Iterator[None]:
     try:
         for value, tensor, _ in before:
             value.const_value = choose(tensor, True)
-        for holder in _holders(model):
-            for name, attribute in list(holder.items()):
-                other = _with_tensors(attribute, choose)
-                if other is not attribute:
-                    swapped.append((holder, attribute))
-                    holder[name] = other
+        for holder, attribute in _tensor_attributes(model):
+            other = _with_tensors(attribute, choose)
+            if other is not attribute:
+                swapped.append((holder, attribute))
+                holder[attribute.name] = other
         yield
     finally:
         for holder, attribute in swapped:
@@ -429,10 +430,7 @@ class TensorAttr(ir.Attr):
 
 
 def _with_tensors(attribute: ir.Attr, choose: Choice) -> ir.Attr:
-    kind = attribute_type(attribute)
-    if kind not in _TENSORS or attribute.is_ref() or attribute.value is None:
-        return attribute  # as nearly all of them
-    note = attribute.doc_string
+    kind, note = attribute_type(attribute), attribute.doc_string
     if kind == ir.AttributeType.TENSOR:
         chosen = choose(attribute.value, False)
         same = chosen is attribute.value

@@ -14,11 +14,9 @@ from onnx_passes.ops import (  # noqa: F401
     movement,
     normalization,
     quantization,
-    recurrent,
     reduction,
     reshaping,
     resizing,
-    sampling,
-    signals,
     softmax,
+    unevaluated,
 )

@@ -13,7 +13,6 @@ from onnx_passes.ops.call import Call, Operands, Tensor, constant, normalize_axi
 from onnx_passes.ops.movement import Move
 from onnx_passes.ops.operator_class import Algebra, Composition, Operator, Result
 from onnx_passes.ops.reduction import gathered
-from onnx_passes.ops.sampling import boxes
 from onnx_passes.ops.semantics import Misfit, Unsupported, columns
 
 
@@ -315,75 +314,6 @@ class NonZero(Composition):
         return constant(places, ir.DataType.INT64, call.semantics)
 
 
-class Unique(Composition):
-    """The elements or slices that differ, and where they are."""
-
-    chooses, in_range = (0,), (1, 2, 3)
-
-    def computed(self, call: Call) -> Result:
-        x, given = call.static(0), call.attribute("axis", None)
-        axis = None if given is None else call.axis(0, x.ndim)
-        if axis is not None and not x.size:
-            raise Unsupported("slices of nothing")
-        parts = np.unique(
-            x, return_index=True, return_inverse=True, return_counts=True, axis=axis
-        )
-        found, at, inverse, counts = parts
-        order = np.arange(len(at)) if call.flag("sorted", 1) else np.argsort(at)
-        rank = np.argsort(order)
-        found = np.take(found, order, 0 if axis is None else axis)
-        others = (at[order], rank[inverse.reshape(-1)], counts[order])
-        dtype = call.required(0).dtype
-        return (
-            constant(np.asarray(found).astype(x.dtype), dtype, call.semantics),
-            *(
-                constant(each.astype(np.int64), ir.DataType.INT64, call.semantics)
-                for each in others
-            ),
-        )
-
-
-class TensorScatter(Composition):
-    """A cache with an update written at a place."""
-
-    free, steers, rounds = True, (2,), False
-
-    def computed(self, call: Call) -> Tensor:
-        cache, update = call.required(0), call.required(1)
-        axis = call.axis(-2, len(cache.shape))
-        starts = [0] * cache.shape[0] if call.given(2) is None else call.static_ints(2)
-        size, length = cache.shape[axis], update.shape[axis]
-        data = np.moveaxis(cache.data, axis, 1).copy()
-        written = np.moveaxis(update.data, axis, 1)
-        for sample, start in enumerate(starts):
-            places = np.arange(start, start + length)
-            if call.text("mode", "linear") == "circular":
-                places %= size
-            elif length and (start < 0 or places[-1] >= size):
-                raise Misfit(f"an update at {start} of {size}")
-            data[sample, places] = written[sample]
-        return Tensor(np.moveaxis(data, 1, axis), cache.dtype)
-
-    def admits(self, use: hints.Use) -> hints.ValueHint | None:
-        axis = use.integer("axis", -2)
-        cache, update = use.dimension(0, axis), use.dimension(1, axis)
-        size = None if cache is None or update is None else cache - update + 1
-        return hints.below(size) if use.index == 2 else None
-
-    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
-        cache = hints.first(known, (2, 3, 4, 5))
-        if index == 2:
-            return hints.Operand(cache[:1], ir.DataType.INT64, (0,) * cache[0], constant=True)
-        return c.data((2, 3, 4, 5) if index == 0 else (*cache[:-2], 2, cache[-1]))
-
-    def options(self, name: str, known: hints.Known) -> Sequence[object]:
-        found: dict[str, Sequence[object]] = {
-            "axis": (-2, 2),
-            "mode": ("linear", "circular"),
-        }
-        return found.get(name, ())
-
-
 class BitCast(Composition):
     """The same bits as another type."""
 
@@ -401,72 +331,3 @@ class BitCast(Composition):
 
     def options(self, name: str, known: hints.Known) -> Sequence[object]:
         return (1, 6, 12, 7, 11, 2, 3, 4, 5) if name == "to" else ()
-
-
-class NonMaxSuppression(Composition):
-    """The boxes of great scores that do not overlap with better ones, and their places."""
-
-    in_range = (0,)
-
-    def computed(self, call: Call) -> Tensor:
-        boxes, scores = call.static(0), call.static(1)
-        most, overlap, least = (
-            None if (t := call.given(i)) is None or not t.data.size else call.static(i).flat[0]
-            for i in (2, 3, 4)
-        )
-        found: list[tuple[int, int, int]] = []
-        for sample, each in np.ndindex(scores.shape[:2]):
-            row = scores[sample, each]
-            corners = _corners(boxes[sample], centred=call.flag("center_point_box"))
-            order = np.argsort(-row, kind="stable")
-            kept: list[int] = []
-            for at in order if most else ():
-                if least is not None and not row[at] > least:
-                    continue
-                if len(kept) == most:
-                    break
-                limit = 0 if overlap is None else overlap
-                if all(_overlap(corners[at], corners[k]) <= limit for k in kept):
-                    kept.append(int(at))
-            found += [(sample, each, at) for at in kept]
-        places = np.array(found, np.int64).reshape(-1, 3)
-        return constant(places, ir.DataType.INT64, call.semantics)
-
-    def admits(self, use: hints.Use) -> hints.ValueHint | None:
-        match use.index:
-            case 0:
-                return boxes(use)
-            case 2:
-                return hints.exactly(3)
-            case 3:
-                return hints.between(0, 1)
-        return None
-
-    def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
-        if index > 2:
-            return hints.Operand((1,), ir.DataType.FLOAT, constant=False)
-        if index == 2:
-            return hints.Operand((1,), ir.DataType.INT64, (c.pick((1, 2, 3)),), constant=True)
-        return hints.Operand(((2, 5, 4), (2, 3, 5))[index], ir.DataType.FLOAT, constant=False)
-
-
-def _corners(boxes: Array, *, centred: bool) -> Array:
-    """Return the lower and the upper corner of boxes [n, 4], as [n, 2, 2]."""
-    first_two, last_two = boxes[:, :2], boxes[:, 2:]
-    if centred:
-        half = last_two / 2
-        return np.stack([first_two - half, first_two + half], 1)
-    ends = np.stack([first_two, last_two], 1)
-    return np.sort(ends, axis=1)
-
-
-def _overlap(one: Array, other: Array) -> float:
-    """Return the intersection of two boxes over their union, 0 if either has no area."""
-    sides = np.minimum(one[1], other[1]) - np.maximum(one[0], other[0])
-    if (sides <= 0).any():
-        return 0.0
-    shared = sides.prod()
-    areas = [(box[1] - box[0]).prod() for box in (one, other)]
-    if min(areas) <= 0:
-        return 0.0
-    return float(shared / (sum(areas) - shared))

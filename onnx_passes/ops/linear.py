@@ -12,7 +12,7 @@ from onnx_passes.ops.domains import block_terms as terms
 from onnx_passes.ops.domains.blocks import Blocks, Node, map_blocks, moved, product_of_blocks
 from onnx_passes.ops.input_hints import Choices, Known, Operand, Shape, first
 from onnx_passes.ops.operator_class import Algebra, Operator
-from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported, columns, is_float
+from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported, is_float
 
 
 def matmul(call: Call, x: Tensor, y: Tensor) -> Tensor:
@@ -214,36 +214,3 @@ class Einsum(Operator):
             if shape is not None and len(shape) == len(term):
                 sizes |= dict(zip(term, shape, strict=True))
         return c.data(tuple(sizes[letter] for letter in terms[index]))
-
-
-class Det(Operator):
-    """The determinant of each matrix, of 4 rows at most."""
-
-    def cost(self, operands: Operands) -> int | None:
-        return operands.made() * operands.sizes(0)[-1] ** 3
-
-    def evaluate(self, call: Call) -> Tensor:
-        x = call.required(0)
-        a, size = call.primitives(x.dtype), x.shape[-1]
-        if x.shape[-2] != size or size > 4:
-            raise Unsupported("the determinant of a matrix of more than 4 rows")
-        rows = x.data.reshape(*x.shape[:-2], size * size)
-
-        def minor(terms: Sequence[Scalar], above: int, places: tuple[int, ...]) -> Scalar:
-            """Expand what lies in these columns, from this row on, along its first row."""
-            if not places:
-                return a.scalar(1)
-            total = a.scalar(0)
-            for k, place in enumerate(places):
-                inner = minor(terms, above + 1, places[:k] + places[k + 1 :])
-                term = a.mul(terms[above * size + place], inner)
-                total = a.sub(total, term) if k % 2 else a.add(total, term)
-            return total
-
-        found = call.semantics.along(
-            lambda row: minor(columns(row), 0, tuple(range(size))), rows
-        )
-        return Tensor(found, x.dtype)
-
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
-        return c.data(c.pick(((2, 2), (3, 3), (2, 3, 3))))

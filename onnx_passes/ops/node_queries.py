@@ -167,14 +167,44 @@ def breakpoints_of(nodes: Iterable[ir.Node]) -> dict[str, list[float]]:
 
 
 def overflows_of(nodes: Iterable[ir.Node]) -> dict[str, list[float]]:
-    """Return where exponentials of what nodes read overflow, by the names of the values."""
+    """Return where exponentials and powers of values overflow, by the names of the values."""
     found = {}
     for node in nodes:
+        half = node.outputs[0].dtype is ir.DataType.FLOAT16
+        most = float(np.finfo(np.float16 if half else np.float32).max)
         if (node.domain, node.op_type) == ("", Exp.op_type):
-            half = node.outputs[0].dtype is ir.DataType.FLOAT16
-            most = np.finfo(np.float16 if half else np.float32).max
-            found[_name(node)] = [float(np.log(most, dtype=np.float64))]
+            found[_name(node)] = [math.log(most)]
+        elif (power := _power(node)) > 1:
+            found[_name(node)] = [-(most ** (1 / power)), most ** (1 / power)]
     return found
+
+
+SQUARES = frozenset(
+    (
+        "GlobalLpPool",
+        "GroupNormalization",
+        "InstanceNormalization",
+        "LayerNormalization",
+        "LpNormalization",
+        "LpPool",
+        "MeanVarianceNormalization",
+        "ReduceL2",
+        "ReduceSumSquare",
+        "RMSNormalization",
+        "SimplifiedLayerNormalization",
+        "SkipLayerNormalization",
+        "SkipSimplifiedLayerNormalization",
+    )
+)
+"""Operators whose kernels square: what they make of large numbers is not defined."""
+
+
+def _power(node: ir.Node) -> float:
+    """Return the power that a node raises its operand to; 1 if it does not."""
+    if (node.domain, node.op_type) == ("", "Mul"):
+        return 2.0 if node.inputs[0] is node.inputs[1] else 1.0
+    exponent = _constant(node, 1) if (node.domain, node.op_type) == ("", "Pow") else None
+    return float(exponent.item()) if exponent is not None and exponent.size == 1 else 1.0
 
 
 def ties_of(nodes: Iterable[ir.Node]) -> dict[str, Array]:

@@ -116,13 +116,8 @@ def option_fields(cls: type[object]) -> dict[str, FieldInfo]:
     return option_model(cls).model_fields
 
 
-def validate_options(
-    cls: type[object], options: Mapping[str, object], *, where: str | None = None
-) -> PlainDict:
-    """Check and convert the options given to a pass; those not given get their default.
-
-    ``where`` is their place, for an OptionError.
-    """
+def validate_options(cls: type[object], options: Mapping[str, object]) -> PlainDict:
+    """Check and convert the options given to a pass; those not given get their default."""
     if not options and (defaults := plain_defaults(cls)) is not None:
         return dict(defaults)
     model = option_model(cls)
@@ -133,7 +128,6 @@ def validate_options(
             other = f"it has {', '.join(known)}" if known else "it has no options"
             raise OptionError(
                 f"{name} has no option {key!r}",
-                where=where,
                 help=did_you_mean(str(key), known, other),
             )
     try:
@@ -144,7 +138,6 @@ def validate_options(
         message = first["msg"].removeprefix("Value error, ")
         raise OptionError(
             f"{name}: option {option!r}: {message[0].lower()}{message[1:]}",
-            where=where,
             help=f"run 'onnx-passes explain {name}'",
         ) from error
     return {key: getattr(values, key) for key in known}

@@ -36,7 +36,6 @@ from onnx_passes.verify.obligations import (
     find_proved,
     split_parts,
 )
-from onnx_passes.verify.obligations import ObligationPart as Piece
 from onnx_passes.verify.recording import dependent_on_data, inlined
 from onnx_passes.verify.region import (
     Region,
@@ -304,11 +303,15 @@ def pair_up(
     pieces, lost = split_parts(region, required, required, applied)
     proved = find_proved(region, before, after, required)
     asked = [piece for piece in pieces if not _is_proved(piece, proved)]
-    recorded = _record(before, region, required, samples, engine) if asked else []
-    if isinstance(recorded, str):
-        return Batch(name, tuple(promises), (_not_run(rules, numbers, recorded),))
-    static = all(v.shape is not None and v.shape.is_static() for v in before.graph.inputs)
-    cutter = _Cutter(before, after, recorded, static)
+    recorded: list[dict[str, Array]] = []
+    try:
+        if asked:
+            names = {*region.boundary, *boundary_of(region.removed)}
+            recorded = _record(before, names, required, samples, engine)
+    except EngineError as error:
+        reason = f"the values at its borders cannot be recorded: {error.message}"
+        return Batch(name, tuple(promises), (_not_run(rules, numbers, reason),))
+    cutter = _Cutter(before, after, recorded, _is_static(before))
     pairs = [
         _proved(piece) if _is_proved(piece, proved) else cutter.pair(piece) for piece in pieces
     ]
@@ -332,18 +335,22 @@ def pair_up(
     gone = [a for a in lost if a.outermost]
     if gone:
         told = ", ".join(dict.fromkeys(a.rule for a in gone))
-        pairs.append(_proved(Piece(numbers=[a.number for a in gone], rules=[told])))
+        pairs.append(_proved(ObligationPart(numbers=[a.number for a in gone], rules=[told])))
     bodies = {a.number: a.rule for a in lost if not a.outermost}
     varying = frozenset(dependent_on_data(before)) if asked else frozenset()
     return Batch(name, tuple(promises), tuple(pairs), bodies, varying)
 
 
-def _is_proved(piece: Piece, proved: set[Obligation]) -> bool:
+def _is_static(model: ir.Model) -> bool:
+    return all(v.shape is not None and v.shape.is_static() for v in model.graph.inputs)
+
+
+def _is_proved(piece: ObligationPart, proved: set[Obligation]) -> bool:
     alike = all(map(is_identity, (*piece.old, *piece.new)))
     return alike or all(one in proved for one in piece.obligations)
 
 
-def _proved(piece: Piece) -> RegionPair:
+def _proved(piece: ObligationPart) -> RegionPair:
     numbers = tuple(sorted(piece.numbers))
     found = Evidence(piece.text, Kind.PROVED, numbers, reason=BY_STRUCTURE)
     return RegionPair(piece.text, numbers, known=found)
@@ -356,18 +363,14 @@ def _not_run(what: str, numbers: tuple[int, ...], reason: str) -> RegionPair:
 
 def _record(
     model: ir.Model,
-    region: Region,
+    names: set[str],
     required: Sequence[Obligation],
     samples: Sequence[Feeds],
     engine: Engine,
-) -> list[dict[str, Array]] | str:
-    """Return the values at the borders of parts, by sample; else why there are none."""
-    names = {o.old for o in required} | {*region.boundary, *boundary_of(region.removed)}
-    try:
-        found = [values_of(model, names, feeds, engine) for feeds in samples]
-    except EngineError as error:
-        return f"the values at its borders cannot be recorded: {error.message}"
-    rows = [_arrays(row) for row in found]
+) -> list[dict[str, Array]]:
+    """Return the values at the borders of parts, by sample; may raise EngineError."""
+    names = names | {one.old for one in required}
+    rows = [_arrays(values_of(model, names, feeds, engine)) for feeds in samples]
     for one in required:
         for row in rows:
             if one.old in row and one.tensor is None:
@@ -386,7 +389,7 @@ class _Cutter:
     rows: Sequence[Mapping[str, Array]]
     static: bool
 
-    def pair(self, piece: Piece) -> RegionPair:
+    def pair(self, piece: ObligationPart) -> RegionPair:
         """Return both sides of a part as models; or why they are not run."""
         numbers = tuple(sorted(piece.numbers))
         made = _computed(piece.new)
@@ -396,14 +399,14 @@ class _Cutter:
         if len(ends) < len(piece.obligations) or not ends:
             reason = "one side of it computes nothing that an engine could run"
             return _not_run(piece.text, numbers, reason)
-        old = self._part(self.before, piece.old, [o.old for o in ends])
+        old = self.part(self.before, piece.old, [o.old for o in ends])
         fresh = [o.new for o in ends if o.tensor is None]
-        new = self._part(self.after, piece.new, fresh) if fresh else None
+        new = self.part(self.after, piece.new, fresh) if fresh else None
         if old is None or (fresh and new is None):
             return _not_run(piece.text, numbers, "a value at its border is not a tensor")
         return RegionPair(piece.text, numbers, tuple(ends), old, new)
 
-    def _part(
+    def part(
         self, model: ir.Model, nodes: Sequence[ir.Node], ends: Sequence[str]
     ) -> Part | None:
         cut = nodes, boundary_of(nodes), ends
@@ -411,7 +414,7 @@ class _Cutter:
 
 
 def _computed(nodes: Iterable[ir.Node]) -> set[str]:
-    return {str(value.name) for node in nodes for value in node.outputs}
+    return {str(value.name) for node in nodes for value in node.outputs if value.name}
 
 
 def _is_new(one: Obligation, made: set[str]) -> bool:
@@ -420,19 +423,6 @@ def _is_new(one: Obligation, made: set[str]) -> bool:
 
 Models = tuple[ir.Model, ir.Model | None, Feeds]
 """Both sides of a part and the inputs of both; None for a side that computes nothing."""
-
-
-@dataclass(frozen=True)
-class Sides:
-    """A connected part in which two models differ.
-
-    ``ends`` are pairs of values that are equal: names in the first model and in the second.
-    """
-
-    numbers: tuple[int, ...]
-    old: tuple[ir.Node, ...]
-    new: tuple[ir.Node, ...]
-    ends: tuple[tuple[str, str], ...]
 
 
 class AlignedModels:
@@ -447,7 +437,7 @@ class AlignedModels:
             for m in (before, after)
         ]
 
-    def parts(self, applied: Sequence[Application]) -> list[Sides] | None:
+    def parts(self, applied: Sequence[Application]) -> list[ObligationPart] | None:
         """Return the parts that rewrites made; ``applied`` is empty if none are recorded.
 
         None if values cannot be matched by name, or a rewrite or a change belongs to no part.
@@ -465,18 +455,10 @@ class AlignedModels:
         if lost or not found:
             return None
         self._changed = {*region.nodes, *region.removed}
-        return [
-            Sides(
-                tuple(part.numbers),
-                tuple(part.old),
-                tuple(part.new),
-                tuple((o.old, o.new) for o in part.obligations if o.tensor is None),
-            )
-            for part in found
-        ]
+        return found
 
     def models(
-        self, parts: Sequence[Sides], samples: Sequence[Feeds], engine: Engine
+        self, parts: Sequence[ObligationPart], samples: Sequence[Feeds], engine: Engine
     ) -> list[Models] | None:
         """Return each part as two models, its neighbours included, with recorded inputs.
 
@@ -486,27 +468,19 @@ class AlignedModels:
         """
         wide = [self._with_neighbours(part) for part in parts]
         names = {n for part in wide for n in (*boundary_of(part.old), *boundary_of(part.new))}
-        names |= {old for part in wide for old, _ in part.ends}
-        static = all(
-            v.shape is not None and v.shape.is_static() for v in self.before.graph.inputs
-        )
+        required = [one for part in wide for one in part.obligations]
         try:
-            recorded = [values_of(self.before, names, feeds, engine) for feeds in samples]
+            rows = _record(self.before, names, required, samples, engine)
         except EngineError:
             return None
-        rows = [{n: v for n, v in r.items() if isinstance(v, np.ndarray)} for r in recorded]
+        static = _is_static(self.before)
+        cutter = _Cutter(self.before, self.after, rows, static)
         found: list[Models] = []
         for part in wide:
-            for row in rows:
-                for old, new in part.ends:
-                    if old in row:
-                        row.setdefault(new, row[old])
-            made = self._computed(part.new)
-            ends = [(old, new) for old, new in part.ends if new in made]
-            cut = part.old, boundary_of(part.old), [old for old, _ in part.ends]
-            one = make_part(self.before, cut, rows, static=static)
-            fresh = part.new, boundary_of(part.new), [new for _, new in ends]
-            other = make_part(self.after, fresh, rows, static=static) if ends else None
+            made = _computed(part.new)
+            ends = [o.new for o in part.obligations if o.new in made]
+            one = cutter.part(self.before, part.old, [o.old for o in part.obligations])
+            other = cutter.part(self.after, part.new, ends) if ends else None
             if one is None or (ends and other is None):
                 return None
             feeds = {**one.rows[0], **(other.rows[0] if other is not None else {})}
@@ -515,7 +489,7 @@ class AlignedModels:
             found.append((one.model, None if other is None else other.model, feeds))
         return found
 
-    def _with_neighbours(self, part: Sides) -> Sides:
+    def _with_neighbours(self, part: ObligationPart) -> ObligationPart:
         """Add the nodes that a part reads from, and those that read it."""
         names: set[str] = set()
         for nodes in (part.old, part.new):
@@ -528,15 +502,13 @@ class AlignedModels:
                     if n is not None and n not in self._changed and not is_constant_node(n)
                 }
         old, new = (self._wider(s, names) for s in enumerate((part.old, part.new)))
-        both = self._computed(old) & self._computed(new)
+        both = _computed(old) & _computed(new)
         read = {n for n in both if self._is_read_outside(n, old, new)}
-        ends = dict.fromkeys(pair for pair in part.ends if pair[0] in self._computed(old))
-        ends |= dict.fromkeys((name, name) for name in sorted(read))
-        return Sides(part.numbers, old, new, tuple(ends))
+        known = (o for o in part.obligations if o.tensor is None and o.old in _computed(old))
+        ends = dict.fromkeys((*known, *(Obligation(name, name) for name in sorted(read))))
+        return replace(part, old=old, new=new, obligations=list(ends))
 
-    def _wider(
-        self, side: tuple[int, Sequence[ir.Node]], names: set[str]
-    ) -> tuple[ir.Node, ...]:
+    def _wider(self, side: tuple[int, Sequence[ir.Node]], names: set[str]) -> list[ir.Node]:
         index, nodes = side
         found = {*nodes}
         for name in names:
@@ -546,7 +518,7 @@ class AlignedModels:
                 node = pair[index]
                 assert node is not None
                 found.add(node)
-        return tuple(sorted(found, key=self._places[index].__getitem__))
+        return sorted(found, key=self._places[index].__getitem__)
 
     def _is_read_outside(
         self, name: str, old: Sequence[ir.Node], new: Sequence[ir.Node]
@@ -560,10 +532,6 @@ class AlignedModels:
                 if value.name == name and used:
                     return True
         return False
-
-    @staticmethod
-    def _computed(nodes: Sequence[ir.Node]) -> set[str]:
-        return {str(v.name) for node in nodes for v in node.outputs if v.name}
 
 
 def _only_reads(part: ObligationPart) -> bool:

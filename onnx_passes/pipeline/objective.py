@@ -33,13 +33,14 @@ from onnx_passes.model.walk import (
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.compose import may_not_pay
 from onnx_passes.passes.context import Application
-from onnx_passes.pipeline.change_parts import AlignedModels, Sides
+from onnx_passes.pipeline.change_parts import AlignedModels
 from onnx_passes.pipeline.pass_execution import Attempt, Attempts
 from onnx_passes.pipeline.samples import make_baseline
 from onnx_passes.report.run_report import PaysReport
 from onnx_passes.runtime.engine_base import Engine, Feeds, time_runs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.node_equality import constant_tensor
+from onnx_passes.verify.obligations import ObligationPart
 from onnx_passes.verify.recording import inlined
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class Meter:
         return [([numbers[n] for n in part.numbers], cost) for part, cost in pairs]
 
     def _costs(
-        self, beside: AlignedModels, parts: Sequence[Sides]
+        self, beside: AlignedModels, parts: Sequence[ObligationPart]
     ) -> list[RewriteCost] | None:
         if self.objective == "nodes":
             return [RewriteCost(_count(part.old), _count(part.new)) for part in parts]

@@ -21,7 +21,7 @@ import onnx_ir as ir
 from onnx_passes import risky_runs
 from onnx_passes.arrays import Array
 from onnx_passes.contracts import Tolerance
-from onnx_passes.contracts.scores import kind_of
+from onnx_passes.contracts.scores import kind_of, widen
 from onnx_passes.ops.domains.intervals import Interval
 from onnx_passes.ops.node_queries import (
     makes_steps,
@@ -34,6 +34,7 @@ from onnx_passes.pipeline.reaching import (
     casts_to_integers,
     clipped,
     covers,
+    is_float,
     is_plain,
     named_anew,
     new_value,
@@ -467,11 +468,35 @@ class RandomComparison:
             causes += [find_fused_cause(*asked)] if self.fuses else []
             if all(cause.cause is not Cause.ROUNDING for cause in causes):
                 return RandomFinding(agrees=False, row=row)
+        tiny = self._wrong_by_size(part, sides, (old, new), rows)
+        if tiny is not None:
+            return RandomFinding(agrees=False, row=tiny)
         columns = [[row[o.old] for row in old] for o in pairs]
         arrays = [[a for a in c if isinstance(a, np.ndarray)] for c in columns]
         informative = any(is_informative(column, lambda: True) for column in arrays)
         sizes = (a.size for column in arrays for a in column if informative)
         return RandomFinding(agrees=True, elements=sum(sizes))
+
+    def _wrong_by_size(
+        self,
+        part: ObligationPart,
+        sides: tuple[Side, Side],
+        values: tuple[Sequence[Outputs], Sequence[Outputs]],
+        rows: Sequence[tuple[Mapping[str, Data], Mapping[str, Data]]],
+    ) -> int | None:
+        """Return a row whose tiny numbers another function made: what follows may amplify."""
+        if not _is_elementwise(part):
+            return None
+        for row, (old, new) in enumerate(zip(*values, strict=True)):
+            for one in part.obligations:
+                if one.old not in old or not all(p.is_derived(one.old) for p in self.promises):
+                    continue
+                pair = old[one.old], new[one.old]
+                if _is_far(*pair):
+                    cause = find_cause(one, *sides, [rows[row][0]], [pair]).cause
+                    if cause is Cause.FUNCTION:
+                        return row
+        return None
 
     def _grow(self, part: ObligationPart, ahead: list[ir.Node]) -> bool:
         """Add the nodes before that compute what both sides read; whether there are any."""
@@ -517,6 +542,19 @@ class RandomFinding:
     spans: Mapping[str, Interval] = field(default_factory=dict)
     reached: bool = True
     possible: bool = True
+
+
+_FAR = 1e-2
+"""How far off a value that is wrong by size is at least, as a share of its largest element."""
+
+
+def _is_far(old: Data, new: Data) -> bool:
+    if not is_float(old) or not is_float(new) or old.shape != new.shape:
+        return False
+    left, right = widen(old), widen(new)
+    finite = np.isfinite(left) & np.isfinite(right)
+    apart = np.abs(left - right, where=finite, out=np.zeros(left.shape)).max(initial=0.0)
+    return bool(apart > _FAR * np.abs(left).max(initial=0.0, where=finite))
 
 
 def _is_elementwise(part: ObligationPart) -> bool:

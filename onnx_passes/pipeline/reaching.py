@@ -34,6 +34,7 @@ from onnx_passes.ops.node_queries import (
     CASTS,
     ML,
     PICKS_ROWS,
+    SQUARES,
     around,
     beyond,
     breakpoints_of,
@@ -89,11 +90,15 @@ class RandomInputs:
         if kinds is DRAWS_OF_OTHERS:
             nodes = list(dict.fromkeys((*ahead, *part.old)))
             varying = {n for n, source in sources.items() if source in self.varying}
-            # Where the original overflows, too, nothing is held.
-            overflows = {} if overflows_of(nodes) else overflows_of(part.new)
-            edges = self._at_breakpoints(sources, (*nodes, *part.new), overflows)
+            edges = self._at_breakpoints(sources, (*nodes, *part.new))
+            edges += self._overflowing(sources, nodes, part.new, draws[0])
             ties = make_ties(draws[0], varying), _equal_rows(draws[0], varying)
-            draws += [draws[0] | row for row in (*edges, *ties) if row]
+            zeros = {
+                n: np.zeros_like(a)
+                for n, a in draws[0].items()
+                if n in varying and is_float(a)
+            }
+            draws += [draws[0] | row for row in (*edges, *ties, zeros) if row]
             recorded = self.recorded.samples[0]
             feeds = {name: recorded[source] for name, source in sources.items()}
             feeds |= {name: v for name, v in (wanted or {}).items() if name in feeds}
@@ -259,18 +264,22 @@ class RandomInputs:
         self, sources: Mapping[str, str], kind: ValueSource, turn: int
     ) -> dict[str, Array]:
         recorded = self.recorded.samples[0]
-        return {
-            name: random_like(recorded[source], f"{source} {turn}", kind)
-            if source in self.varying  # what follows from constants is never another
-            else recorded[source]
-            for name, source in sources.items()
-        }
+        # What follows from constants is never another.
+        found = {n: recorded[s] for n, s in sources.items() if s not in self.varying}
+        conditions = 0
+        for name, source in sources.items():
+            if name not in found:
+                like, own = recorded[source], kind
+                if like.dtype == bool and like.size == 1:
+                    own, conditions = kind.in_turn(conditions), conditions + 1
+                found[name] = random_like(like, f"{source} {turn}", own)
+        return {name: found[name] for name in sources}
 
     def _at_breakpoints(
         self,
         sources: Mapping[str, str],
         nodes: Sequence[ir.Node],
-        overflows: Mapping[str, list[float]],
+        overflows: Mapping[str, list[float]] | None = None,
     ) -> list[dict[str, Array]]:
         """Return rows of floats on both sides of where pieces of operators meet, or on one.
 
@@ -284,9 +293,7 @@ class RandomInputs:
             and isinstance(array := recorded[source], np.ndarray)
             and kind_of(array.dtype) == "float"
         }
-        met = breakpoints_of(nodes)
-        for name, points in overflows.items():
-            met[name] = [*met.get(name, ()), *points]
+        met = breakpoints_of(nodes) if overflows is None else overflows
         found = {
             name: (*around(numbers, floats[name]), *beyond(numbers, floats[name]))
             for name, numbers in met.items()
@@ -310,6 +317,42 @@ class RandomInputs:
             ]
         return [*rows, ties] if ties else rows
 
+    def _overflowing(
+        self,
+        sources: Mapping[str, str],
+        nodes: Sequence[ir.Node],
+        new: Sequence[ir.Node],
+        draw: Mapping[str, Array],
+    ) -> list[dict[str, Array]]:
+        """Return rows on which new nodes overflow, and the original does not."""
+        overflows = overflows_of(new)
+        if not overflows or any(node.op_type in SQUARES for node in nodes):
+            return []
+        found = self._at_breakpoints(sources, (), overflows)
+        for row in found:  # two names may be of one value
+            known = {sources[name]: array for name, array in row.items()}
+            row |= {n: known[source] for n, source in sources.items() if source in known}
+        if not overflows_of(nodes):
+            return found
+        # What is divided by its own size does not overflow, whatever the size.
+        most = _FARTHER * max(max(points) for points in overflows.values())
+        known = {
+            n: self.recorded.samples[0][s] for n, s in sources.items() if s in self.varying
+        }
+        with np.errstate(over="ignore"):
+            found.append(
+                {n: np.asarray(most * a, a.dtype) for n, a in known.items() if is_float(a)}
+            )
+        made = run_nodes(self.engine, self.before, nodes, [{**draw, **row} for row in found])
+        return [
+            row
+            for row, values in zip(found, made, strict=True)
+            if values and all(np.isfinite(v).all() for v in values.values() if is_float(v))
+        ]
+
+
+_FARTHER = 256.0
+"""How many times as large as where they overflow values are."""
 
 _FILLED = 8
 """Thresholds of trees that each element is put at, one after the other."""

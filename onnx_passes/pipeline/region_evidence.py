@@ -489,7 +489,8 @@ class EvidenceSearch:
         if not drawn.agrees:
             differs = "differs on drawn values"
             named = ", ".join(found.values[:3])
-            unseen = f"{named} {differs}, which no sample has" if ties else None
+            # A body is judged by what holds it, which may not see what no sample has.
+            unseen = f"{named} {differs}, which no sample has" if ties or self.inside else None
             return replace(found, reason=f"{found.reason}; it {differs}", unobserved=unseen)
         why = found.reason if idle else "the recorded ones are constant or empty"
         told = f"compared on drawn values: {why}"

@@ -22,7 +22,6 @@ from onnx_passes.verify.node_equality import constant_tensor
 PACKED = "MatMulNBits"
 """A product of ONNX Runtime with packed integers."""
 _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
-_EIGHTHS = (ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2)
 _PASSED = frozenset(
     kind.op_type
     for kind in (Add, Cast, Clip, DequantizeLinear, Identity, Mul, QuantizeLinear, Relu)
@@ -97,7 +96,7 @@ def read_stored_type(layer: ir.Node, index: int) -> ir.DataType | None:
         return ir.DataType.UINT4 if bits == 4 else ir.DataType.UINT8
     value = layer.inputs[1 if layer.op_type == MatMulInteger.op_type else index]
     producer = value.producer() if value is not None else None
-    if producer is not None and producer.op_type in (Cast.op_type, DequantizeLinear.op_type):
+    if producer is not None and producer.op_type == DequantizeLinear.op_type:
         value = producer.inputs[0]
     tensor = constant_tensor(value) if value is not None else None
     return None if tensor is None else tensor.dtype
@@ -134,6 +133,4 @@ def _has_format(dtype: ir.DataType, item: Format) -> bool:
     if item.rank == 1:
         rounded = item.pass_name == "convert-bfloat16" and dtype is ir.DataType.FLOAT
         return rounded or dtype in _HALVES
-    if item.pass_name == "convert-float8":
-        return dtype in _EIGHTHS
     return bool(dtype.is_integer()) and dtype.bitwidth == item.weight_bits

@@ -199,7 +199,7 @@ def _own(name: str, use: object, config: PipelineConfig, index: int) -> Format:
     kinds = [getattr(made, part, None) for part in ("weights", "activations")]
     bits = [int("".join(c for c in kind if c.isdigit())) if kind else 0 for kind in kinds]
     if main.startswith("convert-"):
-        bits = [8, 8] if main == "convert-float8" else [16, 16]
+        bits = [16, 16]
     data = bits[1] or (8 if main == "quantize-dynamic" else 32)
     around = tuple(steps[:place]), tuple(steps[place + 1 :])
     return Format(name, main, given, bits[0] or 32, data, *around)

@@ -305,7 +305,8 @@ def list_needed_values(regions: Iterable[Region | None]) -> set[str]:
 
 
 Steps: TypeAlias = tuple[tuple[str, PlainMapping], ...]
-_LEARNERS = ("quantize-weights-gptq", "quantize-weights-adaround", "correct-biases")
+COMPENSATING = "quantize-weights-gptq"
+_LEARNERS = (COMPENSATING, "correct-biases")
 FLOAT32 = "float32"
 """The format of a part that stays as it is."""
 
@@ -362,8 +363,8 @@ _CORRECTED: Steps = (("correct-biases", {}),)
 _SMOOTH: Steps = (("smooth-activations", {}),)
 
 
-def _make_learned(name: str, how: str, bits: int, **options: object) -> Format:
-    return Format(name, f"quantize-weights-{how}", {"least": 1} | options, bits, 32)
+def _compensated(name: str, bits: int, **options: object) -> Format:
+    return Format(name, COMPENSATING, {"least": 1} | options, bits, 32)
 
 
 BUILTIN = {
@@ -380,23 +381,18 @@ BUILTIN = {
         _weights("int4-nbits", 4, weights="uint4", **_NBITS),
         replace(_weights("int8-nbits-dynamic", 8, weights="uint8", **_BY_INT8), data_bits=8),
         replace(_weights("int4-nbits-dynamic", 4, weights="uint4", **_BY_INT8), data_bits=8),
-        Format("float8", "convert-float8", {"scaled": True}, 8, 8),
         Format("int8-tensorrt", "quantize-static", {}, 8, 8, after=(("place-qdq", {}),)),
         Format("int8-static-corrected", "quantize-static", {}, 8, 8, after=_CORRECTED),
         Format("int8-static-smooth", "quantize-static", {}, 8, 8, _SMOOTH, _CORRECTED),
         Format("int8-dynamic-smooth", "quantize-dynamic", {"least": 1}, 8, 8, _SMOOTH),
-        _make_learned("int8-adaround", "adaround", 8),
-        _make_learned("int4-adaround", "adaround", 4, **_INT4),
-        _make_learned("int4-gptq", "gptq", 4, **_INT4),
-        _make_learned("int4-gptq-nbits", "gptq", 4, **{**_NBITS, "weights": "uint4"}),
+        _compensated("int4-gptq", 4, **_INT4),
+        _compensated("int4-gptq-nbits", 4, **{**_NBITS, "weights": "uint4"}),
         replace(
-            _make_learned(
-                "int4-gptq-nbits-dynamic", "gptq", 4, **{**_BY_INT8, "weights": "uint4"}
-            ),
+            _compensated("int4-gptq-nbits-dynamic", 4, **{**_BY_INT8, "weights": "uint4"}),
             data_bits=8,
         ),
         _weights("int2-weights", 2, **_INT2),
-        _make_learned("int2-gptq", "gptq", 2, **_INT2),
+        _compensated("int2-gptq", 2, **_INT2),
     )
 }
 """Formats that have a name."""

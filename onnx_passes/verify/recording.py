@@ -9,7 +9,7 @@ import weakref
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -370,6 +370,12 @@ class ValueSource:
     special: bool = False
     negated: bool = False
 
+    def in_turn(self, place: int) -> ValueSource:
+        """Return where one of several conditions comes from, so that they are independent."""
+        flips = self.integers or self.negated
+        flips = (flips, self.positive, flips != self.positive)[place % 3]
+        return replace(self, integers=flips, negated=False)
+
 
 DRAWS = (
     ValueSource(),
@@ -401,17 +407,18 @@ def random_like(array: Array, seed: str, draw: ValueSource = DRAWS[0]) -> Array:
             lowest = -8 if array.dtype.kind == "i" else 0
             return np.asarray(rng.integers(lowest, 8, array.shape).astype(array.dtype))
         more = rng.integers(0, 2, array.shape).astype(array.dtype)
-        return np.where((array > 0) & (array < 1 << 6), array + more, array)
+        return np.asarray(np.where((array > 0) & (array < 1 << 6), array + more, array))
     if kind != "float":
         return array
     if draw.negated and not draw.positive:
-        return np.negative(array)
+        return np.asarray(np.negative(array))
     drawn = np.asarray(rng.standard_normal(array.shape))
     if draw.special:
         drawn.reshape(-1)[::2] = np.resize(_SPECIALS, (drawn.size + 1) // 2)
     with np.errstate(over="ignore", invalid="ignore"):
         sign = -1 if draw.negated else 1
-        return (sign * np.abs(drawn) if draw.positive else drawn).astype(array.dtype)
+        found = sign * np.abs(drawn) if draw.positive else drawn
+        return np.asarray(found, array.dtype)  # arithmetic makes scalars of one element
 
 
 def _with_whole_rows(array: Array) -> Array:

@@ -51,11 +51,6 @@ def test_a_pipeline_in_any_form(pipeline):
     assert len(onnx_passes.run(parse(TEXT), pipeline).model.graph) <= 2
 
 
-def test_a_pipeline_of_a_file(tmp_path):
-    (tmp_path / "p.yaml").write_text("passes: [eliminate-identity]\n")
-    assert onnx_passes.run(parse(TEXT), tmp_path / "p.yaml").verdict == "VERIFIED"
-
-
 def test_inputs_engines_and_options_reach_the_run():
     seen = []
     result = onnx_passes.run(
@@ -120,11 +115,6 @@ def test_what_is_not_verified_raises_only_if_that_is_demanded():
 def test_wrong_calls_raise_typed_errors(words, given, error):
     with pytest.raises(error):
         onnx_passes.run(parse(TEXT), words, **given)
-
-
-def test_what_is_no_model_is_refused():
-    with pytest.raises(UsageError, match="is not a model"):
-        onnx_passes.run(3)
 
 
 def test_samples_in_one_array_are_split_for_a_fixed_batch(tmp_path):

@@ -47,15 +47,6 @@ def test_a_model_in_memory_stays_as_it_is(samples):
     assert told[0].endswith("recording the original")
 
 
-def test_labels_count(samples):
-    labels = [{"scores": np.load(DIGITS / "labels.npy")}]
-    budget = {"verify": {"metrics": {"accuracy": [0.97, 1]}}}
-    found = onnx_passes.tune(
-        DIGITS / "model.onnx", PIPELINE | budget, inputs=samples, labels=labels
-    )
-    assert found.data["values"]["accuracy"] >= 0.97
-
-
 def test_the_room_does_not_hide_the_function():
     import onnx_passes.tuning.budget_search
 

@@ -48,13 +48,6 @@ def test_the_node_inside_a_subgraph_is_named_too():
     ]
 
 
-def test_a_model_that_is_taken_is_one_part():
-    found = ask(CHAIN)
-    assert found.supported
-    assert not found.rejected
-    assert len(found.parts()) == 1
-
-
 def test_another_provider_is_asked_without_the_cpu_to_fall_back_to():
     import onnxruntime
 
@@ -68,11 +61,6 @@ def test_another_provider_is_asked_without_the_cpu_to_fall_back_to():
         assert {each.op_type for each in found.rejected} >= {"Relu", "Mul", "Det", "Add"}
         assert "would run on the CPU" in found.rejected[0].reason
         assert not any(part.supported for part in found.parts())
-
-
-def test_a_provider_that_is_not_there_is_no_rejection():
-    with pytest.raises(EngineUnavailableError, match="has no TensorrtExecutionProvider"):
-        ask(CHAIN, "onnxruntime{provider=TensorrtExecutionProvider}")
 
 
 @pytest.mark.parametrize("package", ["tensorrt", "tensorrt-rtx"])

@@ -72,12 +72,6 @@ def test_constants_go_to_each_part_that_reads_them():
     assert found["k"].tolist() == [2]
 
 
-def test_no_node_is_in_no_part():
-    model = of_text("(float[2] a) => (float[2] y) { y = Relu(a) }")
-    assert [part.supported for part in parts_of(model, set())] == [True]
-    assert [part.supported for part in parts_of(model, set(model.graph))] == [False]
-
-
 def test_a_cut_at_an_unknown_type_is_refused():
     model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["": 20, "my": 1]>
         main (float[2] a) => (float[2] y) { b = my.Op(a) y = Relu(b) }""")

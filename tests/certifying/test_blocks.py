@@ -101,12 +101,6 @@ def test_rounding_keeps_the_order_of_sums(graph):
         argue(graph, signature, before, after, ring=False)
 
 
-def test_sizes_that_the_rewrite_adds_are_named(graph):
-    signature, before, after = HOLDS["sizes that agree in more than one way"]
-    coverage = argue(graph, signature, before, after)
-    assert "sizes on which the rewritten graph is well-formed" in coverage.conditions
-
-
 def test_a_reshape_to_fixed_sizes_is_not_generalised(graph):
     signature = ("float[6] x", "float[6] o")
     before = "s = Constant<value_ints=[2,3]>() t = Constant<value_ints=[6]>() " \

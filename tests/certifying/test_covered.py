@@ -26,21 +26,6 @@ def test_a_template_is_told_by_ranks_types_constants_opset_and_attributes():
     assert other.attributes == {"Transpose.perm": {"left out"}}
 
 
-def test_an_operand_that_the_pattern_does_not_name_is_told_by_its_place():
-    found = describe(testing.parse(MODEL), ("x",))
-    assert "Add.1" in found.operands
-
-
-def test_constants_are_so_wherever_they_come_from():
-    text = MODEL.replace("<float one = {1}>", "").replace(
-        "{ t", "{ one = Constant<value = float {1}>() t"
-    )
-    model = testing.parse(text)
-    (one,) = (v for node in model.graph for v in node.outputs if v.name == "one")
-    one.dtype = ir.DataType.FLOAT
-    assert describe(model, ("x", "one")).operands["one"] == (0, "FLOAT", True)
-
-
 def test_a_claim_holds_what_each_operand_was_and_nothing_else():
     claim, known = covered_by([described()]), described()
     assert claim.holds(known)

@@ -117,18 +117,6 @@ def test_how_code_is_written_does_not_count(tmp_path, file, old, new):
     assert key(tmp_path, **{file: (old, new)}) == key(tmp_path)
 
 
-RENAMED = (
-    PROJECT["made.py"]
-    .replace("found", "values")
-    .replace("other", "shape")
-    .replace("total", "kept")
-)
-
-
-def test_names_of_locals_do_not_count(tmp_path):
-    assert key(tmp_path, made=(PROJECT["made.py"], RENAMED)) == key(tmp_path)
-
-
 def test_the_module_of_a_function_does_not_count(tmp_path):
     moved = "\ndef shape_of(value):\n    return list(value.shape)\n"
     there = key(
@@ -218,17 +206,6 @@ def test_the_form_of_keys_is_the_same_on_each_python():
         " args=[v2.0]) generators=[(comprehension target=v2.0 iter=(Pass ) is_async=0)]))])"
         "])]",
     ]
-
-
-def test_names_that_are_imported_in_a_function_and_packages_that_pass_names_on(tmp_path):
-    for name, text in {
-        "__init__.py": "from p.inner import g\n",
-        "inner.py": "def g(): return 1\ndef h(): return 2\n",
-        "use.py": "def f():\n    from p import g\n    return g()\n",
-    }.items():
-        (tmp_path / name).write_text(text)
-    found = reached(Definitions({"p": tmp_path}), "p.use", "f")
-    assert found == {("p.use", "f"), ("p.inner", "g")}
 
 
 def test_a_module_that_is_used_as_a_value_counts_whole(tmp_path):

@@ -17,19 +17,6 @@ def test_operands_that_only_one_side_reads_are_named(graph):
     )
 
 
-def test_a_constant_of_rank_one_lends_its_rank(graph):
-    signature = ("float[3] x", "float[3] o")
-    before = "c = Constant<value = float[1] {1.0}>() o = Mul(x, c)"
-    argument = argue(graph, signature, before, "o = Identity(x)")
-    assert "the inputs have rank 1 or more" in argument.coverage.conditions
-
-
-def test_bounds_that_become_those_of_clip_must_be_scalars(graph):
-    signature = ("float[3] x, float a, float b", "float[3] o")
-    argument = argue(graph, signature, "p = Max(x, a) o = Min(p, b)", "o = Clip(x, a, b)")
-    assert {"a is a scalar", "b is a scalar"} <= set(argument.coverage.conditions)
-
-
 @pytest.mark.parametrize(
     "nodes", ["o = Transpose(x)", "o = Softmax(x)", "s = Shape(x) o = Reshape(x, s)"]
 )

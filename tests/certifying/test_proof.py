@@ -21,12 +21,6 @@ def proof(**outcomes):
     return Proof(tuple(judgements))
 
 
-def test_one_refutation_refutes_all():
-    merged = merge([proof(real=Outcome.PROVED), proof(real=Outcome.REFUTED)])
-    assert merged.outcome == Outcome.REFUTED
-    assert merged.contract is None
-
-
 def test_verdicts_of_templates_of_several_types_are_kept_apart():
     merged = merge(
         [proof(real=Outcome.PROVED, ieee=Outcome.PROVED), proof(int=Outcome.PROVED)]
@@ -36,11 +30,6 @@ def test_verdicts_of_templates_of_several_types_are_kept_apart():
     assert merged[Arithmetic.BOOL].outcome == Outcome.NOT_APPLICABLE
     assert merged.contract == Equality()
     assert merged.templates == 2
-
-
-def test_a_weaker_template_decides():
-    merged = merge([proof(real=Outcome.PROVED), proof(real=Outcome.UNDECIDED)])
-    assert merged.outcome == Outcome.UNDECIDED
 
 
 def test_an_integer_proof_earns_equality():

@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -7,7 +5,6 @@ from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.certifying import (
     Arithmetic,
-    Effort,
     FloatMode,
     Outcome,
     prove_pair,
@@ -174,16 +171,6 @@ def test_a_pointwise_proof_covers_every_rank(graph):
         assert coverage.text == ALL
 
 
-@pytest.mark.parametrize("dtype", ["float", "float16"])
-def test_the_models_are_left_alone(graph, dtype):
-    signature = (f"{dtype}[2,3] x", f"{dtype}[2,3] o")
-    before = graph(*signature, "a = Relu(x) o = Relu(a)")
-    after = graph(*signature, "o = Relu(x)")
-    texts = [ir.to_onnx_text(m) for m in (before, after)]
-    prove_pair(before, after)
-    assert [ir.to_onnx_text(m) for m in (before, after)] == texts
-
-
 def test_models_of_different_interfaces_are_refused(graph):
     with pytest.raises(ModelError, match="inputs that the original lacks: y"):
         prove_pair(
@@ -212,12 +199,6 @@ def test_a_rule_is_proved_on_templates_of_its_own():
     assert proof[Arithmetic.INT].outcome == Outcome.PROVED
 
 
-def test_a_rule_is_proved_on_templates_given(graph):
-    proof = prove_rule(relu_of_relu(), [graph(*X, "a = Relu(x) o = Relu(a)")])
-    assert proof.templates == 1
-    assert proof.contract == Equality()
-
-
 def test_a_rule_that_fires_nowhere_is_undecided(graph):
     proof = prove_rule(relu_of_relu(), [graph(*X, "o = Abs(x)")])
     assert proof.outcome == Outcome.UNDECIDED
@@ -239,20 +220,6 @@ def test_the_guard_of_a_rule_is_run():
     refuted = prove_rule(guarded)
     assert refuted.outcome == Outcome.REFUTED
     assert "shape" in refuted.counterexample.reason
-
-
-def test_a_rule_that_raises_is_a_verdict():
-    def broken(op, x):
-        raise RuntimeError("no such luck")
-
-    proof = prove_rule(RewriteRule(lambda op, x: op.Relu(op.Relu(x)), broken))
-    assert proof.outcome == Outcome.UNDECIDED
-    assert "raised RuntimeError: no such luck" in proof[Arithmetic.REAL].reason
-
-
-def test_proofs_repeat_as_json():
-    first, second = (json.dumps(prove_rule(relu_of_relu()).as_dict()) for _ in range(2))
-    assert first == second
 
 
 def test_a_graph_that_is_defined_nowhere_proves_nothing(graph):
@@ -286,12 +253,6 @@ def test_functions_count_for_their_bodies():
     assert prove_pair(relu, absolute).outcome == Outcome.REFUTED
 
 
-def test_a_dead_node_does_not_narrow_the_domain(graph):
-    before = "a = LeakyRelu<alpha=0.5>(x) dead = Sqrt(a) o = Neg(a)"
-    proof = prove_pair(graph(*X, before), graph(*X, "o = Neg(x)"), effort=Effort(samples=0))
-    assert proof[Arithmetic.REAL].outcome == Outcome.REFUTED
-
-
 @pytest.mark.parametrize("shape", ["4", "3,4", "1,1"])
 def test_a_tensor_of_one_number_is_that_number(shape, graph):
     # Taken for any tensor, ones could not be shown to change nothing.
@@ -305,11 +266,3 @@ def test_a_tensor_of_one_number_is_that_number(shape, graph):
     real = proof[Arithmetic.REAL].coverage
     assert real.text == ALL
     assert any("c = 1.0" in condition for condition in real.conditions)
-
-
-def test_a_constant_with_the_name_of_an_output_stays_where_it_is(graph):
-    before = graph("float[3] x", "float[3] v", "c = Constant<value_float=2.0>() v = Mul(x, c)")
-    after = graph(
-        "float[3] x", "float[3] w", "v = Constant<value = float {2}>() w = Mul(x, v)"
-    )
-    assert prove_pair(before, after).outcome == Outcome.PROVED

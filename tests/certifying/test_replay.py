@@ -1,35 +1,15 @@
 import numpy as np
-import onnx_ir as ir
 import pytest
 
-from onnx_passes.certifying.replay import PairRunner, Replayer, difference, samples
+from onnx_passes.certifying.replay import PairRunner, Replayer, difference
 
 pytest.importorskip("z3")
-
-
-def test_shapes_and_types_count_before_values():
-    ones = np.ones((2, 3), np.float32)
-    assert "shape is [3]" in difference(ones, np.ones(3, np.float32), real=True)
-    assert "type is float64" in difference(ones, ones.astype(np.float64), real=True)
-
-
-def test_nan_equals_nan_and_zeros_are_equal():
-    left = np.array([np.nan, 0.0, np.inf], np.float32)
-    assert difference(left, np.array([np.nan, -0.0, np.inf], np.float32), real=False) is None
-    assert difference(left, np.array([np.nan, 0.0, -np.inf], np.float32), real=False)
 
 
 def test_rounding_is_no_difference_over_the_reals():
     left, right = np.array([1.0], np.float32), np.array([1.0000001], np.float32)
     assert difference(left, right, real=False)
     assert difference(left, right, real=True) is None
-
-
-def test_bfloat16_is_compared():
-    left = ir.tensor([1.0, 2.0], dtype=ir.DataType.BFLOAT16).numpy()
-    right = ir.tensor([1.0, 3.0], dtype=ir.DataType.BFLOAT16).numpy()
-    assert difference(left, left, real=True) is None
-    assert "[1]" in difference(left, right, real=True)
 
 
 def test_a_crash_of_the_engine_loses_only_its_own_sample(graph):
@@ -50,12 +30,6 @@ def test_an_operator_that_the_engine_lacks_refutes_nothing(graph):
     before = graph("int32[2,2] x", "int32[2,2] o", "o = MatMul(x, x)")
     after = graph("int32[2,2] x", "int32[2,2] o", "o = Gemm(x, x)")
     assert Replayer(before, after).search(4, real=False) is None
-
-
-def test_integer_samples_have_extremes(graph):
-    model = graph("int8[50] x", "int8[50] o", "o = Identity(x)")
-    drawn = [s["x"] for s in samples(model.graph.inputs, 4, special=True, seed=0)]
-    assert {-128, 127} <= set(np.concatenate(drawn).tolist())
 
 
 @pytest.mark.parametrize("kind", ["int32", "int64", "uint64"])

@@ -189,21 +189,6 @@ def test_what_the_original_does_not_run_on_is_counted(cli, write, tmp_path):
     assert "they were left out: 1 of size 1; adversarial: size 1 of N: " in note
 
 
-def test_metrics_are_of_the_ordinary_samples(go):
-    case = Case("y = Abs(x)", "op.Abs(x)", "op.Max(x, op.Neg(x))", "", contract="metric")
-    case.settings = ", metrics: {max_abs_error: [0, 0]}"
-    done, _ = go(case, "adversarial")
-    assert done.code == 0
-
-
-def test_a_word_that_it_is_not(cli, write, model):
-    config = write("cfg.yaml", "verify: {inputs: adverserial}\n")
-    done = cli("-c", config, "-o", "out.onnx", model)
-    assert done.code == 2
-    assert "cfg.yaml:1:18" in done.err
-    assert "adversarial" in done.err
-
-
 @pytest.mark.parametrize("inputs", ["default", "adversarial"])
 @pytest.mark.parametrize("size", [256, 257])
 def test_a_model_that_divides_by_a_large_constant_is_verified(cli, tmp_path, inputs, size):

@@ -12,14 +12,6 @@ def test_an_analysis_tells_what_it_found_without_being_asked_twice(cli):
     assert "FLOP" in done.err
 
 
-def test_quiet_keeps_findings_to_the_report(cli, tmp_path):
-    done = cli("-q", DIGITS, "cost", "-o", "o.onnx", "--json", "r.json")
-    assert (done.code, done.err) == (0, "")
-    report = (tmp_path / "r.json").read_text()
-    assert '"contract": "reads only"' in report
-    assert "FLOP" in report
-
-
 def test_a_model_of_pytorch_is_printed_though_its_constants_have_slashes_in_their_names(cli):
     done = cli("-o", "-", DIGITS, "cost")
     assert done.code == 0, done.err

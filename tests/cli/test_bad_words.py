@@ -142,6 +142,18 @@ imag=x => the model has no value 'imag'
 --node nothing=x => the model has no node 'nothing'
 x => 'x' is not in the form OLD=NEW
 => nothing to rename
+$ view model.onnx
+-o model.onnx => model.onnx
+--report none.json => cannot read the report
+--report model.onnx => not a report of onnx-passes
+--load-inputs none.npz => none.npz
+$ data convert x.npy -o
+d.npz --names X => no value 'X'
+d.txt => no known extension
+no/d.npz => No such file
+x.npy => write over what is read
+$ inspect data
+z.npy => did you mean 'x.npy'
 $ extract model.onnx -o part.onnx
 --inputs t => the model has no value 't'
 --inputs s:2x:float32 => '2x' is not a shape

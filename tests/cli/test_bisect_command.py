@@ -33,11 +33,6 @@ def test_pass_rewrite_and_nodes_are_told():
     assert "--rewrite-limit 0" in result.stdout
 
 
-def test_a_model_alone_is_refused():
-    with pytest.raises(UsageError, match="no pipeline to look through"):
-        invoke(MODEL)
-
-
 def test_a_good_pipeline_is_exit_code_0():
     result = invoke(MODEL, "eliminate-identity")
     assert result.exit_code == 0

@@ -49,13 +49,6 @@ def test_without_the_compiler_the_pipeline_says_so_in_a_sentence(cli, model):
     assert cli("-c", "tensorrt", "-s", "strict=true", "-o", "out.onnx", model).code == 4
 
 
-def test_the_model_is_never_written_over(cli, model):
-    before = model.read_bytes()
-    done = cli("build", model, "-o", model)
-    assert (done.code, model.read_bytes()) == (2, before)
-    assert "would write over MODEL" in done.err
-
-
 def test_tensorrt_itself_builds_on_a_gpu_only(cli, model):
     if installed_version("tensorrt") is not None and gpu_count():
         pytest.skip("tensorrt and a GPU are here")
@@ -76,15 +69,6 @@ def test_build_writes_an_engine_and_nothing_else(cli, model, tmp_path):
     assert "built for compute capability 8.0, 12.0" in done.out
     assert "; not executed: " in done.out
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.engine", "model.onnx"]
-
-
-@pytest.mark.tensorrt
-def test_several_profiles_are_built_in(cli, model, tmp_path):
-    twice = [word for n in (1, 8) for word in ("--profile", f"a={n}x2:{n}x2:{4 * n}x2")]
-    both = (*twice, *(word.replace("a=", "b=") for word in twice))
-    done = cli("build", model, "-o", "a.engine", *both)
-    assert done.code == 0, done.err
-    assert done.out.startswith("wrote a.engine, ")
 
 
 @pytest.mark.tensorrt

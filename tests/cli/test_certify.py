@@ -102,13 +102,6 @@ def test_a_wrong_pass_is_refuted_with_a_script_and_a_test_that_show_it(
         assert ran.returncode == 1, ran.stdout + ran.stderr
 
 
-def test_a_certificate_is_written_and_fresh(cli):
-    assert cli("certify", "eliminate-identity", *QUICK, "--write").code == 0
-    end = cli("certify", "eliminate-identity", "--check")
-    assert end.code == 0
-    assert "eliminate-identity: fresh" in end.out
-
-
 def test_a_path_that_never_ran_is_a_warning_that_strict_refuses(cli, monkeypatch):
     said = "eliminate-identity is tested only: line 3 never ran"
     monkeypatch.setattr(certificates, "unexplored", lambda lines: [said])
@@ -169,15 +162,6 @@ def test_a_missing_certificate_says_what_to_run(cli):
     end = cli("certify", "eliminate-identity", "--check")
     assert end.code == 1
     assert "onnx-passes certify eliminate-identity --write" in end.err
-
-
-def test_two_runs_with_one_seed_say_the_same(cli, rules):
-    verdicts = []
-    for name in ("one.json", "two.json"):
-        words = (*QUICK, "--seed", "5", "--time", "10m", "-j", "2")
-        cli("certify", "--rules", f"{rules}:both", *words, "--json", name)
-        verdicts.append(Path(name).read_text().replace("both-1-2", "both-1"))
-    assert verdicts[0] == verdicts[1]
 
 
 def test_a_certificate_edited_by_hand_is_found_out(cli):

@@ -21,8 +21,3 @@ VERDICT = {"rule": "r", "verdict": "tested", "reason": ""}
 def test_a_tolerance_is_said_to_leave_out_nan_and_infinities(capsys, contract, told):
     show_verdicts(Target("r", "m:r", 1), [{**VERDICT, "contract": contract}])
     assert capsys.readouterr().out.endswith(told)
-
-
-def test_a_help_has_a_line_of_its_own(capsys):
-    show_verdicts(Target("r", "m:r", 0, problem="it is none\n  = help: give one"), [])
-    assert capsys.readouterr().out == "r\n  not run: it is none\n    = help: give one\n"

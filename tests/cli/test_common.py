@@ -32,16 +32,6 @@ def relu(tmp_path, monkeypatch):
     return save
 
 
-def test_a_model_of_a_commands_name_is_a_model(cli, relu):
-    os.rename(relu(), "inspct")
-    assert cli("inspct", "eliminate-identity", "-o", "out.onnx").code == 0
-
-
-def test_options_for_several_may_be_repeated(cli, relu):
-    words = ["-s", "reference.samples=1", "-s", "strict=true", "-v", "-v"]
-    assert cli("-c", "cleanup", *words, "-o", "out.onnx", relu()).code == 0
-
-
 def test_quiet_leaves_results_and_errors(cli, relu):
     noted = cli("inspect", relu(), "-v")
     assert re.search(r"\d s, onnx-passes ", noted.err)
@@ -80,25 +70,12 @@ def test_names_reach_the_terminal_without_control_characters(cli, relu, words):
     assert "\nnew" not in done.out
 
 
-def test_one_model_on_one_engine_tells_what_it_gives(cli, relu):
-    np.savez("in.npz", x=np.array([[-1, 2, 3], [4, 5, 6]], np.float32))
-    done = cli("compare", relu(), "--inputs", "in.npz")
-    assert "y: float32[2,3]" in done.out
-    assert "mean 3.33333, median 3.5, std " in done.out
-    assert "min 0 at [0,0], max 6 at [1,2], NaN 0, Inf 0" in done.out
-
-
 def test_nan_against_a_number_is_not_off_by_nothing(cli, relu):
     np.savez("in.npz", x=-np.ones((1, 3), np.float32))
     done = cli("compare", relu("a.onnx"), relu("b.onnx", op="Sqrt"), "--inputs", "in.npz")
     assert done.code == 1
     assert "nan is not 0" in done.out
     assert "max abs 0" not in done.out
-
-
-def test_counts_of_one_are_singular(cli, relu):
-    assert "1 node, 0 initializers" in cli("inspect", relu()).out
-    assert " 1 node;" in cli("-c", "cleanup", "-o", "out.onnx", relu()).err
 
 
 def test_a_fault_of_ours_is_written_down(cli, relu, monkeypatch):

@@ -188,12 +188,6 @@ def test_validate_finds_what_is_not_finite(cli, tmp_path):
     assert "first at [0,0] of sample 0" in done.out
 
 
-def test_a_run_alone_compares_nothing_and_says_so(cli):
-    done = cli("compare", DIGITS)
-    assert done.code == 0
-    assert "nothing was compared" in done.out
-
-
 def test_an_engine_that_does_not_execute_is_never_counted_as_compared(cli):
     done = cli("compare", DIGITS, "--engine", PLAIN, "--engine", "tensorrt", "--json")
     found = told(done)
@@ -215,16 +209,6 @@ def test_saved_results_are_judged_again_without_a_model(cli, tmp_path, wrong, fo
     assert "made by Gemm '/fc1/Gemm'" in again.out
     assert cli(*without, "--tolerance", "1").code == 0
     assert cli(*without, "--load-outputs", results, "--tolerance", "1").code == 0
-
-
-def test_golden_results_are_the_reference(cli, tmp_path, wrong):
-    cli("compare", DIGITS, "--save-inputs", "i.json", "--save-outputs", "golden.zip")
-    done = cli("compare", wrong, "--load-inputs", "i.json", "--load-outputs", "golden.zip")
-    assert done.code == 1
-    assert "wrong.onnx on onnxruntime against model.onnx on onnxruntime" in done.out
-    assert "computes something else" in done.out
-    words = ("--load-inputs", "i.json", "--load-outputs", "golden.zip")
-    assert cli("compare", DIGITS, *words).code == 0
 
 
 def test_results_of_other_inputs_are_refused(cli):
@@ -285,22 +269,6 @@ def test_generated_inputs_have_the_shape_and_range_asked_for(cli):
     samples = read_samples("in.json")
     assert [s["image"].shape for s in samples] == [(5, 1, 8, 8)] * 2
     assert all(s["image"].min() >= 0 and s["image"].max() <= 1 for s in samples)
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_generated_inputs_fit_the_model_whose_sizes_are_fixed(cli, order):
-    assert cli(DIGITS, "-o", "fixed.onnx", "--dims", "batch=1").code == 0
-    done = cli("compare", *[DIGITS, "fixed.onnx"][::order])
-    assert done.code == 0, done.err
-    assert "1 value agrees in 3 samples" in done.out
-
-
-def test_names_are_looked_for_in_saved_results_too(cli):
-    assert cli("compare", DIGITS, DIGITS, "--save-outputs", "r.json").code == 0
-    for option, text in (("--rtol", "score:1e-3"), ("--postprocess", "score:top-k=2")):
-        done = cli("compare", "--load-outputs", "r.json", option, text)
-        assert done.code == 2
-        assert "did you mean 'scores'" in done.err
 
 
 @pytest.mark.parametrize(("weight", "noted"), [(0.0, True), (1.0, False)])

@@ -39,34 +39,6 @@ def test_times_in_a_child_process_are_taken_there(cli):
     assert "and 16 more; -v lists all" in done.out
 
 
-def test_an_engine_that_tells_no_layers_says_so(cli):
-    done = cli("compare", DIGITS, "--engine", "reference", "--time", "--iterations", "2")
-    assert "note: reference does not tell its layers" in done.out
-
-
-STATE = "name A GPU, SM clock (MHz) 1410, temperature (C) 41"
-
-
-@pytest.mark.parametrize(
-    ("script", "told"),
-    [
-        (
-            "echo 'A GPU, 1410, [N/A], 41, 63.20, 0x0000000000000000'",
-            (f"GPU before: {STATE}", f"GPU after: {STATE}"),
-        ),
-        ("exit 9", ("no NVIDIA GPU says its clocks and temperature here",)),
-    ],
-)
-def test_the_state_of_a_gpu_is_told(cli, tmp_path, monkeypatch, script, told):
-    tool = tmp_path / "nvidia-smi"
-    tool.write_text(f"#!/bin/sh\n{script}\n")
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    done = cli("compare", DIGITS, "--time", "--iterations", "2")
-    assert all(each in done.out for each in told)
-    assert "memory clock" not in done.out
-
-
 def test_engines_keep_no_copies_of_many_weights_in_files(cli, tmp_path, monkeypatch):
     model = onnx.load(Path(__file__).parents[2] / "examples" / "digits" / "model.onnx")
     path = tmp_path / "model.onnx"
@@ -112,22 +84,6 @@ def test_sizes_of_one_input_are_those_of_the_dimensions_it_shares(cli):
             "mask": (2, 7),
             "w": (7,),
         }
-
-
-def test_inner_outputs_become_indices_too(cli):
-    for scale, path in (("1.0", "sharp.onnx"), ("0.5", "model.onnx")):
-        save(
-            f"g (float[n,5] x) => (float[n,5] y) <float c = {{{scale}}}>"
-            "{ s = Mul(x, c) p = Softmax(s) y = Neg(p) }"
-        )
-        Path("model.onnx").rename(path)
-    words = ("compare", "model.onnx", "sharp.onnx", "--outputs", "p", "--postprocess")
-    assert cli(*words[:-1]).code == 1
-    assert cli(*words, "p:top-k=5").code == 0
-    assert cli(*words, "top-k=5").code == 1  # of outputs of the model, where none is named
-    found = cli(*words, "q:top-k=5")
-    assert found.code == 2
-    assert "there is no output 'q'" in found.err
 
 
 def test_an_engine_that_hides_what_overflows_says_so(cli):

@@ -7,7 +7,9 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
+
+from tests.tables import model_of
 
 
 def normal(*shape):
@@ -17,21 +19,10 @@ def normal(*shape):
 @pytest.fixture
 def network(tmp_path):
     """A classifier of two layers, its batch fixed to 1, opset 17."""
-    weights = {"w1": normal(16, 64), "w2": normal(64, 4)}
-    nodes = [
-        helper.make_node("MatMul", ["x", "w1"], ["a"], "first"),
-        helper.make_node("Relu", ["a"], ["b"], "relu"),
-        helper.make_node("MatMul", ["b", "w2"], ["scores"], "second"),
-    ]
-    kind = onnx.TensorProto.FLOAT
-    graph = helper.make_graph(
-        nodes,
-        "main",
-        [helper.make_tensor_value_info("x", kind, [1, 16])],
-        [helper.make_tensor_value_info("scores", kind, [1, 4])],
-        [numpy_helper.from_array(array, name) for name, array in weights.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        main (float[1, 16] x) => (float[1, 4] scores) {
+            [first] a = MatMul(x, w1) [relu] b = Relu(a) [second] scores = MatMul(b, w2) }"""
+    model = model_of(text, w1=normal(16, 64), w2=normal(64, 4))
     onnx.save(model, tmp_path / "net.onnx")
     return tmp_path / "net.onnx"
 
@@ -134,12 +125,6 @@ def test_calibration_is_one_option(cli, network, samples, words):
     assert "the largest class is the same in 99% of the rows" in done.err
 
 
-def test_calibration_is_read_though_nothing_is_checked(cli, network, samples):
-    words = ["--precision", "int8-static", "--calib", samples, "--no-verify"]
-    assert cli("-o", "out.onnx", network, *words).code == 0
-    assert onnx.TensorProto.INT8 in weight_types("out.onnx")
-
-
 def test_a_precision_that_changes_nothing_says_so(cli, model):
     done = cli("-o", "out.onnx", model, "--precision", "int8")
     assert done.code == 0, done.err
@@ -152,24 +137,6 @@ def test_what_overflows_on_made_up_inputs_has_a_way_on(cli, network):
     assert done.code == 1
     ways = done.err[done.err.index("  try ") :]
     assert "--inputs FILE measures on your data" in ways.splitlines()[0]
-
-
-def test_a_budget_that_is_given_counts(cli, network):
-    words = [network, "--precision", "int8", "--metric", "cosine=0.9999999:"]
-    done = cli("-o", "out.onnx", *words, "--json", "r.json")
-    assert done.code == 1, done.err
-    assert "as none is given" not in done.err
-    assert not Path("out.onnx").exists()
-    assert metrics("r.json")["cosine"]["low"] == 0.9999999
-
-
-def test_labels_are_given_beside_inputs(cli, network, samples):
-    np.save("one.npy", normal(1, 16))
-    np.save("label.npy", np.array([3]))
-    given = ["--inputs", "one.npy", "--labels", "label.npy", "--metric", "accuracy=0:1"]
-    done = cli("-o", "out.onnx", network, "--precision", "float16", *given, "--json", "r.json")
-    assert done.code == 0, done.err
-    assert metrics("r.json")["accuracy"]["value"] in (0, 1)
 
 
 @pytest.mark.parametrize("form", ["npy", "npz", "folder"])
@@ -221,12 +188,6 @@ def test_an_opset_that_a_pass_needs_is_raised_and_told(cli, network, words):
     passes = [done["name"] for done in json.loads(Path("r.json").read_text())["passes"]]
     assert passes[-2:] == ["raise-opset", passes[-1]]
     assert passes[-1].startswith("quantize-weights")
-
-
-def test_an_opset_that_is_new_enough_stays(cli, network):
-    done = cli("-o", "out.onnx", network, "quantize-weights")
-    assert onnx.load("out.onnx").opset_import[0].version == 17
-    assert "raise-opset" not in done.err
 
 
 @pytest.mark.parametrize(

@@ -50,13 +50,6 @@ def test_a_shipped_pipeline_stands_for_its_steps(check):
     assert done.out == f"{pipeline('optimize')},my-pass\n"
 
 
-@pytest.mark.parametrize("step", ["optimize: {limit: 3}", "optimize: {}, on_failure: warn"])
-def test_a_shipped_pipeline_takes_no_options(check, step):
-    done = check(f"passes: [{{{step}}}]\n")
-    assert done.code == 2
-    assert "config show optimize" in done.err
-
-
 def test_a_pipeline_is_extended_with_its_engines_and_settings(cli, write):
     text = "extends: tensorrt\nverify: {scope: model}\npasses: [remove-unused-nodse]\n"
     path = write("cfg.yaml", text)
@@ -71,12 +64,6 @@ def test_a_pipeline_is_extended_with_its_engines_and_settings(cli, write):
     assert "extends" not in cli("config", "show", path).out
     write("cfg.yaml", "extends: tensorrt\nengines: [reference]\n")
     assert [use.name for use in load_config(path).engines] == ["reference"]
-
-
-def test_what_is_no_shipped_pipeline_is_not_extended(check):
-    done = check("extends: optimise\npasses: [fuse-gelu]\n")
-    assert done.code == 2
-    assert "did you mean 'optimize'" in done.err
 
 
 def test_passes_are_left_out_wherever_they_stand(check):

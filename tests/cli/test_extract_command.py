@@ -18,14 +18,6 @@ def test_a_part_is_written(cli, model, tmp_path):
     assert [n.op_type for n in onnx.load(part).graph.node] == ["Identity", "Relu"]
 
 
-def test_shapes_are_given_in_both_spellings(cli, model, tmp_path):
-    for shape, dims in (("4x2", [4, 2]), ("[n,2]", ["n", 2])):
-        out = tmp_path / "part.onnx"
-        assert cli("extract", model, "-o", out, "--inputs", f"s:{shape}:float32").code == 0
-        found = onnx.load(out).graph.input[0].type.tensor_type.shape.dim
-        assert [d.dim_param or d.dim_value for d in found] == dims
-
-
 def test_types_that_nobody_knows_are_asked_for(cli, write, tmp_path):
     # The part had an output without a type, which no checker takes.
     text = """<ir_version: 10, opset_import: ["" : 20, "com.x" : 1]>

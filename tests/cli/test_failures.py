@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-import numpy as np
 import onnx.parser
 import pytest
+
+from tests.tables import cases
 
 DIGITS = Path(__file__).parents[2] / "examples/digits/model.onnx"
 OFF_BY_0 = re.compile(r"(?:\bby|at most|max (?:abs|rel)) 0(?![\d.])")
@@ -173,17 +174,6 @@ def test_junit_and_html_hold_the_same_facts(go):
         assert told in page
 
 
-def test_the_bundle_of_a_real_model_is_a_few_elements(go):
-    done, report, bundle = go(DIGITS, "fail-sums{wrong=fc2.bias}", "-s", "reference.samples=1")
-    assert done.code == 1
-    assert len(report["passes"][0]["culprits"]) == 1
-    told = (bundle / "README.md").read_text()
-    assert "made smaller" in told
-    with np.load(bundle / "inputs.npz") as inputs:
-        assert sum(inputs[name].size for name in inputs.files) <= 8
-    assert repro(bundle).returncode == 1
-
-
 def test_a_result_that_drifted_is_traced_to_its_rewrite(go):
     end = "engines=[{onnxruntime: {when: end}}]"
     steps = ["fail-loosely{wrong=w0,factor=1.05}", "eliminate-identity"]
@@ -201,27 +191,6 @@ def test_all_rewrites_that_made_a_result_drift_are_named(go):
     done, report, bundle = go(CHAIN, "-s", end, "fail-loosely{wrong='w0 w2',factor=1.05}")
     assert done.code == 1
     assert sorted(blame["number"] for blame in report["blame"]) == [1, 3]
-    assert repro(bundle).returncode == 1
-
-
-def test_a_reproducer_that_does_not_fail_by_itself_says_so(go, monkeypatch):
-    from onnx_passes.verify import bundle as bundles
-
-    monkeypatch.setattr(bundles, "_replay", lambda *_: "its\x1b[2J reason")
-    done, report, bundle = go(CHAIN, "fail-sums{wrong=w1}")
-    told = "the reproducer does not fail by itself: its\\x1b[2J reason"
-    assert told in done.err
-    assert report["passes"][0]["reproducer"] == str(bundle)
-
-
-def test_a_checkpoint_is_traced_as_well(go):
-    when = "engines=[{onnxruntime: {when: checkpoint}}]"
-    steps = ["fail-loosely{wrong=w2,factor=1.05}", "checkpoint"]
-    done, report, bundle = go(CHAIN, "-s", when, *steps)
-    assert done.code == 1
-    (blame,) = report["passes"][1]["blame"]
-    assert blame["nodes"] == ["c = Add(b, w2)"]
-    assert bundle.name == "model-0001-checkpoint"
     assert repro(bundle).returncode == 1
 
 
@@ -265,36 +234,19 @@ def test_faults_of_structure_and_interface_leave_a_bundle_that_repeats_them(go, 
 
 @pytest.mark.parametrize(
     ("step", "model"),
-    [
-        (
-            "fail-text",
-            "(string[2] x, string[2] z) => (string[2] y) { y = StringConcat(x, z) }",
-        ),
-        (
-            "fail-sums{wrong=w}",
-            "(float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }",
-        ),
-        (
-            "fail-sums{wrong=w}",
-            "(bfloat16[2] x, float[2] w) => (bfloat16[2] y) "
-            "{ t = Cast<to = 1>(x) s = Add(t, w) y = Cast<to = 16>(s) }",
-        ),
-        (
-            "fail-sums{wrong=w}",
-            "(float8e4m3fn[2] x, float[2] w) => (float[2] y) "
-            "{ t = Cast<to = 1>(x) y = Add(t, w) }",
-        ),
-        (
-            "fail-sums{wrong=w}",
-            "(int4[2] x, float[2] w) => (float[2] y) { t = Cast<to = 1>(x) y = Add(t, w) }",
-        ),
-        (
-            "fail-sums{wrong=w}",
-            "(seq(float[2]) x, float[2] w) => (float[2] y) <int64 i = {0}> "
-            "{ t = SequenceAt(x, i) y = Add(t, w) }",
-        ),
-    ],
-    ids=["strings", "overridable", "bfloat16", "float8", "int4", "sequence"],
+    cases("""
+strings: fail-text | (string[2] x, string[2] z) => (string[2] y) { y = StringConcat(x, z) }
+overridable: fail-sums{wrong=w} | (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1,
+  2}> { y = Add(x, w) }
+bfloat16: fail-sums{wrong=w} | (bfloat16[2] x, float[2] w) => (bfloat16[2] y) { t = Cast<to =
+  1>(x) s = Add(t, w) y = Cast<to = 16>(s) }
+float8: fail-sums{wrong=w} | (float8e4m3fn[2] x, float[2] w) => (float[2] y) { t = Cast<to =
+  1>(x) y = Add(t, w) }
+int4: fail-sums{wrong=w} | (int4[2] x, float[2] w) => (float[2] y) { t = Cast<to = 1>(x) y =
+  Add(t, w) }
+sequence: fail-sums{wrong=w} | (seq(float[2]) x, float[2] w) => (float[2] y) <int64 i = {0}> {
+  t = SequenceAt(x, i) y = Add(t, w) }
+"""),
 )
 @pytest.mark.parametrize("seconds", [0, 20])
 def test_bundles_run_whatever_the_types_are(go, step, model, seconds):

@@ -47,14 +47,6 @@ def test_no_line_of_it_is_wider_than_80_columns(name, cli, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_two_examples_are_shown(name, cli):
-    done = cli(*name.split(), "-h")
-    assert done.code == 0
-    assert "Examples:\n" in done.out
-    assert len(examples(ALL[name])) >= 2
-
-
-@pytest.mark.parametrize("name", ALL)
 def test_the_examples_are_commands_that_there_are(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for line in examples(ALL[name]):
@@ -69,16 +61,6 @@ def test_the_examples_are_commands_that_there_are(name, tmp_path, monkeypatch):
         assert " ".join(path).startswith(name)
         # Options and arguments are read as they would be; nothing is done.
         command.make_context(" ".join(path), words)
-
-
-@pytest.mark.parametrize("name", sorted(name for name in LEAVES if name.split()[0] in JSON))
-def test_what_is_found_can_be_had_as_json(name):
-    options = {text for param in LEAVES[name].params for text in param.opts}
-    assert "--json" in options
-
-
-def test_all_of_the_bench_is_there():
-    assert set(COMMANDS) >= JSON
 
 
 def test_help_imports_click_and_nothing_else_from_outside():

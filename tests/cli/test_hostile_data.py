@@ -139,12 +139,6 @@ def test_columns_may_be_named_file_by_file(cli):
     assert "accuracy" in found.out
 
 
-def test_a_long_list_of_what_is_left_out_is_cut(hostile):
-    found = hostile("beyond", *ENGINES, "--limit", "200", "--shard", "10")
-    assert found.out.count("left out: shard") == 5
-    assert "left out: 5 more shards" in found.out
-
-
 def test_findings_are_told_though_a_report_cannot_be_written(cli, monkeypatch):
     from onnx_passes.errors import UsageError
     from onnx_passes.report import report_files

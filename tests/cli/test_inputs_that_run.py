@@ -1,7 +1,6 @@
 """Generated inputs that the model does not run on are replaced by some that it runs on."""
 
 import json
-import re
 
 import onnx
 import onnx.parser
@@ -9,7 +8,6 @@ import pytest
 
 from onnx_passes.bench.reducing.parts import Boundary
 from onnx_passes.model.load import load_model
-from onnx_passes.runtime.inputs import InputSearch
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 # Reshape takes as many tokens as the mask has: shape inference does not see that batch is 1.
@@ -48,9 +46,6 @@ main (float[batch,1,time] x, bool c) => (float[batch,2,frames] y)
   back = Identity(i) y = Relu(back)
 }"""
 
-DYNAMIC = """<ir_version: 8, opset_import: ["" : 17]>
-main (float[batch,4] x) => (float[batch,4] y) { i = Identity(x) y = Relu(i) }"""
-
 
 @pytest.fixture
 def saved(tmp_path):
@@ -79,14 +74,6 @@ def test_sizes_that_a_body_takes_are_found(cli, saved):
     assert "used: batch=2, time=" in done.out + done.err
 
 
-def test_the_line_that_is_shown_is_accepted(cli, saved):
-    done = cli("-c", "simplify", "-o", "o.onnx", saved(NEVER))
-    line = re.search(r"-s '(reference\.dims=\{.*?\})'", done.err)
-    again = cli("-c", "simplify", "-o", "o.onnx", "-s", line[1], saved(NEVER))
-    assert again.code == 3
-    assert "cannot be reshaped" in again.err
-
-
 def test_a_shape_that_is_an_input_is_that_of_the_output(cli, saved):
     done = cli("-c", "simplify", "-o", "o.onnx", "--json", "r.json", saved(SHAPE_IS_AN_INPUT))
     assert done.code == 0, done.err
@@ -111,14 +98,6 @@ def test_adversarial_inputs_have_the_sizes_that_run(cli, saved):
     with open("r.json") as file:
         names = json.load(file)["reference"]["names"]
     assert any("zeros" in name for name in names)
-
-
-def test_inputs_that_run_are_not_searched_for(cli, saved, monkeypatch):
-    def search(*_):
-        raise AssertionError("the first inputs run")
-
-    monkeypatch.setattr(InputSearch, "search", search)
-    assert cli("-c", "simplify", "-o", "o.onnx", saved(DYNAMIC)).code == 0
 
 
 def test_compare_finds_inputs_that_run(cli, saved):

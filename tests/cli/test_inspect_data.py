@@ -15,13 +15,6 @@ def test_the_digits_model_is_told(cli):
     assert done.out.count(" -> ") == 34
 
 
-def test_values_are_told_as_json(cli):
-    done = cli("inspect", "model", DIGITS, "--show", "values", "--json")
-    weights = json.loads(done.out)["graph"]["initializers"]
-    assert len(weights) == 16
-    assert all(weight["statistics"]["nan"] == 0 for weight in weights)
-
-
 def test_data_goes_round_all_forms(cli, tmp_path):
     np.savez(tmp_path / "a.npz", x=np.arange(4.0))
     np.savez(tmp_path / "b.npz", y=np.arange(3))
@@ -42,33 +35,6 @@ def test_the_runner_of_each_result_is_told(cli):
     assert "[3] scores of model.onnx on onnxruntime #2: float32" in done.out
     rows = json.loads(cli("inspect", "data", "r.json", "--all", "--json").out)["values"]
     assert rows[-1]["runner"] == "model.onnx on onnxruntime #2"
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
-        (("inspect", "data", "y.npy"), 2, "did you mean 'x.npy'"),
-        (("inspect", "model", "x.npy"), 3, "x.npy"),
-        (("data", "convert", "x.npy", "-o", "d.npz", "--names", "X"), 2, "no value 'X'"),
-        (("data", "convert", "x.npy", "-o", "d.txt"), 2, "no known extension"),
-        (("data", "convert", "x.npy", "-o", "no/d.npz"), 2, "No such file"),
-        (("data", "convert", "x.npy", "-o", "x.npy"), 2, "write over what is read"),
-        (("data", "convert", "x.npy", "-o", "/dev/full"), 2, "is not a folder"),
-        (("inspect", "model", "x.npx"), 3, "did you mean 'x.npy'"),
-    ],
-)
-def test_bad_input_is_one_sentence(cli, tmp_path, words, code, says):
-    np.save(tmp_path / "x.npy", np.zeros(2))
-    done = cli(*words)
-    assert (done.code, done.out) == (code, "")
-    assert says in done.err
-
-
-@pytest.mark.parametrize(
-    "words", [("inspect", "model"), ("inspect", "data"), ("data", "merge")]
-)
-def test_help_shows_two_examples(cli, words):
-    assert cli(*words, "-h").out.count(f"onnx-passes {' '.join(words)} ") >= 2 + 1
 
 
 ODD = """<ir_version: 10, opset_import: ["": 20, "my": 1]>

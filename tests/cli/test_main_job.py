@@ -9,6 +9,8 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.tables import cases
+
 ROOT = Path(__file__).parents[2]
 
 BREAK = """\
@@ -54,14 +56,6 @@ def use(write, module, **config):
 
 def operators(path):
     return [node.op_type for node in onnx.load(path).graph.node]
-
-
-def test_optimises_a_model_and_says_so(cli, model):
-    done = cli("-c", "optimize", "-o", "out.onnx", "-v", model)
-    assert done.code == 0, done.err
-    assert operators("out.onnx") == ["Add", "Relu"]
-    assert "VERIFIED" in done.err
-    assert not done.out
 
 
 def test_is_brief_in_a_pipe_and_silent_on_request(cli, model):
@@ -118,46 +112,23 @@ def test_policies(cli, model, write, policy, code, kept):
 
 @pytest.mark.parametrize(
     ("body", "message"),
-    [
-        ("raise KeyError('boom')", "raised KeyError: 'boom'"),
-        ("return None", "should be type PassResult"),
-        ("return model", "should be type PassResult"),
-        (
-            "return ir.passes.PassResult('x', True)",
-            "in place of a model|in-place",
-        ),
-        ("while True: pass", "did not end within 0.5 s"),
-        ("return self.call(model)", "recursed without end"),
-        (CHANGE + "return ir.passes.PassResult(model, False)", "s not as expected"),
-        ("model.graph.outputs.pop()\n" + DONE, "output"),
-        ("model.graph.inputs[0].name = 'other'\n" + DONE, "input"),
-        ("model.graph.outputs[0].dtype = ir.DataType.DOUBLE\n" + DONE, "tensor"),
-        (
-            "model.graph.inputs[0].shape = ir.Shape([1, 2])\n" + DONE,
-            "dimension 0 of input 'a'",
-        ),
-        (
-            "n, m = model.graph.node(0), model.graph.node(2)\n"
-            "n.replace_input_with(0, m.outputs[0])\n" + DONE,
-            "cycle",
-        ),
-        ("model.graph.node(0).op_type = 'NoSuchOp'\n" + DONE, "NoSuchOp"),
-    ],
-    ids=[
-        "raises",
-        "returns-nothing",
-        "returns-the-model",
-        "returns-text",
-        "loops",
-        "recurses",
-        "denies-its-change",
-        "drops-an-output",
-        "renames-an-input",
-        "changes-a-type",
-        "freezes-a-dimension",
-        "makes-a-cycle",
-        "unknown-operator",
-    ],
+    cases(r"""
+raises: raise KeyError('boom') | raised KeyError: 'boom'
+returns-nothing: return None | should be type PassResult
+returns-the-model: return model | should be type PassResult
+returns-text: return ir.passes.PassResult('x', True) | in place of a model|in-place
+loops: while True: pass | did not end within 0.5 s
+recurses: return self.call(model) | recursed without end
+denies-its-change: =CHANGE + 'return ir.passes.PassResult(model, False)' | s not as expected
+drops-an-output: ='model.graph.outputs.pop()\n' + DONE | output
+renames-an-input: ="model.graph.inputs[0].name = 'other'\n" + DONE | input
+changes-a-type: ='model.graph.outputs[0].dtype = ir.DataType.DOUBLE\n' + DONE | tensor
+freezes-a-dimension: ='model.graph.inputs[0].shape = ir.Shape([1, 2])\n' + DONE | dimension 0
+  of input 'a'
+makes-a-cycle: ='n, m = model.graph.node(0), model.graph.node(2)\nn.replace_input_with(0,
+  m.outputs[0])\n' + DONE | cycle
+unknown-operator: ="model.graph.node(0).op_type = 'NoSuchOp'\n" + DONE | NoSuchOp
+"""),
 )
 def test_a_pass_that_misbehaves(cli, model, write, body, message):
     before = model.read_bytes()
@@ -200,17 +171,6 @@ def test_without_verification_the_report_is_loud(cli, model):
     done = cli("-c", "optimize", "--no-verify", "-o", "out.onnx", model)
     assert done.code == 0
     assert "VERIFICATION IS OFF" in done.err
-
-
-def test_an_operator_that_no_engine_runs_is_named(cli, tmp_path):
-    text = """<ir_version: 10, opset_import: ["" : 20, "strange" : 1]>
-    main (float[2] a) => (float[2] y) { i = Identity(a) y = strange.Op(i) }"""
-    path = tmp_path / "strange.onnx"
-    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
-    done = cli("-c", "cleanup", "-o", "out.onnx", path)
-    assert done.code == 0
-    assert "PARTLY VERIFIED" in done.err
-    assert "not verified: no engine runs strange::Op" in done.err
 
 
 def test_the_reference_evaluator_stands_in_and_is_named(cli, tmp_path):
@@ -283,55 +243,6 @@ def test_a_model_that_cannot_be_read(cli, tmp_path, data):
 def test_dumps_the_model_after_passes(cli, model):
     cli("-c", "cleanup", "-o", "out.onnx", "--dump-after", "changed", model)
     assert list(Path().rglob("*eliminate-identity.onnx"))
-
-
-def test_stops_after_some_rewrites(cli, model):
-    cli("-o", "out.onnx", "--rewrite-limit", "0", model, "eliminate-identity")
-    assert operators("out.onnx") == ["Add", "Identity", "Relu"]
-
-
-def test_seed_system_passes_and_config_run_unchanged(cli, model, write):
-    write(
-        "seed.py",
-        """\
-import onnx_ir as ir
-import onnx_passes.passes as passes
-from onnx_passes.passes.base import RewriteRulePass
-
-@passes.verify.tolerance
-@passes.register("eliminate")
-class DropIdentity(passes.base.Transformation, RewriteRulePass):
-    def pattern(self, op, x): return op.Identity(x)
-    def check(self, op, x): return self.config["logging"]["verbose"] is False
-    def rewrite(self, op, x): return x
-
-@passes.register("tidy")
-class Tidy(passes.compose.ComposePass, passes.base.Transformation):
-    __passes__ = ["DropIdentity", "cleanup"]
-    __exhaustive__ = True
-""",
-    )
-    np.save("a.npy", np.ones((3, 2), np.float32))
-    np.save("b.npy", np.ones((3, 2), np.float32))
-    config = write(
-        "cfg.yaml",
-        """\
-imports: [seed]
-reference: {inp: [a.npy, b.npy], out: []}
-model_checker: {full_check: true}
-shape_inference: {}
-onnxruntime: {providers: [[CPUExecutionProvider, {}]], full_context_dump: false}
-verify:
-  tolerance: {atol: 1.0e-6}
-  metrics: {max_abs_error: [0.0, 0.01]}
-logging: {verbose: false, checkpoint: false, keep_intermediates: kept}
-exhaustive: false
-""",
-    )
-    done = cli("-c", config, "-o", "out.onnx", model, "Tidy", "shape-inference", "checker")
-    assert done.code == 0, done.err
-    assert operators("out.onnx") == ["Add", "Relu"]
-    assert list(Path("kept").glob("*DropIdentity.onnx"))
 
 
 def run_python(code):

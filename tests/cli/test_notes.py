@@ -1,7 +1,6 @@
 """Notes on the noise of an engine are printed with -v only, and always reported."""
 
 import json
-import re
 from pathlib import Path
 
 from onnx_passes.report.text import NOISE
@@ -16,9 +15,3 @@ def test_notes_on_noise_are_printed_with_v_only(cli):
     assert any(NOISE in note for note in json.loads(Path("run.json").read_text())["notes"])
     assert NOISE not in quiet.err
     assert NOISE in cli(*words, "-v").err
-
-
-def test_no_color_is_followed(cli, monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
-    for words in (("list", "merge-clips"), ("diff", DIGITS, DIGITS), ("inspect", DIGITS)):
-        assert not re.search(r"\x1b\[\d*m", cli(*words).out)

@@ -104,12 +104,6 @@ def test_of_the_rewrites_of_one_rule_those_that_pay_stay(run):
     assert "undone, since it does not pay: rewrite-abs@q (1 -> 2 nodes, region)" in told
 
 
-def test_without_an_objective_nothing_is_measured(run):
-    report, operators, _ = run(ABS, steps=["rewrite-abs"])
-    assert sorted(operators) == ["Add", "Max", "Neg", "Relu"]
-    assert not measured(report)
-
-
 def test_a_rewrite_that_was_undone_is_not_made_again(run):
     words = ("--objective", "nodes")
     report, operators, _ = run(ABS, *words, steps=["rewrite-abs", "rewrite-abs"])
@@ -154,11 +148,3 @@ def test_neighbours_are_timed_with_the_nodes_that_changed(run):
     ((found,),) = measured(report).values()
     assert found["kept"] == (found["with_it"] < found["without"] - found["noise"])
     assert ("Sum" in operators) == found["kept"]
-
-
-def test_an_objective_that_there_is_not_is_refused(cli, write, model):
-    assert cli("--objective", "beauty", model, "cleanup").code == 2
-    write("pipe.yaml", "objective: beauty\npasses: [cleanup]\n")
-    done = cli("-c", "pipe.yaml", model)
-    assert done.code == 2
-    assert "pipe.yaml:1" in done.err

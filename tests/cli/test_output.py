@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
 
 from onnx_passes.cli import output
-from onnx_passes.cli.output import StepCount, Ticker, advance, ticking
+from onnx_passes.cli.output import StepCount, advance, ticking
+from tests.tables import model_of
 
 
 @pytest.fixture
@@ -83,22 +83,12 @@ def test_a_folder_that_may_not_be_written_to(cli, model, never, monkeypatch):
 @pytest.fixture
 def external(tmp_path):
     """A model whose weights lie in a file beside it."""
-    weights = numpy_helper.from_array(np.arange(4, dtype=np.float32), "w")
-    node = onnx.helper.make_node("Add", ["x", "w"], ["y"])
-    x, y = (onnx.helper.make_tensor_value_info(n, 1, [4]) for n in "xy")
-    graph = onnx.helper.make_graph([node], "g", [x], [y], [weights])
-    model = onnx.helper.make_model(
-        graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10
-    )
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[4] x) => (float[4] y) { y = Add(x, w) }"""
+    model = model_of(text, w=np.arange(4, dtype=np.float32))
     path = tmp_path / "big.onnx"
     onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
     return path
-
-
-def test_the_models_own_data_is_not_written_over(cli, external):
-    done = cli("-o", "w.bin", external, "topological-sort")
-    assert done.code == 2
-    assert "-o w.bin would write over its data file" in done.err
 
 
 @pytest.mark.parametrize(
@@ -244,17 +234,6 @@ def test_a_silent_command_is_named_and_the_line_goes_when_it_prints(terminal, mo
     assert sys.stdout is out
 
 
-def test_the_line_returns_after_a_full_line(terminal, monkeypatch):
-    out = take_streams(terminal, monkeypatch)
-    with ticking("onnx-passes reduce"):
-        assert terminal.drawn.wait(30)
-        print("1 of 9 nodes")
-        terminal.drawn.clear()
-        assert terminal.drawn.wait(30)
-    assert terminal.getvalue().endswith(CLEAR)
-    assert out.getvalue() == "1 of 9 nodes\n"
-
-
 def test_the_line_does_not_return_behind_a_question(terminal, monkeypatch):
     take_streams(terminal, monkeypatch)
     with ticking("x"):
@@ -273,16 +252,6 @@ def test_steps_are_shown_with_the_time_that_is_left(terminal, monkeypatch):
     assert re.search(r"compare: \d+ s, 3 of 1,000 samples", terminal.getvalue())
 
 
-def test_nothing_is_said_of_steps_once_all_are_done(terminal, monkeypatch):
-    take_streams(terminal, monkeypatch)
-    with ticking("onnx-passes tune"):
-        advance(0, 2, "group")
-        advance(2, 2, "group")
-        terminal.drawn.clear()
-        assert terminal.drawn.wait(30)
-    assert "of 2 groups" not in terminal.getvalue()
-
-
 @pytest.mark.parametrize(
     ("done", "latest", "now", "text"),
     [
@@ -295,10 +264,6 @@ def test_nothing_is_said_of_steps_once_all_are_done(terminal, monkeypatch):
 )
 def test_the_time_left_is_that_of_the_steps_so_far(done, latest, now, text):
     assert StepCount("sample", 8, 10.0, done, latest).text(now) == text
-
-
-def test_progress_without_a_terminal_is_nothing():
-    advance(1, 2, "sample")
 
 
 def test_a_command_that_prints_at_once_is_not_named(terminal, monkeypatch):
@@ -320,11 +285,3 @@ def test_nothing_is_drawn_elsewhere(terminal, monkeypatch, is_terminal, term):
     terminal.terminal = is_terminal
     with ticking("x"):
         pass
-
-
-def test_a_line_that_was_never_drawn_is_not_cleared():
-    stream = Terminal()
-    one = Ticker(stream, "x")
-    one.stop()
-    one.stop()
-    assert stream.getvalue() == ""

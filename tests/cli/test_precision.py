@@ -54,10 +54,3 @@ def test_a_metric_that_is_lost_fails_the_pass(cli, write):
     assert found.code == 1
     assert "accuracy" in found.err
     assert "quantize-static" in found.err
-
-
-@pytest.mark.parametrize("words", [("--check",), ("--time", "1s")])
-def test_nothing_is_certified_where_a_metric_is_promised(cli, words):
-    found = cli("certify", "convert-float16", *words)
-    assert found.code == 0
-    assert "promises metrics" in found.out

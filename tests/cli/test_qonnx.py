@@ -3,23 +3,20 @@
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
 
 from onnx_passes.ops import bodies
+from tests.tables import model_of
 
 DOMAIN = bodies.QONNX
 
 
-def quant(x, y, bits, signed=1):
-    return helper.make_node(
-        "Quant",
-        [x, "scale", "zero", bits],
-        [y],
-        domain=DOMAIN,
-        signed=signed,
-        narrow=0,
-        rounding_mode="ROUND",
-    )
+QUANT = DOMAIN + '.Quant<signed = 1, narrow = 0, rounding_mode = "ROUND">'
+LAYER = f"""<ir_version: 7, opset_import: ["" : 13, "{DOMAIN}" : 1]>
+    net (float[N, 6] x) => (float[N, 5] y) {{
+        xq = {QUANT}(x, scale, zero, four) same = Identity(xq)
+        wq = {QUANT}(w, scale, zero, two) product = MatMul(same, wq)
+        normal = BatchNormalization(product, norm, norm, norm, norm)
+        y = {DOMAIN}.MultiThreshold<out_dtype = "UINT2">(normal, steps) }}"""
 
 
 @pytest.fixture
@@ -27,36 +24,15 @@ def network(tmp_path, monkeypatch):
     """Write a layer as Brevitas exports it: quantised weights and activations."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    tensors = {
-        "scale": np.float32(0.25),
-        "zero": np.float32(0),
-        "two": np.float32(2),
-        "four": np.float32(4),
-        "w": rng.normal(0, 0.4, (6, 5)).astype(np.float32),
-        "steps": np.float32([[0.5, 1.5, 4.0]]),
-        "norm": rng.uniform(0.5, 2, 5).astype(np.float32),
-    }
-    nodes = [
-        quant("x", "xq", "four"),
-        helper.make_node("Identity", ["xq"], ["same"]),
-        quant("w", "wq", "two"),
-        helper.make_node("MatMul", ["same", "wq"], ["product"]),
-        helper.make_node("BatchNormalization", ["product", *["norm"] * 4], ["normal"]),
-        helper.make_node(
-            "MultiThreshold", ["normal", "steps"], ["y"], domain=DOMAIN, out_dtype="UINT2"
-        ),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [helper.make_tensor_value_info("x", 1, ["N", 6])],
-        [helper.make_tensor_value_info("y", 1, ["N", 5])],
-        [numpy_helper.from_array(np.asarray(v), k) for k, v in tensors.items()],
+    numbers = {"scale": 0.25, "zero": 0, "two": 2, "four": 4, "steps": [[0.5, 1.5, 4.0]]}
+    model = model_of(
+        LAYER,
+        w=rng.normal(0, 0.4, (6, 5)).astype(np.float32),
+        norm=rng.uniform(0.5, 2, 5).astype(np.float32),
+        **{name: np.float32(number) for name, number in numbers.items()},
     )
-    note = graph.quantization_annotation.add(tensor_name="x")
+    note = model.graph.quantization_annotation.add(tensor_name="x")
     note.quant_parameter_tensor_names.add(key="finn_datatype", value="INT4")
-    imports = [helper.make_opsetid("", 13), helper.make_opsetid(DOMAIN, 1)]
-    model = helper.make_model(graph, opset_imports=imports, ir_version=7)
     onnx.save(model, "model.onnx")
     return model
 

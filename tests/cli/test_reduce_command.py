@@ -111,38 +111,6 @@ def test_golden_values_find_the_weight_that_is_off(cli, tmp_path):
     assert fed["/relu1/Relu_output_0"].shape[1:] == (16, 8, 8)
 
 
-VALUES = """\
-import sys, numpy as np, onnxruntime as ort
-
-golden = np.load("layers.npz")
-session = ort.InferenceSession(sys.argv[1])
-names = [v.name for v in session.get_outputs()]
-made = session.run(names, {v.name: golden[v.name] for v in session.get_inputs()})
-off = [n for n, m in zip(names, made) if not np.allclose(m, golden[n], 1e-3, 1e-3)]
-sys.exit(f"{off} differ" if off else 0)
-"""
-
-
-def test_golden_values_are_the_inputs_of_parts(cli, tmp_path):
-    compare = ("compare", MODEL, "--generate", "samples=1", "--outputs", "all")
-    assert cli(*compare, "--save-inputs", "in.npz", "--save-outputs", "golden.npz").code == 0
-    assert cli("data", "merge", "in.npz", "golden.npz", "-o", "layers.npz").code == 0
-    model = onnx.load(MODEL)
-    [weight] = [t for t in model.graph.initializer if t.name == "conv2.weight"]
-    array = onnx.numpy_helper.to_array(weight) * np.float32(1.1)
-    weight.CopyFrom(onnx.numpy_helper.from_array(array, weight.name))
-    onnx.save(model, "wrong.onnx")
-    Path("check.py").write_text(VALUES)
-    told = cli(
-        *("reduce", "wrong.onnx", "-o", "small.onnx", "--load-inputs", "layers.npz", "--json"),
-        *("--no-shrink", "--check", f"{sys.executable} check.py {{model}}"),
-    )
-    assert told.code == 0, told.err
-    found = json.loads(told.out)
-    assert (found["after"], found["nodes"][0]["operator"]) == (1, "Conv")
-    assert found["checks"] <= 7
-
-
 def test_the_guide_by_commands_and_a_pattern(cli, tmp_path):
     """The simulated failure of the guide: an operator that inspect prints."""
     shown = [*ONNX_PASSES, "inspect", "model", "onnx_passes_debug.onnx", "--show", "layers"]
@@ -239,16 +207,3 @@ def test_every_sample_is_asked(cli, tmp_path, failing):
     assert done.code == 0
     assert operators(tmp_path / "small.onnx") == ["Log"]
     assert f"reduced on sample {failing} of 3, the first that fails" in done.out
-
-
-def test_samples_that_all_pass_are_one_error(cli, tmp_path):
-    model = onnx.parser.parse_model(
-        '<ir_version: 8, opset_import: ["" : 17]> g (float[n] x) => (float[n] y)'
-        " { y = Log(x) }"
-    )
-    onnx.save(model, tmp_path / "m.onnx")
-    write_samples(tmp_path / "in.json", [{"x": np.ones(2, np.float32)}] * 2)
-    words = ("--engine", "onnxruntime", "--load-inputs", tmp_path / "in.json")
-    done = cli("reduce", tmp_path / "m.onnx", "-o", tmp_path / "small.onnx", *words)
-    assert done.code == 2
-    assert "does not fail on the whole model" in done.err

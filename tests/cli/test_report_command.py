@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from onnx_passes.cli.main import program
-from onnx_passes.errors import ConfigError, OnnxPassesError
+from onnx_passes.errors import OnnxPassesError
 
 MODEL = (
     '<ir_version: 10, opset_import: ["": 21]> g (float[2, 3] x) => (float[2, 3] y) '
@@ -55,8 +55,3 @@ def test_a_run_that_failed_ends_as_it_did(saved, tmp_path):
     data["exit_code"] = 4
     (tmp_path / "r.json").write_text(json.dumps(data))
     assert invoke("report", tmp_path / "r.json", "-q").exit_code == 4
-
-
-def test_what_is_no_report_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="cannot read the report"):
-        invoke("report", tmp_path / "none.json")

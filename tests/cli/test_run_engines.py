@@ -25,14 +25,6 @@ def test_it_stands_in_place_of_those_of_the_pipeline(cli, model, tmp_path):
     assert engines(tmp_path / "r.json") == ["reference", "onnxruntime[optimization=all]"]
 
 
-def test_openvino_verifies_a_pipeline(cli, model, tmp_path):
-    pytest.importorskip("openvino", reason="pip install -e '.[openvino]'")
-    words = ["-o", "o.onnx", model, "eliminate-identity", "fold-constants", "--json", "r.json"]
-    done = cli("--engine", "openvino", *words)
-    assert done.code == 0, done.err
-    assert engines(tmp_path / "r.json") == ["openvino"]
-
-
 def test_openvino_is_compared_and_asked_what_it_takes(cli, model):
     pytest.importorskip("openvino", reason="pip install -e '.[openvino]'")
     done = cli("compare", model, "--engine", "onnxruntime", "--engine", "openvino")

@@ -61,12 +61,6 @@ def test_what_other_outputs_remove_is_in_the_summary_and_the_report(cli, model, 
     assert "as asked for" not in cli(*words, "--toposort", "-q").err
 
 
-def test_outputs_get_the_shapes_that_follow_from_the_inputs(cli, model, out):
-    assert cli("sanitize", model, "-o", out, "--override-input-shapes", "x:3x4").code == 0
-    dims = onnx.load(out).graph.output[0].type.tensor_type.shape.dim
-    assert [d.dim_value for d in dims] == [3, 4]
-
-
 def test_a_shape_that_no_kernel_takes_is_refused(cli, tmp_path, out):
     # The channels of a Conv are not looked at by shape inference, and nothing was run.
     text = """<ir_version: 10, opset_import: ["" : 20]>

@@ -142,15 +142,3 @@ def test_list_explain_and_certify_know_it(cli, write):
         (row,) = json.load(file)
     assert {rule["verdict"] for rule in row["rules"]} == {"tested"}
     print(row)
-
-
-def test_outside_of_a_pipeline_two_passes_of_one_name_clash(cli, write, monkeypatch, tmp_path):
-    import importlib
-
-    from onnx_passes.errors import ConfigError
-
-    write("own_silu_outside.py", SILU)
-    monkeypatch.syspath_prepend(tmp_path)
-    importlib.import_module("own_silu_outside")
-    with pytest.raises(ConfigError, match="two passes are named 'fuse-silu'"):
-        registry.collect(["fuse-silu"])

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from onnx_passes.cli.main import COMMANDS, GROUPS, program
+from onnx_passes.cli.main import COMMANDS, program
 from onnx_passes.configs.pipeline_files import shipped_configs
 
 
@@ -62,14 +62,6 @@ def test_json_is_printed_or_written(cli, model, words):
     assert not written.out
     kind = type(json.loads(printed.out))
     assert isinstance(json.loads(Path("found.json").read_text()), kind)
-
-
-def test_the_help_groups_all_commands(cli):
-    told = cli("--help").out
-    assert [told.index(f"\n{title}:\n") for title in GROUPS] == sorted(
-        told.index(f"\n{title}:\n") for title in GROUPS
-    )
-    assert all(f"\n  {name} " in told for name in COMMANDS)
 
 
 def test_presets_are_listed_and_named_where_they_are_asked_for(cli):

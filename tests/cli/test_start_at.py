@@ -104,26 +104,12 @@ def test_a_wrong_pass_behind_the_start_is_found(run):
     assert "own-stop" in err
 
 
-def test_nothing_is_saved_where_no_pass_has_changed_anything(folder, cli, monkeypatch):
-    monkeypatch.setenv("STOP", "raise")
-    done = cli("-c", "p.yaml", "-s", "passes=[own-stop]", "-o", "out.onnx", "m.onnx")
-    assert done.code == 1
-    assert sorted(path.suffix for path in folder.glob("*.onnx")) == [".onnx"]
-
-
 @pytest.mark.parametrize("step", ["0", "5", "fuse-gelu", ""])
 def test_steps_that_there_are_not_are_refused_with_those_there_are(run, step):
     code, err = run("m.onnx", "--start-at", step)
     assert code == 2
     assert f"no step is '{step}'" in err
     assert "1 shape-inference, 2 eliminate-identity, 3 own-stop" in err
-
-
-def test_a_name_that_steps_share_is_refused(run):
-    words = "-s", "passes=[eliminate-identity, own-stop, eliminate-identity]"
-    code, err = run("m.onnx", *words, "--start-at", "eliminate-identity")
-    assert code == 2
-    assert "steps 1 and 3 are 'eliminate-identity'" in err
 
 
 def test_a_model_that_cannot_be_saved_is_told(folder, run):

@@ -28,12 +28,6 @@ def test_a_closed_stdout_is_told_before_the_run_where_the_model_goes_there(tmp_p
     assert "-o FILE" in done.stderr
 
 
-def test_a_closed_stderr_is_no_obstacle(tmp_path, model):
-    done = shell(f"{PROGRAM} -c cleanup -o out.onnx {model} 2>&-", tmp_path)
-    assert done.returncode == 0
-    assert (tmp_path / "out.onnx").exists()
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_stdout_is_told(tmp_path, model):
     done = shell(f"{PROGRAM} -c cleanup -o - {model} >/dev/full", tmp_path)

@@ -138,13 +138,6 @@ class Swallow(passes.Analysis):
     assert not Path("out.onnx").exists()
 
 
-def test_handlers_of_others_are_left_as_they_were():
-    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
-    with supervision.interruptible():
-        assert signal.getsignal(signal.SIGTERM) is not before[signal.SIGTERM]
-    assert {n: signal.getsignal(n) for n in before} == before
-
-
 LOST = """
 import os, signal, sys, weakref
 
@@ -350,14 +343,6 @@ def test_sizes_are_found_where_smaller_ones_end_the_engine(tmp_path):
     assert "on the first generated inputs; used: batch=300, n=300" in "".join(notes(tmp_path))
 
 
-def test_a_model_on_stdin_is_read_again(tmp_path):
-    save(tmp_path, EINSUM)
-    with (tmp_path / "model.onnx").open("rb") as file:
-        code, err = call(tmp_path, "-c", "cleanup", "-o", "o.onnx", "/dev/stdin", stdin=file)
-    assert (code, err[:8]) == (0, "VERIFIED"), err
-    assert "without made-up inputs (size 0)" in err
-
-
 @pytest.mark.cold
 def test_the_program_repeats_a_run_when_started_as_users_do(tmp_path):
     save(tmp_path, DIVISION)
@@ -379,22 +364,6 @@ def test_a_node_that_ends_the_engine_is_not_folded(tmp_path):
     assert found == ["generated inputs", "folding", "engines"], note
     (node,) = onnx.load(tmp_path / "o.onnx").graph.node
     assert [n.op_type for n in node.attribute[0].g.node] in (["Div", "Add"], ["Neg"])
-
-
-def test_nodes_beside_one_that_ends_the_engine_are_folded(tmp_path):
-    save(
-        tmp_path,
-        """<ir_version: 8, opset_import: ["" : 17]>
-        main (int64[1] x) => (int64[1] y, int64[1] w)
-        <int64[1] k = {-9223372036854775808}, int64[1] z = {-1}, int64[1] o = {2}> {
-            d = Div(k, z) y = Add(x, d) s = Mul(o, o) t = Sub(s, z) w = Add(x, t)
-        }""",
-    )
-    words = "-c", "cleanup", "-o", "o.onnx", "model.onnx", "fold-constants", "--no-verify"
-    code, err = call(tmp_path, *words)
-    assert code == 0, err
-    found = [node.op_type for node in onnx.load(tmp_path / "o.onnx").graph.node]
-    assert sorted(found) == ["Add", "Add", "Div"]
 
 
 CONSTANTS = """<ir_version: 8, opset_import: ["" : 17]>
@@ -603,27 +572,3 @@ def test_the_parent_imports_nothing_large():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
-
-
-def test_a_process_without_a_parent_notes_nothing():
-    with (
-        risky_runs.running(risky_runs.label(risky_runs.DRAWN, "a part")),
-        risky_runs.engine_run(),
-    ):
-        assert risky_runs._page is None
-    assert risky_runs.avoided(risky_runs.DRAWN) is None
-    assert risky_runs.take_notes() == []
-
-
-def test_labels_are_nested_and_fit_the_page():
-    page = risky_runs.Page()
-    long = risky_runs.label(risky_runs.FOLDING, "ä" * 300)
-    slot = page.take_slot()
-    page.write(slot, ("a stage", long))
-    assert list(page.active().values()) == [("a stage", long)]
-    assert risky_runs.group_of(long) == risky_runs.FOLDING
-    page.release(slot)
-    assert page.active() == {}
-    assert page.code is None
-    page.code = 255
-    assert page.code == 255

@@ -151,7 +151,7 @@ def test_no_report_changes_the_model_that_is_written(cli, config):
 
 
 def test_a_step_of_a_pipeline(cli, write):
-    steps = "passes: [fuse-batch-normalization, equalize-layers, tune]\n"
+    steps = "passes: [fuse-batch-normalization, tune]\n"
     path = write("steps.yaml", steps + TASK.replace("accuracy: [0.98, 1]", "snr: [10, .inf]"))
     found = cli(MODEL, "-c", path, "-o", "out.onnx")
     assert found.code == 0, found.err

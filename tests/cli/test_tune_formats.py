@@ -9,6 +9,8 @@ import onnx.parser
 import onnx.reference
 import pytest
 
+from tests.tables import model_of
+
 ROWS = np.random.default_rng(3).normal(size=(64, 16)).astype(np.float32)
 WEIGHT = np.random.default_rng(4).normal(size=(16, 4)).astype(np.float32)
 
@@ -16,10 +18,7 @@ WEIGHT = np.random.default_rng(4).normal(size=(16, 4)).astype(np.float32)
 def save(body, opset=18, **weights):
     text = f"""<ir_version: 9, opset_import: ["" : {opset}]>
     main (float[n,16] x) => (float[n,4] y) {{ {body} }}"""
-    model = onnx.parser.parse_model(text)
-    model.graph.initializer.extend(
-        onnx.numpy_helper.from_array(w, n) for n, w in weights.items()
-    )
+    model = model_of(text, **weights)
     for node in model.graph.node:
         node.name = f"{node.output[0]}_node"
     onnx.checker.check_model(model, full_check=True)
@@ -119,17 +118,6 @@ def test_a_format_that_needs_another_opset_raises_it(cli):
     assert made.opset_import[0].version == 21
     culprits = cli("tune", "model.onnx", "-c", config, "--culprits")
     assert culprits.code == 0, culprits.err
-
-
-def test_the_original_is_returned_in_its_own_opset(cli):
-    layers(opset=13)
-    config = settings({"cosine": [0.9999999, 1]}, ["int4-weights"], "size")
-    found = cli("tune", "model.onnx", "-c", config, "-o", "out.onnx")
-    assert found.code == 0, found.err
-    assert "the original is returned: v_node" in found.out.replace("y_node", "v_node").replace(
-        "h_node", "v_node"
-    )
-    assert onnx.load("out.onnx").opset_import[0].version == 13
 
 
 def test_an_opset_that_cannot_be_raised_is_told(cli):

@@ -4,7 +4,6 @@ import json
 import re
 
 import numpy as np
-import pytest
 
 
 def data_of(path):
@@ -44,21 +43,3 @@ def test_ranges_are_those_seen_on_inputs(cli, model, tmp_path):
     assert found["a"]["r"] == [1.0, 1.0]
     assert found["y"]["r"] == [0.0, 0.0]
     assert "seen on 1 sample of in.npz" in (tmp_path / "model.html").read_text()
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("none.onnx",), "the model cannot be read"),
-        (("model.onnx", "-o", "model.onnx"), "model.onnx"),
-        (("model.onnx", "--report", "none.json"), "cannot read the report"),
-        (("model.onnx", "--report", "model.onnx"), "not a report of onnx-passes"),
-        (("model.onnx", "--load-inputs", "none.npz"), "none.npz"),
-    ],
-)
-def test_bad_words(cli, model, words, told):
-    before = model.read_bytes()
-    end = cli("view", *words)
-    assert end.code in (2, 3)
-    assert told in end.err
-    assert model.read_bytes() == before

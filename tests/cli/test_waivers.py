@@ -170,13 +170,6 @@ def test_a_wrong_waiver_is_an_error_with_its_place(cli, model, write, line, told
     assert f"{path}:3:" in done.err
 
 
-def test_a_date_may_be_written_with_or_without_quotes(cli, model, write):
-    for day in ("2999-01-31", "'2999-01-31'"):
-        waiver = f"{{pass: eliminate-identity, reason: c, expires: {day}}}"
-        path = write("cfg.yaml", f"passes: [eliminate-identity]\nwaivers: [{waiver}]\n")
-        assert cli("-c", path, "-o", "out.onnx", model).code == 0
-
-
 def test_a_saved_run_is_shown_with_its_waivers(run, cli):
     run([{"pass": "break-adds", "reason": "see issue 7"}])
     done = cli("report", "report.json")

@@ -16,9 +16,6 @@ from onnx_passes.cli.main import program
 from onnx_passes.ops.bodies import QONNX_ALIASES
 from onnx_passes.passes.registry import lookup
 
-FILES = ("compose", "streamline.factorize", "streamline.unbroadcast", "verify")
-"""Modules of passes that are files here."""
-
 
 @pytest.mark.parametrize("name", sorted(compat.MODULES))
 def test_each_of_its_modules_imports_and_no_file_hides_it(name):
@@ -26,11 +23,6 @@ def test_each_of_its_modules_imports_and_no_file_hides_it(name):
     path = Path(onnx_passes.__file__).parents[1] / name.replace(".", "/")
     assert not path.with_suffix(".py").exists()
     assert not (path / "__init__.py").exists()
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_modules_that_are_files_import(name):
-    importlib.import_module(f"onnx_passes.passes.{name}")
 
 
 def test_names_are_those_that_clients_import():
@@ -66,14 +58,6 @@ def test_a_class_in_them_is_the_pass_of_that_name():
     assert [FuseSilu] == lookup("fuse-silu")
     with pytest.raises(ImportError, match="FuseTea"):
         from onnx_passes.passes.fusion.silu import FuseTea  # noqa: F401
-
-
-def test_the_finder_is_there_once():
-    import sys
-
-    before = list(sys.meta_path)
-    compat.install()
-    assert sys.meta_path == before
 
 
 def test_ranges_are_those_of_constants_of_metadata_and_of_types():

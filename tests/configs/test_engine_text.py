@@ -6,22 +6,10 @@ from onnx_passes.errors import ConfigError
 from onnx_passes.runtime.isolated import IsolatedEngine
 
 
-def test_options_stand_in_braces():
-    engine = parse_engine("onnxruntime{optimization=all,threads=2}")
-    assert engine.name == "onnxruntime[optimization=all, threads=2]"
-
-
 def test_isolation_is_asked_for_beside_the_text_or_in_it():
     assert isinstance(parse_engine("onnxruntime", isolate=True), IsolatedEngine)
     engine = parse_engine("onnxruntime{isolate=true,memory_limit=2GiB}")
     assert engine.describe()["memory_limit"] == 2 << 30
-
-
-@pytest.mark.parametrize("text", ["onnxruntime:CUDA", "onnxruntime:cudaexecutionprovider"])
-def test_a_provider_stands_after_a_colon(text):
-    assert parse_engine(text).provider == "CUDAExecutionProvider"
-    both = parse_engine(f"{text}{{optimization=all}}")
-    assert both.name == "onnxruntime[CUDAExecutionProvider, optimization=all]"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_passes.configs.pipeline_files import load_config
@@ -87,21 +87,6 @@ fuzz = settings(max_examples=60)
 
 def test_the_file_that_is_mutated_loads(path):
     assert try_it(path, VALID.encode()) == "loaded"
-
-
-@fuzz
-@given(content=st.binary(max_size=200))
-@example(content=b'a: "\\UFFFFFFFF"')
-@example(content=b"a: !!int 0x")
-@example(content=b"%TAG ! tag:%zz\n--- !x")
-def test_bytes(path, content):
-    try_it(path, content)
-
-
-@fuzz
-@given(content=st.lists(st.sampled_from(TOKENS) | st.text(max_size=4), max_size=25))
-def test_tokens_of_yaml(path, content):
-    try_it(path, "".join(content).encode("utf-8", "surrogatepass"))
 
 
 @fuzz

@@ -8,7 +8,6 @@ from onnx_passes.configs.imports import import_modules, search_path
 from onnx_passes.configs.pipeline_files import config_from_data, load_config
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.errors import ConfigError
-from onnx_passes.passes import registry
 
 PASS = """\
 from onnx_passes import passes
@@ -106,12 +105,6 @@ def test_a_module_that_is_imported_during_the_run(folder):
             assert sys.modules["cfg_late"].late() == mark
 
 
-def test_a_module_that_clears_the_search_path(folder):
-    import_modules(
-        folder("a", {"cfg_path.py": "import sys\nsys.path.pop(0)"}, "imports: [cfg_path]")
-    )
-
-
 def test_nothing_is_imported_that_is_not_named(folder):
     folder("a", {"cfg_unnamed.py": "raise SystemExit('imported')"}, "passes: []")
     assert "cfg_unnamed" not in sys.modules
@@ -197,7 +190,3 @@ def test_loading_the_configs_of_the_package_imports_no_engine():
         assert not {"onnxruntime", "z3", "hypothesis"} & set(sys.modules)
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
-
-
-def test_registered_passes_survive():
-    assert registry.lookup("cfg-fold")

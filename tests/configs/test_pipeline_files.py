@@ -16,6 +16,7 @@ from onnx_passes.configs.schema import EngineUse
 from onnx_passes.configs.steps import Checkpoint, Group, PassUse
 from onnx_passes.configs.yaml_tree import Source, parse_yaml
 from onnx_passes.errors import ConfigError
+from tests.tables import cases
 
 FILE = """\
 verify:
@@ -56,12 +57,6 @@ def test_a_key_is_set(text, path, value):
     for part in path:
         found = found[part]
     assert found == value
-
-
-def test_the_rest_stays():
-    tree = override("verify.scope=model")
-    assert tree.data["verify"]["tolerance"] == {"rtol": 1}
-    assert tree.value(("verify", "tolerance", "rtol")).place == "f.yaml:3:21"
 
 
 def test_what_an_override_set_is_blamed_on_it():
@@ -141,18 +136,6 @@ def test_a_file_of_the_seed_system_loads(load):
     assert config.plain()["onnxruntime"]["full_context_dump"] is False
 
 
-def test_the_defaults_verify_with_both_ends_of_onnxruntime():
-    config = default_config()
-    assert config.verify.enabled
-    assert config.engines == (
-        EngineUse("onnxruntime", {"optimization": "none", "prepacking": False}, "each"),
-        EngineUse("onnxruntime", {"optimization": "all", "prepacking": False}, "end"),
-    )
-    assert config.passes == ()
-    assert config.on_failure == "stop"
-    assert config.limits.pass_seconds == 600
-
-
 def test_every_form_of_a_step(load):
     config = load("""\
 passes:
@@ -183,7 +166,6 @@ passes:
     assert (checkpoint, middle) == (Checkpoint(), Checkpoint("middle"))
 
 
-TWO = "engines: [reference, {onnxruntime: {threads: 2, when: checkpoint}}]"
 ENGINES = (EngineUse("reference"), EngineUse("onnxruntime", {"threads": 2}, "checkpoint"))
 GROUP = Group((PassUse("b"),), "fixpoint", "fixpoint")
 DIMS = "reference: {dims: {batch: 4, N: [1, 8]}, ranges: {0: [-1, .inf]}}"
@@ -229,111 +211,69 @@ def test_command_line_passes_run_last(load):
     )
 
 
-def test_overrides_win_over_the_file(load):
-    config = load("verify: {scope: region}", ["verify.scope=model", "passes=[a]"])
-    assert config.verify.scope == "model"
-    assert config.passes == (PassUse("a"),)
-    assert config.plain() == {"verify": {"scope": "model"}, "passes": ["a"]}
-
-
-def test_plain_data_is_a_copy_with_the_users_own_keys(load):
-    config = load("passes: [a]\nextra: {layouts: {inp: [1]}}")
-    plain = config.plain()
-    assert plain["layouts"] == {"inp": [1]}
-    plain["layouts"]["inp"].append(2)
-    assert config.plain()["layouts"] == {"inp": [1]}
-
-
 @pytest.mark.parametrize(
     ("text", "message", "place", "help_"),
     [
-        ("pases: []", "unknown key 'pases'", "1:1", "did you mean 'passes'?"),
-        ("frames: []", "unknown key 'frames'", "1:1", "extra:"),
-        (
-            "verify: {engines: []}",
-            "unknown key",
-            "1:10",
-            "'engines' is a key of the file itself",
-        ),
-        ("metrics: {snr: [1, 2]}", "unknown key", "1:1", "'metrics' is a key of 'verify'"),
+        *cases(r"""
+- pases: [] | unknown key 'pases' | 1:1 | did you mean 'passes'?
+- frames: [] | unknown key 'frames' | 1:1 | extra:
+- verify: {engines: []} | unknown key | 1:10 | 'engines' is a key of the file itself
+- metrics: {snr: [1, 2]} | unknown key | 1:1 | 'metrics' is a key of 'verify'
+- verify: {scope: modl} | expected auto, region or model, got the text 'modl' | 1:17 | 'model'
+- verify: 3 | verify: expected a mapping, got 3 | 1:9 | =None
+- verify: maybe | expected true or false, got the text 'maybe' | 1:9 | =None
+- verify: {tolerance: {rtol: -1}} | verify.tolerance.rtol: expected a number of at least 0 |
+  1:28 | =None
+- verify: {tolerance: derive} | expected 'derived', 'default' | 1:21 | =None
+- verify: {tolerance: {rtol: .nan}} | verify.tolerance.rtol | 1:28 | =None
+- verify: {tolerance: {rtol: x}} | expected a number, got the text 'x' | 1:28 | =None
+- verify: {drift: {outputs: {}}} | unknown key 'outputs' in 'verify.drift' | 1:18 | =None
+- verify: {metrics: {rmse: [1, 0]}} | the lower one first | 1:26 | =None
+- verify: {metrics: {rmse: 1}} | two numbers, [low, high] | 1:26 | =None
+- verify: {metrics: [rmse]} | expected a mapping, got a list | 1:19 | =None
+- reference: {seed: 1.5} | expected a whole number, got 1.5 | 1:19 | =None
+- reference: {seed: true} | expected a whole number, got true | 1:19 | =None
+- reference: {samples: 0} | expected a number of at least 1 | 1:22 | =None
+- reference: {dims: {n: [1, -2]}} | a size, or a list of sizes | 1:23 | =None
+- verify: {tolerance: {equal_nan: false}} | verify.tolerance: expected 'equal_nan: true',
+  since NaN equals NaN | 1:21 | =None
+- reference: {inp: [3]} | reference.inp: expected a path | 1:18 | =None
+- imports: mod | imports: expected a list, got the text 'mod' | 1:10 | =None
+- imports: [3] | imports.0: expected text, got 3 | 1:11 | =None
+- exhaustive: 7 | exhaustive: expected true or false, got 7 | 1:13 | =None
+- on_failure: rolback | expected stop, rollback or warn | 1:13 | 'rollback'
+- logging: {checkpoint: true} | expected a path, or false, got true | 1:23 | =None
+- limits: {pass_seconds: 0} | expected a number above 0 | 1:24 | =None
+- dump_after: 3 | none, changed, all, or a list of passes | 1:13 | =None
+- save: {size_threshold: 1 MiBB} | a size is a number with an optional unit | 1:24 | =None
+- save: {external_data: extern} | expected keep, inline or external | 1:23 | 'external'
+- onnxruntime: {providers: [3]} | provider names | 1:26 | =None
+- passes: 3 | passes: expected a list of steps, got 3 | 1:9 | a step is
+- passes: [3] | 3 is not a step | 1:10 | a step is
+- passes: [[a]] | a list is not a step | 1:10 | =None
+- passes: [{}] | a mapping is not a step | 1:10 | =None
+- passes: [{a: 1}] | the options of 'a' are 1, not a mapping | 1:14 | =None
+- passes: [{on_failure: stop}] | this step names no pass | 1:10 | =None
+- ='passes:\n- group: []' | the group has no steps | 2:3 | =None
+- ='passes:\n- fixpoint: [a]' | 'fixpoint' is not a pass | 2:3 | repeat: fixpoint
+- passes: [{checkpoint: {nam: x}}] | unknown key 'nam' | 1:24 | 'name'
+- passes: [{checkpoint: {}, x: 1}] | a checkpoint has no setting 'x' | 1:27 | =None
+- engines: onnxruntime | expected a list of engines | 1:10 | =None
+- engines: [3] | 3 is not an engine | 1:11 | =None
+- engines: [{a: {when: never}}] | 'when' is each, checkpoint or end | 1:22 | =None
+- engines: [{a: 1}] | the options of the engine 'a' are 1 | 1:15 | =None
+- - a | a pipeline file is a mapping, not a list | 1:1 | =None
+- just text | a pipeline file is a mapping, not the text | 1:1 | =None
+"""),
         ("verify:\n  scop: model", "unknown key 'scop' in 'verify'", "2:3", "'scope'"),
-        (
-            "verify: {scope: modl}",
-            "expected auto, region or model, got the text 'modl'",
-            "1:17",
-            "'model'",
-        ),
-        ("verify: 3", "verify: expected a mapping, got 3", "1:9", None),
-        ("verify: maybe", "expected true or false, got the text 'maybe'", "1:9", None),
-        (
-            "verify: {tolerance: {rtol: -1}}",
-            "verify.tolerance.rtol: expected a number of at least 0",
-            "1:28",
-            None,
-        ),
-        ("verify: {tolerance: derive}", "expected 'derived', 'default'", "1:21", None),
-        ("verify: {tolerance: {rtol: .nan}}", "verify.tolerance.rtol", "1:28", None),
-        (
-            "verify: {tolerance: {rtol: x}}",
-            "expected a number, got the text 'x'",
-            "1:28",
-            None,
-        ),
-        (
-            "verify: {drift: {outputs: {}}}",
-            "unknown key 'outputs' in 'verify.drift'",
-            "1:18",
-            None,
-        ),
-        ("verify: {metrics: {rmse: [1, 0]}}", "the lower one first", "1:26", None),
-        ("verify: {metrics: {rmse: 1}}", "two numbers, [low, high]", "1:26", None),
-        ("verify: {metrics: [rmse]}", "expected a mapping, got a list", "1:19", None),
-        ("reference: {seed: 1.5}", "expected a whole number, got 1.5", "1:19", None),
-        ("reference: {seed: true}", "expected a whole number, got true", "1:19", None),
-        ("reference: {samples: 0}", "expected a number of at least 1", "1:22", None),
-        ("reference: {dims: {n: [1, -2]}}", "a size, or a list of sizes", "1:23", None),
-        (
-            "verify: {tolerance: {equal_nan: false}}",
-            "verify.tolerance: expected 'equal_nan: true', since NaN equals NaN",
-            "1:21",
-            None,
-        ),
-        ("reference: {inp: [3]}", "reference.inp: expected a path", "1:18", None),
         (
             "reference:\n  inp: [a]\n  inputs: [b]",
             "'inputs' and 'inp' are two names",
             "3:3",
             None,
         ),
-        ("imports: mod", "imports: expected a list, got the text 'mod'", "1:10", None),
-        ("imports: [3]", "imports.0: expected text, got 3", "1:11", None),
-        ("exhaustive: 7", "exhaustive: expected true or false, got 7", "1:13", None),
-        ("on_failure: rolback", "expected stop, rollback or warn", "1:13", "'rollback'"),
-        ("logging: {checkpoint: true}", "expected a path, or false, got true", "1:23", None),
-        ("limits: {pass_seconds: 0}", "expected a number above 0", "1:24", None),
-        ("dump_after: 3", "none, changed, all, or a list of passes", "1:13", None),
-        (
-            "save: {size_threshold: 1 MiBB}",
-            "a size is a number with an optional unit",
-            "1:24",
-            None,
-        ),
-        (
-            "save: {external_data: extern}",
-            "expected keep, inline or external",
-            "1:23",
-            "'external'",
-        ),
-        ("onnxruntime: {providers: [3]}", "provider names", "1:26", None),
-        ("passes: 3", "passes: expected a list of steps, got 3", "1:9", "a step is"),
-        ("passes: [3]", "3 is not a step", "1:10", "a step is"),
-        ("passes: [[a]]", "a list is not a step", "1:10", None),
-        ("passes: [{}]", "a mapping is not a step", "1:10", None),
-        ("passes: [{a: 1}]", "the options of 'a' are 1, not a mapping", "1:14", None),
         ("passes:\n  - a: {}\n    b: {}", "one step names 2 passes: a, b", "3:5", None),
-        ("passes: [{on_failure: stop}]", "this step names no pass", "1:10", None),
         ("passes:\n- a: {}\n  on_failure: x", "passes.0.on_failure: expected", "3:15", None),
-        ("passes:\n- group: []", "the group has no steps", "2:3", None),
         ("passes:\n- group: [a]\n  repeat: ever", "expected once or fixpoint", "3:11", None),
         (
             "passes:\n- group: [a]\n  limit: 0",
@@ -347,17 +287,8 @@ def test_plain_data_is_a_copy_with_the_users_own_keys(load):
             "3:3",
             None,
         ),
-        ("passes:\n- fixpoint: [a]", "'fixpoint' is not a pass", "2:3", "repeat: fixpoint"),
-        ("passes: [{checkpoint: {nam: x}}]", "unknown key 'nam'", "1:24", "'name'"),
-        ("passes: [{checkpoint: {}, x: 1}]", "a checkpoint has no setting 'x'", "1:27", None),
         ("passes:\n  - a{x=1", "'{' is never closed", "2:6", None),
         ("passes:\n  - 'a{x=1}('", "unexpected '('", "2:12", None),
-        ("engines: onnxruntime", "expected a list of engines", "1:10", None),
-        ("engines: [3]", "3 is not an engine", "1:11", None),
-        ("engines: [{a: {when: never}}]", "'when' is each, checkpoint or end", "1:22", None),
-        ("engines: [{a: 1}]", "the options of the engine 'a' are 1", "1:15", None),
-        ("- a", "a pipeline file is a mapping, not a list", "1:1", None),
-        ("just text", "a pipeline file is a mapping, not the text", "1:1", None),
     ],
 )
 def test_complaints(load, text, message, place, help_):
@@ -366,11 +297,6 @@ def test_complaints(load, text, message, place, help_):
     assert f"cfg.yaml:{place}\n" in error.where
     if help_ is not None:
         assert help_ in error.help
-
-
-def test_a_misspelt_key_is_told_before_what_follows_from_it(load):
-    error = complaint(load, "exhaustive: 7\nverify: {scop: 1}")
-    assert "scop" in error.message
 
 
 def test_text_with_escapes_is_quoted_on_its_own(load):
@@ -426,11 +352,6 @@ def test_a_pipe_is_read(tmp_path):
     writer.join()
 
 
-def test_an_endless_file_is_not_read_to_its_end():
-    with pytest.raises(ConfigError, match="larger than"):
-        load_config("/dev/zero")
-
-
 def test_shipped_pipelines_are_found_by_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert {"cleanup", "optimize"} <= set(shipped_configs())
@@ -445,11 +366,6 @@ def test_a_path_wins_over_a_shipped_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cleanup").write_text("passes: [mine]")
     assert load_config("cleanup").passes == (PassUse("mine"),)
-
-
-def test_the_optimize_pipeline_repeats_until_the_model_rests():
-    groups = [s for s in load_config("optimize").passes if isinstance(s, Group)]
-    assert [g.repeat for g in groups] == ["fixpoint"]
 
 
 @pytest.mark.parametrize(

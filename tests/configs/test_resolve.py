@@ -1,8 +1,6 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from onnx_passes.configs.engine_configs import resolve_engines
 from onnx_passes.configs.pipeline_files import (
@@ -12,7 +10,6 @@ from onnx_passes.configs.pipeline_files import (
     shipped_configs,
 )
 from onnx_passes.configs.resolve import (
-    CheckpointStep,
     GroupStep,
     PassStep,
     format_pipeline,
@@ -46,13 +43,6 @@ def test_a_step_makes_its_pass():
     assert made.config is config
     assert made.state_dict is state
     assert step.text == "cfg-fold{size_limit=2048}"
-
-
-def test_a_registered_group_becomes_its_passes(load):
-    resolved = resolve(load("passes: [{cfg-group: , on_failure: rollback}, checkpoint]"))
-    assert [s.cls.name for s in resolved.passes] == ["cfg-fold", "cfg-tidy"]
-    assert {s.on_failure for s in resolved.passes} == {"rollback"}
-    assert resolved.steps[-1] == CheckpointStep("checkpoint")
 
 
 def test_exhaustive_is_a_fixpoint_around_everything(load):
@@ -113,12 +103,6 @@ def test_complaints(load, text, error, message, place, help_):
         assert help_ in caught.value.help
 
 
-def test_complaints_about_command_line_passes():
-    with pytest.raises(UnknownPassError) as caught:
-        resolve(default_config((), ["cfg-tidy,cfg-tidi"]))
-    assert "PASS, column 10\n" in caught.value.where
-
-
 @pytest.fixture
 def shape_inference():
     """The class of the pass shape-inference, or one in its place until there is one."""
@@ -172,45 +156,10 @@ passes:
     assert options["sizes"] == {1: (2, 3)}
 
 
-characters = st.characters(exclude_categories=["Cs"])
-values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False)
-    | st.text(characters)
-    | st.text("{}[],:'\"\\ #=<>()"),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.text(characters, max_size=6), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
-
-
-@settings(max_examples=40)
-@given(values, st.floats(allow_nan=False), st.dictionaries(st.integers(), st.just((1, 2))))
-def test_every_option_reads_back(data, ratio, sizes):
-    anything = {"cfg-anything": {"data": data, "sizes": sizes}}
-    resolved = resolve(
-        config_from_data({"passes": [anything, {"cfg-fold": {"ratio": ratio}}]})
-    )
-    assert read_pipeline(format_pipeline(resolved)) == resolved
-
-
 def test_a_value_that_no_text_stands_for():
     resolved = resolve(config_from_data({"passes": [{"cfg-anything": {"data": object()}}]}))
     with pytest.raises(ConfigError, match="no text stands for"):
         format_pipeline(resolved)
-
-
-def test_the_default_engines():
-    first, last = resolve_engines(default_config())
-    assert (first.engine.optimization, first.when) == ("none", "each")
-    assert (last.engine.name, last.when) == (
-        "onnxruntime[optimization=all, prepacking=off]",
-        "end",
-    )
 
 
 def test_engines_of_onnxruntime_share_its_section(load):

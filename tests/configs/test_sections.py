@@ -25,13 +25,6 @@ def test_a_waiver_of_another_pass_accepts_nothing():
     assert found([], "merge-relus") is None
 
 
-def test_a_waiver_of_a_rule_accepts_that_rule_alone():
-    assert found([OF_RULE], rules=["drop-relu"]) is OF_RULE
-    assert found([OF_RULE], rules=["drop-relu", "drop-relu"]) is OF_RULE
-    assert found([OF_RULE], rules=["drop-relu", "drop-clip"]) is None
-    assert found([OF_RULE], rules=[]) is None
-
-
 def test_each_rule_that_is_to_blame_needs_a_waiver():
     other = WaiverSection(rule="DropClip", reason="known as well")
     rules = ["drop-relu", "drop-clip"]

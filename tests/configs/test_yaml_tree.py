@@ -13,21 +13,6 @@ def test_an_excerpt_underlines_the_part():
     )
 
 
-def test_the_gutter_fits_the_line_number():
-    lines = Source("f", "\n" * 99 + "x").span(99).where.splitlines()
-    assert lines[2:] == ["100 | x", "    | ^"]
-
-
-def test_a_command_line_text_has_columns_only():
-    assert Source("--set", "a.b=1", is_file=False).span(2).place == "--set, column 3"
-
-
-def test_tabs_and_escape_sequences_do_not_move_the_cursor():
-    where = Source("f", "\ta: \x1b[31mx").span(4, 9).where
-    assert "\x1b" not in where
-    assert "\t" not in where
-
-
 def test_carets_stand_below_wide_characters():
     text, caret = Source("f", "名: x").span(3, 4).where.splitlines()[2:]
     assert text == "1 | 名: x"
@@ -45,11 +30,6 @@ def test_every_line_break_of_yaml_counts():
     source = Source("f", "a\r\nb\rc\x85d\u2028e")
     assert [source.line(i) for i in range(5)] == ["a", "b", "c", "d", "e"]
     assert source.span(len(source.text) - 1).place == "f:5:1"
-
-
-def test_an_offset_is_the_inverse_of_a_span():
-    source = Source("f", "ab\ncd\r\nef")
-    assert [source.span(i).offset for i in (0, 1, 3, 4, 7, 8)] == [0, 1, 3, 4, 7, 8]
 
 
 def data(text):
@@ -91,25 +71,6 @@ def test_scalars_follow_the_core_schema(text, value):
     assert type(found) is type(value)
 
 
-def test_not_a_number():
-    assert math.isnan(data(".nan"))
-
-
-def test_keys_are_text():
-    assert data("{1: a, 1.0: b, true: c, ~: d}") == {
-        "1": "a",
-        "1.0": "b",
-        "true": "c",
-        "~": "d",
-    }
-
-
-def test_an_alias_is_a_copy():
-    tree = parse_yaml(Source("f", "a: &x [1]\nb: *x"))
-    tree.data["a"].append(2)
-    assert tree.data["b"] == [1]
-
-
 @pytest.mark.parametrize(
     ("text", "message", "place"),
     [
@@ -142,10 +103,6 @@ def test_complaints_point_at_the_place(text, message, place):
 
 def test_what_is_not_closed_is_named_by_its_beginning():
     assert complaint("a: 1\nb: [1,\n  2").help == "close what begins at line 2, column 4"
-
-
-def test_an_integer_of_more_digits_than_python_reads():
-    assert "cannot be read as int" in complaint("a: " + "9" * 5000).message
 
 
 def test_depth_is_limited():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.contracts import scores
-from onnx_passes.contracts.scores import blocks, dtype_name, kind_of, kl_divergence, widen
+from onnx_passes.contracts.scores import blocks, kind_of, kl_divergence
 from onnx_passes.errors import ReferenceDataError, VerificationError
 
 
@@ -32,11 +32,6 @@ def test_kind(dtype, kind):
     assert kind_of(np.dtype(dtype)) == kind
 
 
-def test_names_leave_byte_order_and_text_width_out():
-    assert dtype_name(np.dtype(">f4")) == "float32"
-    assert dtype_name(np.dtype("<U3")) == dtype_name(np.dtype(object)) == "string"
-
-
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (7,), (3, 5, 2)])
 def test_blocks_cover_every_element_in_order(shape):
     array = np.arange(np.prod(shape, dtype=int)).reshape(shape)
@@ -46,12 +41,6 @@ def test_blocks_cover_every_element_in_order(shape):
         assert seen == list(range(array.size))
         assert [start for start, _ in parts] == list(range(0, array.size, 4))
         assert all(np.array_equal(a, b) for _, (a, b) in parts)
-
-
-def test_widening_is_exact():
-    block = np.array([0.1, 448], ml_dtypes.float8_e4m3fn)
-    assert np.array_equal(widen(block).astype(block.dtype), block)
-    assert widen(np.ones(1, np.complex64)).dtype == np.complex128
 
 
 REFERENCE = [
@@ -106,11 +95,6 @@ def test_a_new_infinity_is_an_infinite_error():
     assert scores.snr(wrong, [E]) == -math.inf
     assert scores.psnr(wrong, [E]) == -math.inf
     assert math.isnan(scores.cosine(wrong, [E]))
-
-
-def test_zero_vectors_have_a_cosine():
-    assert scores.cosine([np.zeros(3)], [np.zeros(3)]) == 1
-    assert scores.cosine([np.zeros(3)], [E]) == 0
 
 
 def test_cosine_neither_overflows_nor_underflows():
@@ -172,10 +156,6 @@ def test_accuracy_of_pixels_has_the_classes_second():
     assert scores.accuracy([pixels], [np.array([[[1], [1], [2]]])]) == pytest.approx(2 / 3)
 
 
-def test_accuracy_of_class_numbers():
-    assert scores.accuracy([np.array([[1], [0]])], [np.array([1, 1])]) == 0.5
-
-
 def test_constant_scores_gain_nothing_from_ties():
     labels = np.arange(4)
     assert scores.accuracy([np.zeros((4, 4))], [labels]) == 0.25
@@ -201,11 +181,6 @@ def test_a_row_with_nan_is_wrong():
 def test_says_what_is_wrong_with_labels(labels, complaint):
     with pytest.raises(ReferenceDataError, match=complaint):
         scores.accuracy([SCORES], [labels])
-
-
-def test_asks_for_no_more_classes_than_there_are():
-    with pytest.raises(ReferenceDataError, match="5 classes, and the scores have 3"):
-        scores.top_k_accuracy(5, [SCORES], [np.array([0, 1, 2])])
 
 
 def test_counts_mispredictions():
@@ -240,12 +215,3 @@ def test_divergences_are_those_of_rows():
     np.testing.assert_allclose(rows, alone)
     assert scores.kl_divergence([ours], [theirs]) == pytest.approx(rows.mean())
     assert scores.divergences([ours[:0]], [theirs[:0]]).shape == (0,)
-
-
-def test_kl_divergence_of_logits():
-    logits = np.array([[3.0, 1.0], [100.0, -2000.0]], np.float32)
-    assert scores.kl_divergence([logits + 5], [logits]) == pytest.approx(0, abs=1e-12)
-    p, q = 1 / (1 + math.exp(-2)), 1 / (1 + math.exp(-1))
-    want = p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q))
-    got = scores.kl_divergence([np.array([[2.0, 1]])], [np.array([[3.0, 1]])])
-    assert got == pytest.approx(want)

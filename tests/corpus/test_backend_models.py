@@ -91,18 +91,6 @@ def test_first_model_of_a_kind_that_onnx_runtime_lacks_runs_on_the_reference(kin
     check_runs_and_matches(ReferenceEngine(), first)
 
 
-def test_shards_cover_everything_once():
-    parts = [corpus.shard(number, 7) for number in range(7)]
-    assert sorted(name for part in parts for name in part) == sorted(corpus.ids())
-    assert max(map(len, parts)) - min(map(len, parts)) <= 1
-
-
-def test_loading_twice_gives_models_of_ones_own():
-    name = corpus.ids("node")[0]
-    corpus.load(name).model.graph.ClearField("node")
-    assert corpus.load(name).model.graph.node
-
-
 def digest_of_data():
     """Return a digest of the ids and samples of all models that onnx builds in memory."""
     digest = hashlib.sha256()

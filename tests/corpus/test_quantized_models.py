@@ -8,7 +8,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import numpy_helper, parser
+
+from tests.tables import model_of
 
 BODY = """
   qx = QuantizeLinear(x, step, zero) dx = DequantizeLinear(qx, step, zero)
@@ -23,10 +24,6 @@ BODY = """
 
 
 def quantised():
-    model = parser.parse_model(
-        f'<ir_version: 10, opset_import: ["" : 21]> '
-        f"net (float[N,64] x) => (float[N,8,8] y) {{ {BODY} }}"
-    )
     draw = np.random.default_rng(0)
     known = {
         "step": np.float32(0.05),
@@ -37,8 +34,8 @@ def quantised():
         "bias": draw.integers(-127, 128, 64).astype(np.int8),
         "rest": np.array([8, 8]),
     }
-    tensors = (numpy_helper.from_array(np.asarray(v), k) for k, v in known.items())
-    model.graph.initializer.extend(tensors)
+    header = '<ir_version: 10, opset_import: ["" : 21]>'
+    model = model_of(f"{header} net (float[N,64] x) => (float[N,8,8] y) {{ {BODY} }}", **known)
     onnx.checker.check_model(model, full_check=True)
     return model
 

@@ -3,7 +3,8 @@
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+
+from tests.tables import model_of
 
 CLASSES, WIDTH = 5, 8
 
@@ -15,15 +16,11 @@ def libraries():
         pytest.importorskip(library, reason=f"{library} is missing: pip install -e '.[dev]'")
 
 
-def classifier(weights, batch="N", dtype=TensorProto.FLOAT):
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "w"], ["scores"])],
-        "classifier",
-        [helper.make_tensor_value_info("x", dtype, [batch, WIDTH])],
-        [helper.make_tensor_value_info("scores", dtype, [batch, CLASSES])],
-        [numpy_helper.from_array(weights, "w")],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+def classifier(weights, batch="N"):
+    text = f"""<ir_version: 10, opset_import: ["" : 20]>
+        classifier (float[{batch}, {WIDTH}] x) => (float[{batch}, {CLASSES}] scores) {{
+            scores = MatMul(x, w) }}"""
+    return model_of(text, w=weights)
 
 
 @pytest.fixture(scope="session")

@@ -9,17 +9,6 @@ def test_a_shuffled_order_is_a_permutation(count):
     assert sorted(Order(count, 7).rows(0, count)) == list(range(count))
 
 
-def test_any_part_of_an_order_is_that_of_the_whole():
-    order = Order(1000, 3)
-    whole = order.rows(0, 1000)
-    assert np.array_equal(order.rows(130, 170), whole[130:170])
-
-
-def test_seeds_give_different_orders_and_none_gives_none():
-    assert not np.array_equal(Order(100, 0).rows(0, 100), Order(100, 1).rows(0, 100))
-    assert np.array_equal(Order(100, None).rows(10, 13), [10, 11, 12])
-
-
 def test_each_sample_is_as_likely_in_each_place():
     first = np.array([Order(10, seed).rows(0, 1)[0] for seed in range(4000)])
     counts = np.bincount(first, minlength=10)

@@ -1,15 +1,12 @@
 import json
 import math
 
-import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onnx_passes.data.measures import (
     ExactSum,
-    number,
 )
-from onnx_passes.plain import spelled
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -47,22 +44,6 @@ def test_parts_add_up_to_the_whole_through_json(values, cut):
     assert left.to_json() == total(values).to_json()
 
 
-def test_what_cancels_leaves_what_is_small():
-    assert total([1e308, 1.0, -1e308]).value == 1.0
-    assert total([5e-324] * 3).value == 1.5e-323
-
-
 def test_what_is_not_finite_makes_the_sum_so():
     assert math.isnan(total([1.0, math.nan]).value)
     assert total([math.inf]).not_finite == 1
-
-
-def test_the_state_is_bounded():
-    big = total(np.random.default_rng(0).normal(size=5000) * 1e300)
-    assert len(json.dumps(big.to_json())) < 700
-
-
-def test_json_has_all_numbers():
-    for value in (1.5, math.inf, -math.inf):
-        assert number(json.loads(json.dumps(spelled(value)))) == value
-    assert math.isnan(number(spelled(math.nan)))

@@ -97,15 +97,6 @@ def test_numbers_are_those_of_a_plain_loop(make_job, samples):
     assert found["verdict"]["accuracy"]["drop"] == pytest.approx(was.mean() - now.mean())
 
 
-def test_a_last_batch_that_is_filled_up_counts_each_sample_once(make_job):
-    results = [
-        evaluate(make_job(count=77, batch=batch), ACCURACY, InProcess()) for batch in ("N", 8)
-    ]
-    found, fixed = (result.data["pairs"][0]["found"] for result in results)
-    assert fixed["samples"] == 77
-    assert fixed["classes"]["paired"] == found["classes"]["paired"]
-
-
 class LosesAWorker(Pool):
     """Kills the first worker that is done."""
 
@@ -215,34 +206,9 @@ def test_a_full_disk_is_told(make_job, tmp_path):
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def nan_in_labels(x, y):
-    y = y.astype(np.float64)
-    y[100] = np.nan
-    return x, y
-
-
-def test_nan_in_labels_leaves_its_shard_out_and_nothing_is_lost(make_job):
-    job = make_job(change=nan_in_labels, shuffle=None)
-    result = evaluate(job, ACCURACY, InProcess())
-    counts = result.data["counts"]
-    assert result.outcome is RunOutcome.INCOMPLETE
-    assert result.exit_code == 5
-    assert (counts["evaluated"], counts["quarantined"], counts["not_needed"]) == (568, 32, 0)
-    (entry,) = counts["left_out"]
-    assert (entry["first"], entry["stop"]) == (96, 128)
-    assert "labels must be class numbers" in entry["reason"]
-    assert result.data["pairs"][0]["found"]["samples"] == 568
-
-
 def nan_in_inputs(x, y):
     x[300, 2] = np.nan
     return x, y
-
-
-def test_nan_in_inputs_names_the_sample(make_job):
-    result = evaluate(make_job(change=nan_in_inputs), ACCURACY, InProcess())
-    (entry,) = result.data["counts"]["left_out"]
-    assert "input 'x' has a NaN (x.npy[300])" in entry["reason"] or "[300]" in entry["reason"]
 
 
 class OutOfMemory(InProcess):
@@ -280,20 +246,6 @@ def test_a_run_stops_when_enough_is_known(make_job, noise, drop, outcome):
     assert 0 < counts["evaluated"] < 2000
     assert counts["evaluated"] + counts["not_needed"] == 4000
     assert evaluate(job, rule, Scattered(3)).text() == result.text()
-
-
-def test_too_few_samples_are_no_verdict(make_job):
-    result = evaluate(make_job(count=40), ACCURACY, InProcess())
-    assert result.outcome is RunOutcome.UNDECIDED
-    assert result.exit_code == 4
-    assert result.data["pairs"][0]["verdict"]["accuracy"]["samples_needed"] > 40
-
-
-CLIENT = """
-import json, sys
-from onnx_passes.cli import main
-main(sys.argv[1:])
-"""
 
 
 @pytest.mark.slow

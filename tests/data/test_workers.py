@@ -3,7 +3,6 @@
 import os
 
 import numpy as np
-import pytest
 
 from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.data.demand import Demand, RunOutcome
@@ -46,8 +45,3 @@ def test_only_the_shard_that_kills_is_left_out(
     assert "out of memory" in entry["reason"]
     assert result.outcome is RunOutcome.INCOMPLETE
     assert result.timing.retries == 2
-
-
-def test_a_pool_has_at_least_one_worker():
-    with pytest.raises(Exception, match="at least 1"):
-        Pool(0)

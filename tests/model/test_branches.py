@@ -1,5 +1,4 @@
 import onnx
-import onnxruntime as ort
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from onnx_passes.model.load import load_model
@@ -20,13 +19,6 @@ def test_what_a_branch_hands_out_is_still_produced_after_cleanup(write):
     assert branch.outputs[0].producer().inputs == (relu.outputs[0],)
     RemoveUnusedNodesPass()(model)
     assert [node.op_type for node in model.graph] == ["Relu", "If"]
-
-
-def test_onnx_runtime_takes_the_model_then(write, tmp_path):
-    loaded = load_model(write(BRANCH.replace("x, float[2] x", "x"), "m.txt"))
-    save_model(loaded.model, tmp_path / "out.onnx")
-    session = ort.InferenceSession(tmp_path / "out.onnx", providers=["CPUExecutionProvider"])
-    assert [output.name for output in session.get_outputs()] == ["y"]
 
 
 def test_each_is_noted_and_names_stay_unique(write):

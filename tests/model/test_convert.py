@@ -117,14 +117,6 @@ def test_outputs_left_out_at_the_end_are_none_and_others_stay(write, proto):
     assert loaded.notes == []
 
 
-def test_metadata_that_is_there_twice_is_noted(write, proto):
-    proto.metadata_props.add(key="k", value="1")
-    proto.metadata_props.add(key="k", value="2")
-    loaded = load_model(write(proto))
-    assert loaded.notes == ["not kept: metadata_props[0].value"]
-    assert loaded.model.metadata_props == {"k": "2"}
-
-
 def test_an_output_that_is_an_input_may_lack_its_shape(write, proto):
     name = proto.graph.input[0].name
     bare = helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)

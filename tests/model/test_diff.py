@@ -82,14 +82,6 @@ def test_subgraphs_and_functions_are_compared_and_shown(model):
     assert "Neg" in explain_difference(lifted, build("Relu"))
 
 
-def test_models_are_not_changed(model):
-    a, b = model(SAME[2]), model(CHAIN)
-    before = ir.to_proto(a), ir.to_proto(b)
-    explain_difference(a, b)
-    structurally_equal(a, b)
-    assert (ir.to_proto(a), ir.to_proto(b)) == before
-
-
 def test_large_weights_are_shown_as_a_hash(model):
     a, b = model(CHAIN), model(CHAIN)
     for number, m in enumerate((a, b)):

@@ -6,18 +6,10 @@ import pytest
 
 from onnx_passes.errors import ModelError
 from onnx_passes.model.diff import canonical_lines
-from onnx_passes.model.digest import canonical_hash, digest, leaf_key, tensor_digest
+from onnx_passes.model.digest import canonical_hash, leaf_key, tensor_digest
 from onnx_passes.model.load import load_model
 from onnx_passes.model.tensor_bytes import immutable
 from tests.corpus import backend_models
-
-
-def test_parts_do_not_run_together():
-    assert (
-        len({digest("ab", "c"), digest("a", "bc"), digest(("a", "b"), "c"), digest("abc")})
-        == 4
-    )
-    assert digest(1) != digest("1") != digest(b"1")
 
 
 @pytest.mark.parametrize("text", [["ab", "c"], ["a", "bc"], ["abc", ""]])
@@ -25,14 +17,6 @@ def test_strings_do_not_run_together(text):
     others = [["ab", "c"], ["a", "bc"], ["abc", ""]]
     same = [o for o in others if tensor_digest(ir.tensor(o)) == tensor_digest(ir.tensor(text))]
     assert same == [text]
-
-
-def test_content_counts_and_storage_does_not():
-    array = np.arange(4, dtype=np.float32)
-    tensor = ir.Tensor(array)
-    assert tensor_digest(tensor) == tensor_digest(ir.from_proto(ir.to_proto(tensor)))
-    for other in (array.reshape(2, 2), array.astype(np.int32), array[::-1]):
-        assert tensor_digest(ir.Tensor(other)) != tensor_digest(tensor)
 
 
 def test_only_what_cannot_change_is_remembered(monkeypatch):
@@ -63,10 +47,6 @@ def test_only_what_cannot_change_is_remembered(monkeypatch):
 )
 def test_attributes_are_told_apart(a, b):
     assert leaf_key(a) != leaf_key(b)
-
-
-def test_floats_are_equal_if_onnx_stores_them_equally():
-    assert leaf_key(ir.AttrFloat32("k", 0.1)) == leaf_key(ir.AttrFloat32("k", np.float32(0.1)))
 
 
 BASE = """g (float[N, 2] x, bool c) => (float[N, 2] y, float[N, 2] z)
@@ -145,13 +125,6 @@ def test_everything_else_counts(model, old, new):
     assert old in BASE + FUNCTION
     changed = model(BASE.replace(old, new), FUNCTION.replace(old, new))
     assert canonical_hash(changed) != canonical_hash(model(BASE, FUNCTION))
-
-
-def test_inner_types_count_if_asked_for(model):
-    base, noted = model(BASE, FUNCTION), model(BASE, FUNCTION)
-    noted.graph.node(0).outputs[0].type = ir.TensorType(ir.DataType.FLOAT)
-    assert canonical_hash(base) != canonical_hash(noted)
-    assert canonical_hash(base, annotations=False) == canonical_hash(noted, annotations=False)
 
 
 def test_types_of_what_branches_and_functions_hand_out_are_annotations(model):

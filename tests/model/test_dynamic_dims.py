@@ -5,9 +5,8 @@ import onnx_ir as ir
 import pytest
 
 import onnx_passes
-from onnx_passes.model.load import LONGEST, load_model, read_dynamic_dims
+from onnx_passes.model.load import LONGEST, load_model
 from onnx_passes.model.save import save_model
-from onnx_passes.runtime.inputs import generate
 
 TEXT = """<ir_version: 8, opset_import: ["" : 17, "own" : 1], producer_name: "paddle2onnx">
 g (float[a, 3, b, c] x, bool t, seq(float[d]) s) => (float[a, 3, b, c] y, seq(float[d]) u) {
@@ -90,15 +89,6 @@ def test_what_is_inferred_is_written(proto, tmp_path):
     loaded.model.graph.outputs[0].shape = ir.Shape(["n", 3, None, 7])
     save_model(loaded.model, tmp_path / "o.onnx", source=loaded)
     assert declared(onnx.load(tmp_path / "o.onnx"))["y"] == ["n", 3, -1, 7]
-
-
-def test_two_dimensions_of_one_negative_size_need_not_be_equal():
-    model = ir.from_onnx_text("g (float[a, b] x, float[c] z) => (float[d] y) { y = Abs(z) }")
-    model.graph.inputs[0].shape = ir.Shape([-1, -1])
-    model.graph.inputs[1].shape = ir.Shape([-1])
-    read_dynamic_dims(model)
-    sizes = [(*feeds["x"].shape, *feeds["z"].shape) for feeds in generate(model)]
-    assert any(len(set(shape)) == 3 for shape in sizes)
 
 
 @pytest.mark.parametrize("kind", ["path", "proto", "ir"])

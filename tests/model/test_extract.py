@@ -44,17 +44,6 @@ def test_what_lies_between_two_values_is_cut_out():
     assert len(model.graph) == 4
 
 
-def test_without_inputs_the_part_begins_at_those_that_it_needs():
-    part = extract(parse(MODEL), (), [Cut("b")])
-    assert (names(part.graph.inputs), names(part.graph.outputs)) == (["x"], ["b"])
-    assert np.array_equal(run(part, x=np.ones((1, 2), np.float32))["b"], [[-2, -3]])
-
-
-def test_types_and_shapes_that_are_given_count():
-    part = extract(parse(MODEL), [Cut("a", FLOAT, ("n", 2))], [Cut("y", FLOAT)])
-    assert str(part.graph.inputs[0].shape) == "[n,2]"
-
-
 def test_a_part_of_a_subgraph_is_cut_out_of_it():
     part = extract(parse(BRANCH), [Cut("a")], [Cut("q", FLOAT)])
     assert [node.op_type for node in part.graph] == ["Mul", "Neg"]

@@ -74,12 +74,6 @@ def test_random_bytes(content, name):
 
 
 @FUZZ
-@given(st.integers(0, len(BINARY)))
-def test_truncated_models(length):
-    survives(BINARY[:length], "m.onnx")
-
-
-@FUZZ
 @given(
     st.lists(
         st.tuples(st.integers(0, len(BINARY) - 1), st.integers(0, 255)), min_size=1, max_size=4
@@ -90,12 +84,6 @@ def test_models_with_bytes_changed(changes):
     for index, byte in changes:
         content[index] = byte
     survives(bytes(content), "m.onnx")
-
-
-@FUZZ
-@given(st.integers(0, len(BINARY)), st.integers(0, 40), st.binary(max_size=40))
-def test_models_with_parts_replaced(start, length, part):
-    survives(BINARY[:start] + part + BINARY[start + length :], "m.onnx")
 
 
 @FUZZ

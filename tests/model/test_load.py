@@ -1,9 +1,7 @@
 import onnx
 import onnx_ir as ir
-import pytest
 from onnx import helper
 
-from onnx_passes.errors import ModelError
 from onnx_passes.model import load
 from onnx_passes.model.load import load_model
 
@@ -12,15 +10,6 @@ FUNCTION = """
 g (float[2] x) => (float[2] y) { y = my.f(x) }
 <domain: "my", opset_import: ["": 20]> f (a) => (b) { b = Relu(a) }
 """
-
-
-def test_a_model_comes_with_its_path_and_nothing_to_note(write, proto):
-    path = write(proto)
-    loaded = load_model(str(path))
-    assert loaded.path == path
-    assert loaded.notes == []
-    assert loaded.external == ()
-    assert loaded.model.graph.initializers["w"].const_value.numpy().tolist()[:2] == [1.0, 2.0]
 
 
 def test_types_of_function_inputs_are_kept(write):
@@ -65,13 +54,3 @@ def test_a_loss_in_onnx_ir_is_refused(refused, proto, monkeypatch):
 
     monkeypatch.setattr(load.ir, "to_proto", lossy)
     assert "graph.node[0].op_type" in refused(proto).message
-
-
-def test_what_onnx_ir_raises_becomes_a_model_error(write, proto, monkeypatch):
-    def broken(proto):
-        raise ir.serde.SerdeError("a whole model as text") from ValueError("the reason")
-
-    monkeypatch.setattr(load.ir, "from_proto", broken)
-    with pytest.raises(ModelError, match="the reason") as caught:
-        load_model(write(proto))
-    assert "whole model" not in str(caught.value)

@@ -44,13 +44,3 @@ def test_a_session_computes_on_one_thread_of_the_cpu():
 def test_weights_are_prepacked_if_asked_for(prepacking, entry):
     options = session_options(prepacking=prepacking)
     assert options.get_session_config_entry("session.disable_prepacking") == entry
-
-
-@pytest.mark.parametrize(("level", "name"), [("none", "DISABLE_ALL"), ("all", "ENABLE_ALL")])
-def test_the_level_of_optimization_reaches_onnx_runtime(level, name):
-    assert session_options(level).graph_optimization_level.name == f"ORT_{name}"
-
-
-def test_a_model_that_does_not_load_raises():
-    with pytest.raises(Exception, match="Nonsense"):
-        open_session(model("g (float[2] x) => (float[2] y) { y = Nonsense(x) }"))

@@ -131,14 +131,6 @@ def test_other_forms_hold_all_weights(loaded, tmp_path, name):
     assert canonical_hash(back.model) == canonical_hash(loaded.model)
 
 
-def test_text_says_how_many_remarks_it_leaves_out(loaded, tmp_path):
-    assert to_text(loaded.model).startswith("<")
-    loaded.model.graph.node(0).doc_string = "why"
-    assert to_text(loaded.model).startswith("# without 1 doc strings or other remarks")
-    save_model(loaded.model, tmp_path / "m.onnxtxt")
-    assert load_model(tmp_path / "m.onnxtxt").notes == []
-
-
 def test_text_leaves_out_names_of_constants_that_its_parser_cannot_read(loaded, tmp_path):
     value = onnx.helper.make_tensor("/a/b", 1, [1], [2.0])
     node = ir.node("Constant", [], {"value": ir.serde.deserialize_tensor(value)})

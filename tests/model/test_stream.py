@@ -72,22 +72,6 @@ def test_the_bytes_are_those_that_protobuf_writes(path, tmp_path, weights):
     assert (tmp_path / "new.onnx").read_bytes() == as_protobuf_writes(loaded)
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_large_constants_are_the_bytes_that_protobuf_writes(path, tmp_path, shared):
-    proto = model_of(weight("w"), nested=[weight("n")])
-    for name, seed, size in (("a", 2, SIZE), ("b", 3, 5), ("d", 4, SIZE)):
-        held = weight(name, seed=seed, size=size)
-        node = helper.make_node("Constant", [], [name], doc_string=name, value=held)
-        proto.graph.node.insert(0, node)
-    onnx.save(proto, path)
-    loaded = load_model(path).model
-    if shared:
-        first, *_, last = (n for n in loaded.graph if n.op_type == "Constant")
-        last.attributes["value"] = first.attributes["value"]
-    save_model(loaded, tmp_path / "new.onnx")
-    assert (tmp_path / "new.onnx").read_bytes() == as_protobuf_writes(loaded)
-
-
 def test_weights_that_protobufs_hold_as_numbers_stay_so(path):
     listed = helper.make_tensor("v", TensorProto.FLOAT, [SIZE], np.ones(SIZE))
     proto = model_of(listed, weight("w"))
@@ -147,11 +131,3 @@ def test_a_model_beyond_the_limit_of_protobuf_is_refused(path, tmp_path, monkeyp
     with pytest.raises(ModelError, match="more than the"):
         save_model(model, tmp_path / "new.onnx", external_data="inline")
     assert not (tmp_path / "new.onnx").exists()
-
-
-def test_a_model_is_written_over_the_one_it_was_read_from(path):
-    onnx.save(model_of(weight("v"), weight("w", seed=1)), path)
-    loaded = load_model(path)
-    expected = as_protobuf_writes(loaded.model)
-    save_model(loaded.model, path, source=loaded)
-    assert path.read_bytes() == expected

@@ -97,12 +97,3 @@ def test_no_name_of_the_memory_leads_into_an_immutable_tensor():
     text = immutable(ir.StringTensor(strings, shape=ir.Shape([2])))
     strings[0] = b"c"
     assert list(text.string_data()) == [b"a", b"b"]
-
-
-def test_memory_that_is_mapped_to_be_read_is_not_copied(tmp_path):
-    path = tmp_path / "w.bin"
-    path.write_bytes(bytes(16))
-    reading = ir.Tensor(np.memmap(path, np.float32, "r"))
-    assert immutable(reading) is reading
-    writing = ir.Tensor(np.memmap(path, np.float32, "r+"))
-    assert immutable(writing) is not writing

@@ -33,20 +33,6 @@ def test_walks_see_subgraphs_and_functions(model):
     assert walk.weight_bytes(m) == 12
 
 
-def test_a_tensor_used_twice_is_one(model):
-    m = model(TEXT, FUNCTION)
-    tensor = m.graph.node(0).attributes["value"].as_tensor()
-    m.graph.register_initializer(ir.Value(name="again", const_value=tensor))
-    assert walk.weight_bytes(m) == 12
-
-
-def test_captured_values_come_from_any_depth(model):
-    m = model(TEXT, FUNCTION)
-    outer = m.graph.node(1)
-    assert {value.name for value in walk.captured_values(outer)} == {"x", "c", "k"}
-    assert list(walk.captured_values(m.graph.node(0))) == []
-
-
 def test_order_counts_captures_and_keeps_what_is_in_order(model):
     m = model(TEXT, FUNCTION)
     in_order = list(m.graph)

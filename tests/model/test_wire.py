@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 from onnx import TensorProto, numpy_helper
 
 from onnx_passes.errors import ModelError
-from onnx_passes.model import load, wire
+from onnx_passes.model import load
 from onnx_passes.model.load import load_model
 from onnx_passes.model.tensor_bytes import is_immutable
 from onnx_passes.model.wire import (
     SMALL,
     FileBytes,
-    field_header,
     fields,
     parse_apart,
     parse_pieces,
@@ -28,23 +27,6 @@ def message():
     return onnx.ModelProto(ir_version=8, producer_name="p", graph=graph).SerializeToString()
 
 
-def test_fields_follow_each_other_to_the_end():
-    data = message()
-    found = list(fields(data, 0, len(data)))
-    assert [field.number for field in found] == [1, 2, 7]
-    assert b"".join(data[f.start : f.end] for f in found) == data
-    assert data[found[1].content : found[1].end] == b"p"
-
-
-@given(st.integers(1, 2**20), st.integers(0, 2**31))
-def test_a_head_is_read_back(number, size):
-    data = field_header(number, size)
-    with pytest.raises(ValueError, match="behind its message"):
-        list(fields(data, 0, len(data) + size - 1))
-    (field,) = fields(data, 0, len(data) + size)
-    assert (field.number, field.wire, field.content) == (number, wire.LENGTH, len(data))
-
-
 @pytest.mark.parametrize(
     ("data", "said"),
     [(b"\x0b", "wire type 3"), (b"\x0a\x05a", "behind"), (b"\xff" * 11, "10 bytes")],
@@ -52,18 +34,6 @@ def test_a_head_is_read_back(number, size):
 def test_what_is_no_message_is_refused(data, said):
     with pytest.raises(ValueError, match=said):
         list(fields(data, 0, len(data)))
-
-
-def test_a_file_reads_as_its_bytes_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(wire, "_WINDOW", 5)
-    data, path = message(), tmp_path / "m"
-    path.write_bytes(data)
-    with open(path, "rb") as stream:
-        content = FileBytes(stream)
-        assert list(fields(content, 0, len(content))) == list(fields(data, 0, len(data)))
-        assert [content[i] for i in (7, 0, 30, 3)] == [data[i] for i in (7, 0, 30, 3)]
-        assert content[3:100] == data[3:100]
-        assert content[9:9] == b""
 
 
 def test_a_file_that_becomes_shorter_is_told(tmp_path):
@@ -129,27 +99,6 @@ def test_weights_start_where_pages_do(path, target):
     offsets = [int(e.value) for t in found for e in t.external_data if e.key == "offset"]
     assert len(offsets) == 2
     assert all(offset % 4096 == 0 for offset in offsets)
-
-
-def test_a_model_without_large_weights_leaves_no_file(path, target):
-    onnx.save(model_of(weight("w", 1)), path)
-    load_model(path, weights=target)
-    assert not target.exists()
-
-
-def test_weights_in_files_stay_there(path, target):
-    onnx.save(model_of(weight("w")), path, save_as_external_data=True, location="m.data")
-    found = load_model(path, weights=target)
-    assert [file.name for file in found.external] == ["m.data"]
-    assert not target.exists()
-
-
-def test_too_few_bytes_are_told_as_ever(path, target):
-    bad = weight("w")
-    bad.dims[0] += 1
-    onnx.save(model_of(bad), path)
-    with pytest.raises(ModelError, match="needs"):
-        load_model(path, weights=target)
 
 
 def test_a_location_that_a_model_names_itself_is_looked_at(path, target):

@@ -5,8 +5,6 @@ import pytest
 
 from onnx_passes.ops import DOMAIN, inject_custom_ops, op, register
 from onnx_passes.ops.bodies import attach
-from onnx_passes.ops.qonnx import BREVITAS_DOMAIN
-from onnx_passes.ops.qonnx import DOMAIN as QONNX_DOMAIN
 from onnx_passes.ops.swish import Swish
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
@@ -25,46 +23,9 @@ def run(call, x):
         return session.run({"x": np.float32(x)})["y"]
 
 
-def test_domains():
-    assert DOMAIN == "onnx_passes.ops"
-    assert (QONNX_DOMAIN, BREVITAS_DOMAIN) == ("qonnx.custom_op.general", "onnx.brevitas")
-
-
 def test_an_operator_of_the_user_calls_one_of_ours():
     x = np.float32([-3, -0.3, 0, 0.5, 20])
     np.testing.assert_allclose(run("TwiceSwish(x)", x), 2 * x / (1 + np.exp(-x)), rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("branch", "x"),
-    [(0, [-0.36, -0.3, -0.1, 0, 1e-3, 0.5, 2, 50]), (-1, [-0.36, -0.2, -1e-3])],
-)
-def test_lambert_w_is_an_inverse(branch, x):
-    w = run(f"LambertW<k = {branch}>(x)", x)
-    np.testing.assert_allclose(w * np.exp(w), np.float32(x), rtol=3e-5, atol=1e-7)
-    assert (w >= -1).all() if branch == 0 else (w <= -1).all()
-
-
-@pytest.mark.parametrize(
-    ("branch", "y"), [(0, [-0.25, 0.001, 0.5, 2, 40]), (-1, [-0.25, -0.01])]
-)
-def test_inverse_silu(branch, y):
-    x = run(f"InverseSilu<k = {branch}>(x)", y)
-    np.testing.assert_allclose(x / (1 + np.exp(-x)), np.float32(y), rtol=1e-4, atol=1e-6)
-
-
-def test_ulp():
-    x = np.float32([1, 3.9, 4, 1e-3, -7, 123456])
-    np.testing.assert_array_equal(run("Ulp(x)", x), np.spacing(np.abs(x)))
-    np.testing.assert_array_equal(run("Ulp(x)", [np.inf]), [0])
-
-
-def test_arg_sort():
-    text = HEAD + "g (float[N] x) => (int64[N] y) { y = onnx_passes.ops.ArgSort(x) }"
-    model = ir.from_proto(onnx.parser.parse_model(text))
-    with OnnxRuntimeEngine().prepare(model) as session:
-        found = session.run({"x": np.float32([3, 1, 2])})["y"]
-    np.testing.assert_array_equal(found, [1, 2, 0])
 
 
 def test_inject_makes_a_model_that_runs_elsewhere():

@@ -4,7 +4,7 @@ import pytest
 
 from onnx_passes.errors import OptionError
 from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.options import MIB, Size, option_fields, validate_options
+from onnx_passes.passes.options import MIB, Size, validate_options
 
 
 class Configurable(Transformation):
@@ -15,10 +15,6 @@ class Configurable(Transformation):
 
     def call(self, model):
         raise AssertionError
-
-
-def test_fields_are_options_and_class_variables_are_not():
-    assert list(option_fields(Configurable)) == ["limit", "mode", "version"]
 
 
 def test_options_become_attributes_of_the_pass():
@@ -49,8 +45,3 @@ def test_sizes(text, size):
 def test_wrong_options_are_named(options, message):
     with pytest.raises(OptionError, match=message):
         Configurable(**options)
-
-
-def test_a_misspelt_option_is_answered_with_the_right_one():
-    with pytest.raises(OptionError, match="did you mean 'limit'"):
-        Configurable(version=1, limt=3)

@@ -24,13 +24,6 @@ def test_a_pass_is_known_by_three_names_and_its_groups():
     assert registry.lookup("tidy") == [cls]
 
 
-def test_a_group_keeps_the_order_of_registration():
-    first, second = make("ZFirst"), make("ASecond")
-    for cls in (first, second):
-        registry.register("tidy")(cls)
-    assert registry.lookup("tidy") == [first, second]
-
-
 def test_an_unknown_name_is_answered_with_the_closest():
     with pytest.raises(
         UnknownPassError, match="no pass or group is named 'fold-constant'"
@@ -89,14 +82,8 @@ def test_a_pass_that_cannot_be_made_is_refused_with_what_it_lacks():
     assert "define them" in str(caught.value.help)
 
 
-def test_collect_takes_names_and_classes():
-    cls = make("MergeWidgets")
-    names = [c.name for c in registry.collect(["topological-sort", cls])]
-    assert names == ["topological-sort", "merge-widgets"]
-
-
 def test_a_group_has_what_makes_others_unused_before_them():
-    kinds = ("outputs", "results", "nodes", "functions", "initializers", "opsets")
+    kinds = ("outputs", "nodes", "functions", "initializers", "opsets")
     found = [cls.name for cls in registry.lookup("remove-unused")]
     assert found == [f"remove-unused-{kind}" for kind in kinds]
     assert registry.groups()["remove-unused"] == registry.lookup("remove-unused")
@@ -119,13 +106,6 @@ def test_a_group_of_its_module_keeps_the_name_of_a_class():
     assert registry.lookup("merge-widgets") == [member]
     assert registry.lookup("MergeWidgets") == registry.lookup("more-widgets") == [cls]
     assert registry.unique_name(cls) == "MergeWidgets"
-
-
-def test_a_pass_under_its_own_name_alone_is_no_group():
-    cls = registry.register("merge-widgets")(make("MergeWidgets"))
-    assert registry.lookup("merge-widgets") == [cls]
-    assert "merge-widgets" not in registry.groups()
-    assert registry.unique_name(cls) == "merge-widgets"
 
 
 def test_what_a_pipeline_imports_takes_names_for_it_alone():
@@ -152,13 +132,6 @@ def test_its_passes_join_groups_and_take_the_names_of_groups():
     assert len(registry.lookup("cleanup")) > 1
     assert registry.lookup("remove-unused", scope=scope) == [taken]
     assert taken not in registry.lookup("remove-unused")
-
-
-def test_two_of_its_passes_may_not_have_one_name():
-    with registry.for_pipeline():
-        registry.register()(make("MergeWidgets", "mine"))
-        with pytest.raises(ConfigError, match="two passes are named 'merge-widgets'"):
-            registry.register()(make("MergeWidgets", "others"))
 
 
 def test_a_sequence_of_the_library_means_passes_of_the_library():

@@ -10,7 +10,6 @@ from onnx_passes.errors import FixpointError, PassError
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import (
     Annotation,
-    RewriteRulePass,
     RewriteRuleSetPass,
     Rule,
     Transformation,
@@ -345,14 +344,6 @@ def operators_rewriting(pass_):
     return [node.op_type for node in model.graph]
 
 
-def test_rules_as_values_do_what_rules_as_lists_do():
-    assert (
-        operators_rewriting(AsValues())
-        == operators_rewriting(AsLists())
-        == ["Identity", "Relu", "Relu"]
-    )
-
-
 def test_a_rule_is_called_by_its_name_or_its_number():
     assert [rule.name for rule in AsValues().rules()] == [
         "as-values[double-neg]",
@@ -383,17 +374,6 @@ def test_values_commute_as_lists_do():
     )
     Commuting()(model)
     assert [node.op_type for node in model.graph] == ["Sub"]
-
-
-def test_one_rule_keeps_the_name_of_the_pass():
-    class One(Transformation, RewriteRulePass):
-        def pattern(self, op, x):
-            return double_neg(op, x)
-
-        def rewrite(self, op, x):
-            return same(op, x)
-
-    assert [rule.name for rule in One().rules()] == ["one"]
 
 
 def test_a_pass_without_rules_says_so():
@@ -461,15 +441,3 @@ def test_rules_of_the_library_are_built_once_in_a_run_and_bound_to_its_context()
     assert first.patterns() is first.patterns() is second.patterns()
     assert elsewhere.patterns() is not first.patterns()
     assert replace(first.context).rules == {}  # no copy of a context has them
-
-
-def test_rules_of_a_users_pass_are_built_each_time():
-    class Mine(Transformation, RewriteRulePass):
-        def pattern(self, op, x):
-            return double_neg(op, x)
-
-        def rewrite(self, op, x):
-            return same(op, x)
-
-    mine = Mine()
-    assert mine.patterns() is not mine.patterns()

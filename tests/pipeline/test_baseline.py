@@ -147,15 +147,6 @@ def two_cores(monkeypatch):
     monkeypatch.setattr(engine_base, "cores", lambda: 2)
 
 
-def test_a_run_begun_ahead_is_the_run_that_is_asked_for(model, two_cores, monkeypatch):
-    bench, samples = EngineBaseline(OnnxRuntimeEngine(), "end"), [X]
-    baseline = Baseline(model, [bench], samples)
-    baseline.begin("end")
-    monkeypatch.setattr(bench, "run_anew", lambda *_: pytest.fail("run again"))
-    baseline.ready("end")
-    np.testing.assert_array_equal(bench.original[0]["z"], X["x"])
-
-
 def test_a_run_begun_ahead_of_another_model_is_not_taken_for_it(model, two_cores):
     bench, samples = EngineBaseline(OnnxRuntimeEngine(), "end"), [X]
     bench.begin(model, samples)
@@ -173,13 +164,6 @@ def test_a_run_begun_ahead_fails_where_it_is_asked_for(two_cores):
     bench.begin(broken, samples)
     with pytest.raises(EngineError):
         bench.run(broken, samples)
-
-
-def test_what_nobody_asked_for_is_waited_for_and_forgotten(model, two_cores):
-    bench = EngineBaseline(OnnxRuntimeEngine(), "end")
-    bench.begin(model, [X])
-    bench.settle()
-    assert bench._ahead is None
 
 
 def test_inner_values_that_differ_fail_although_the_outputs_are_equal():

@@ -14,7 +14,6 @@ from onnx_passes.errors import ConfigError, EngineUnavailableError
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.bisect import judge_by_score
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.isolated import end_children
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.verify.evidence import LEVEL, Check, Checks, Verdict
@@ -134,16 +133,6 @@ def test_bisection_judges_by_numbers_of_an_engine_that_executes():
         judge_by_score(model, alone)
 
 
-def test_pipelines_do_not_save_engines(tmp_path):
-    with pytest.raises(ConfigError, match="save is not for pipelines"):
-        go("swap-sum", save=str(tmp_path / "a.engine"))
-
-
-def test_levels_are_written_and_read():
-    report = go("swap-sum", require="absent").report
-    assert from_json(to_json(report)) == report
-
-
 @pytest.mark.tensorrt
 def test_a_pass_is_verified_on_one_engine_and_built_on_the_other():
     done = go("swap-sum")
@@ -246,13 +235,6 @@ def test_at_the_end_and_at_checkpoints_the_result_is_held_against_the_original()
     held = go("through-sequence", "checkpoint", "swap-sum", when="checkpoint")
     assert held.report.passes[-1].name == "checkpoint"
     assert held.report.passes[-1].action == "stopped"
-
-
-@pytest.mark.tensorrt
-def test_executed_cannot_be_required_without_a_gpu():
-    with pytest.raises(EngineUnavailableError, match="requires executed on tensorrt-rtx") as e:
-        go("swap-sum", require="executed")
-    assert e.value.exit_code == 3
 
 
 @pytest.mark.tensorrt

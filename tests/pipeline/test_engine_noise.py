@@ -247,17 +247,6 @@ def test_the_command_line_refuses_and_tells(tmp_path):
     assert "y max abs" in told.output
 
 
-def test_limits_raised_alike_are_noted_once():
-    one, other = ({"y": np.full(3, value, np.float32)} for value in (1.0, 1.0001))
-    runs = [OriginalRuns("onnxruntime", "two runs of it", [one], [other])]
-    limits = (Tolerance(), {})
-    thresholds = Thresholds(default_config([], ["cleanup"]).verify)
-    for what in ("tolerance", "drift", "tolerance"):
-        thresholds.above(limits, runs, frozenset(), what)
-    (note,) = thresholds.notes
-    assert note.startswith("the default limits of y, tolerance and drift, are raised from")
-
-
 @passes.verify.tolerance()
 @passes.register()
 class NoiseFault(Transformation):

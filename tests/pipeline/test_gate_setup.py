@@ -124,14 +124,6 @@ def test_without_steps_the_same_fault_is_not_seen():
     assert found.passes[0].verdict is Verdict.PASSED
 
 
-def test_the_drift_along_the_steps_is_reported():
-    report = run({"places": {"by": 1.0000002}}, **STATES).report
-    along = next(c for c in report.final if c.scope == "steps")
-    assert along.verdict is Verdict.PASSED
-    assert f"at step {STEPS - 1}" in along.reason
-    assert report.exit_code == 0
-
-
 ACCUMULATOR = """<ir_version: 10, opset_import: ["" : 21]>
     g (float[4] x, float[4] s) => (float[4] y) <float k = {1.5}>
     { a = Mul(s, k) y = Add(a, x) }"""

@@ -134,15 +134,6 @@ def test_engines_that_run_a_file_are_not_for_pipelines(gpu, tmp_path):
         go("sum-of-two", load=str(tmp_path / "a.engine"))
 
 
-def test_the_cache_holds_the_engines_of_a_run(gpu, tmp_path):
-    folder = tmp_path / "engines"
-    assert go("sum-of-two", cache=str(folder)).report.exit_code == 0
-    found = sorted(folder.iterdir())
-    assert len(found) == 2 + 2  # the models, and both sides of what changed
-    assert go("sum-of-two", cache=str(folder)).report.exit_code == 0
-    assert sorted(folder.iterdir()) == found
-
-
 def test_layerwise_comparison_says_how_the_values_were_reached(gpu):
     from onnx_passes.runtime.engines import engine_from_config
 

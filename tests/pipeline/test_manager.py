@@ -222,12 +222,6 @@ def test_a_composed_pass_is_checked_pass_by_pass_then_as_a_whole():
     assert [n.op_type for n in result.model.graph] == ["Relu", "Relu"]
 
 
-def test_a_composed_pass_runs_in_anyones_pass_manager():
-    model = parse(CHAIN)
-    assert ir.passes.PassManager([Tidy()])(model).modified
-    assert [n.op_type for n in model.graph] == ["Relu", "Relu"]
-
-
 def test_the_guilty_rewrite_is_found_among_right_ones():
     model = parse(
         """(float[2] x) => (float[2] y) {
@@ -313,15 +307,6 @@ def test_random_outputs_are_verified_with_seeds_put_in():
     assert result.report.exit_code == 0
     assert result.report.passes[0].verdict is Verdict.PASSED
     assert result.report.not_verified == []
-
-
-def test_the_context_is_dumped_where_it_is_asked_for(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    result = run("eliminate-identity", onnxruntime={"full_context_dump": True})
-    assert result.report.exit_code == 0
-    (path,) = tmp_path.rglob("context.npz")
-    with np.load(path) as context:
-        assert {"x", "y"} < set(context)
 
 
 def test_providers_that_are_not_tried_are_named():

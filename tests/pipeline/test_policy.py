@@ -13,7 +13,6 @@ from onnx_passes.cli.main import program
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Verdict
 
@@ -178,8 +177,3 @@ def test_what_a_metric_allows_is_not_charged_to_tolerance(tmp_path):
     report = run(tmp_path, steps, "verify.metrics.rmse=[0, 10]").report
     passed = [p.verdict is Verdict.PASSED for p in report.passes]
     assert passed == [True] * 7 + [False]
-
-
-def test_the_budget_goes_through_json(tmp_path):
-    report = run(tmp_path, ["budget-creep"] * 4).report
-    assert from_json(to_json(report)) == report

@@ -376,3 +376,184 @@ add = rule(
 def test_a_row_of_a_mask_that_lets_nothing_through():
     verdict, told = run(HIDDEN, add)
     assert verdict == "failed" or "differs on drawn values" in told
+
+
+DECODER = """(float[1,8] x) => (float[1,8] y) <bool go = {1}, int64 most = {6}> {
+    y = Loop(most, go, x) <body = b (int64 i, bool ci, float[1,8] s) => (bool co, float[1,8] r)
+        <float far = {1e3}, float half = {0.5}> {
+            top = ReduceMax<keepdims = 0>(s) met = Greater(top, far) co = Not(met)
+            r = Mul(s, half) }> }"""
+
+
+@passes.verify.equality
+@passes.register()
+class RareEnd(Transformation):
+    """Let the first of these Loops run to its limit."""
+
+    def call(self, model):
+        (node,) = (n for n in model.graph if n.op_type == "Loop")
+        body = node.attributes["body"].as_graph()
+        if body.outputs[0].producer().op_type == "Identity":
+            return ir.passes.PassResult(model, False)
+        kept = ir.node("Identity", [body.inputs[1]])
+        kept.outputs[0].name, kept.outputs[0].dtype = "kept", ir.DataType.BOOL
+        kept.outputs[0].shape = ir.Shape([])
+        body.append(kept)
+        body.outputs[0] = kept.outputs[0]
+        return ir.passes.PassResult(model, True)
+
+
+def test_a_condition_that_ends_a_loop_on_no_sample():
+    verdict, told = run(DECODER, RareEnd.name)
+    assert verdict == "failed" or "differs on drawn values" in told
+
+
+ENCODERS = """<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]>
+g (string[N] x) => (int64[N] y) {
+    a = ai.onnx.ml.LabelEncoder<keys_strings = ["cat", "dog"], values_int64s = [1, 2],
+        default_int64 = 2>(x)
+    y = ai.onnx.ml.LabelEncoder<keys_int64s = [1, 2], values_int64s = [4, 0],
+        default_int64 = 5>(a) }"""
+encode = rule(
+    "RareWord",
+    lambda self, op, x: op.LabelEncoder(
+        op.LabelEncoder(x, _domain="ai.onnx.ml"), _domain="ai.onnx.ml"
+    ),
+    lambda self, op, x: op.LabelEncoder(
+        x,
+        keys_strings=["cat", "dog"],
+        values_int64s=[4, 0],
+        default_int64=5,
+        _domain="ai.onnx.ml",
+    ),
+)
+
+
+def test_words_that_a_model_does_not_list():
+    config = default_config(["reproducers=false", "on_failure=rollback"], [encode])
+    report = run_pipeline(ir.from_onnx_text(ENCODERS), config).report
+    assert report.passes[-1].verdict == "failed"
+
+
+COUNTED = """(float[N] x, int64 count) => (float[N] y) <int64 most = {16}, bool go = {1}> {
+    n = Min(count, most)
+    y = Loop(n, go, x) <body = b (int64 i, bool c, float[N] s) => (bool d, float[N] t) {
+        d = Identity(c) t = Tanh(x) }> }"""
+
+
+@passes.verify.equality
+@passes.register()
+class RareTrip(Transformation):
+    """Compute once what each iteration of a Loop computes."""
+
+    def call(self, model):
+        loops = [n for n in model.graph if n.op_type == "Loop"]
+        for node in loops:
+            once = ir.node("Tanh", [model.graph.inputs[0]])
+            model.graph.insert_before(node, once)
+            once.outputs[0].name, node.outputs[0].name = "y", "gone"
+            once.outputs[0].type = node.outputs[0].type
+            once.outputs[0].shape = node.outputs[0].shape
+            model.graph.outputs[0] = once.outputs[0]
+            model.graph.remove(node)
+        return ir.passes.PassResult(model, bool(loops))
+
+
+def test_a_number_of_iterations_that_is_computed_is_zero():
+    assert run(COUNTED, RareTrip.name)[0] == "failed"
+
+
+POWERS = """(float[N,6] z) => (float[N,6] y)
+<float slack = {0.01}, float two = {2}, float half = {1.5}, float many = {1e6}> {
+    p = Softplus(z) b = Sub(p, slack) s = Pow(b, two) c = Pow(s, half) y = Mul(c, many) }"""
+cube = rule(
+    "RareSign",
+    lambda self, op, b, two, half: op.Pow(op.Pow(b, two), half),
+    lambda self, op, b, two, half: op.Mul(op.Mul(b, b), b),
+    passes.verify.tolerance(),
+)
+
+
+def test_tiny_numbers_of_another_sign():
+    verdict, told = run(POWERS, cube)
+    assert verdict == "failed" or "differs on drawn values" in told
+
+
+LENGTH = """(float[N,2] p) => (float[N,1] y)
+<int64[2] ones = {1, 1}, int64[1] last = {1}, float tiny = {1e-30}> {
+    a = Abs(p) x, z = Split<axis = 1>(a, ones) most = ReduceMax(a, last) m = Max(most, tiny)
+    u = Div(x, m) v = Div(z, m) uu = Mul(u, u) vv = Mul(v, v) s = Add(uu, vv) t = Sqrt(s)
+    h = Mul(t, m) y = Neg(h) }"""
+
+
+def scaled(self, op, x, z, m):
+    u, v = op.Div(x, m), op.Div(z, m)
+    return op.Mul(op.Sqrt(op.Add(op.Mul(u, u), op.Mul(v, v))), m)
+
+
+plain = rule(
+    "RareLength",
+    scaled,
+    lambda self, op, x, z, m: op.Sqrt(op.Add(op.Mul(x, x), op.Mul(z, z))),
+    passes.verify.tolerance(),
+)
+
+
+def test_squares_that_overflow_where_the_original_scales_first():
+    verdict, told = run(LENGTH, plain)
+    assert verdict == "failed" or "differs on drawn values" in told
+
+
+REPEATED = """(float[B,1,4] x, int64[1] n, float[B,T,4] z) => (float[B,S,4] y, float[B,4] w)
+<int64[1] one = {1}> {
+    shape = Concat<axis = 0>(one, n, one) t = Expand(x, shape) y = Add(t, z)
+    w = ReduceSum<keepdims = 0>(y, one) }"""
+expand = rule(
+    "RareSize",
+    lambda self, op, x, shape, z: op.Add(op.Expand(x, shape), z),
+    lambda self, op, x, shape, z: op.Add(x, z),
+)
+
+
+def test_a_size_of_one_beside_sizes_that_had_to_be_found():
+    assert run(REPEATED, expand)[0] == "failed"
+
+
+CROSSING = """(float[N,6] x, float width) => (float[N,6] y) <float slack = {0.02}> {
+    p = Softplus(width) high = Sub(p, slack) low = Neg(high) below = Less(x, low)
+    above = Greater(x, high) top = Where(above, high, x) y = Where(below, low, top) }"""
+bound = rule(
+    "RareBound",
+    lambda self, op, x, low, high: op.Where(
+        op.Less(x, low), low, op.Where(op.Greater(x, high), high, x)
+    ),
+    lambda self, op, x, low, high: op.Clip(x, low, high),
+)
+
+
+def test_bounds_that_cross_where_one_number_is_small():
+    verdict, told = run(CROSSING, bound)
+    assert verdict == "failed" or "differs on drawn values" in told
+
+
+OFFSETS = """(float[N,5] p, float[N,5] q) => (float[N] y)
+<float a = {1e-9}, float b = {1e-12}, int64[1] last = {1}> {
+    u = Abs(p) v = Abs(q) s = Add(u, a) t = Add(v, b) l = Log(s) m = Log(t) d = Sub(l, m)
+    e = Mul(d, u) y = ReduceSum<keepdims = 0>(e, last) }"""
+
+
+@passes.verify.tolerance()
+@passes.register()
+class RareOffset(Transformation):
+    """Keep the first of two initializers that are close to each other."""
+
+    def call(self, model):
+        first, second = (model.graph.initializers[name] for name in "ab")
+        modified = bool(second.uses())
+        ir.convenience.replace_all_uses_with(second, first)
+        return ir.passes.PassResult(model, modified)
+
+
+def test_zeros_behind_which_an_offset_is_all_there_is():
+    verdict, told = run(OFFSETS, RareOffset.name)
+    assert verdict == "failed" or "differs on drawn values" in told

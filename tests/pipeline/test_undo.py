@@ -116,15 +116,3 @@ def test_passes_after_it_are_held_against_what_was_kept():
     done = run(chain(1, -2, 3), steps=("undo-sum", "eliminate-identity", "undo-sum"))
     assert done.error is None
     assert [p.verdict for p in done.report.passes][1:] == [Verdict.UNCHANGED] * 2
-
-
-def test_by_default_the_whole_pass_is_undone():
-    done = run(chain(1, -2), "granularity=pass")
-    assert operators(done.model) == ["Add", "Add"]
-    assert done.report.passes[0].action == "rolled back"
-
-
-def test_other_policies_are_as_before():
-    (report,) = run(chain(1, -2), "on_failure=warn").report.passes
-    assert (report.action, report.culprits) == ("warned", [2])
-    assert run(chain(1, -2), "on_failure=stop").report.exit_code == 1

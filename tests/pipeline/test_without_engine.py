@@ -2,6 +2,7 @@
 
 import numpy as np
 import onnx
+import onnx.parser
 import onnx_ir as ir
 import pytest
 from click.testing import CliRunner
@@ -135,26 +136,12 @@ def test_operators_that_an_engine_has_are_run():
 
 @pytest.mark.parametrize("domain", ["", "trt.plugins"])
 def test_from_the_command_line_with_inputs_of_the_user(domain, tmp_path):
-    made = onnx.helper.make_node("NobodyHasThis", ["m"], ["p"], domain=domain)
-    nodes = [
-        onnx.helper.make_node("Identity", ["x"], ["m"]),
-        made,
-        onnx.helper.make_node("Relu", ["p"], ["r"]),
-        onnx.helper.make_node("Relu", ["r"], ["y"]),
-    ]
-    info = onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
-        nodes,
-        "g",
-        [info("x", 1, ["n", 4])],
-        [info("y", 1, ["n", 6])],
-        value_info=[info("p", 1, ["n", 6])],
-    )
-    opsets = [onnx.helper.make_opsetid("", 18)]
-    opsets += [onnx.helper.make_opsetid(domain, 1)] if domain else []
-    onnx.save(
-        onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "m.onnx"
-    )
+    theirs = f', "{domain}" : 1' if domain else ""
+    operator = f"{domain}.NobodyHasThis".lstrip(".")
+    text = f"""<ir_version: 9, opset_import: ["" : 18{theirs}]>
+        g (float[n, 4] x) => (float[n, 6] y) <float[n, 6] p> {{
+            m = Identity(x) p = {operator}(m) r = Relu(p) y = Relu(r) }}"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
     np.save(tmp_path / "x.npy", np.ones((3, 4), np.float32))
     for given in ([], ["-s", f"reference.inputs={tmp_path / 'x.npy'}"]):
         words = ["-c", "optimize", "-o", str(tmp_path / "o.onnx"), str(tmp_path / "m.onnx")]

@@ -70,15 +70,6 @@ def test_what_a_changed_pass_of_precision_leaves_is_told_once(sample, verbosity)
     assert printed(report, width=500, verbosity=verbosity).count(done.notes[0]) == 1
 
 
-def test_passes_are_lines_if_asked_for(sample):
-    brief = printed(sample("resnet50"), terminal=True)
-    assert not [line for line in brief.splitlines() if line.startswith("fold-")]
-    lines = printed(sample("resnet50"), terminal=True, verbosity=1).splitlines()
-    fold = next(line for line in lines if line.startswith("fold-batch-normalization"))
-    words = "fold-batch-normalization 175 → 122 53 rewrites 2.2 s within 4.1e-6"
-    assert " ".join(fold.split()) == words
-
-
 @pytest.mark.parametrize("name", ["resnet50", "broken", "partly", "unverified", "huge"])
 def test_a_pipe_gets_the_same_text_and_a_line_for_each_statement(sample, name):
     def words(text):

@@ -69,21 +69,6 @@ def test_the_end_result_is_judged(sample):
     assert "out of memory" in case(report, "drift on b").find("skipped").get("message")
 
 
-def test_an_error_outside_any_pass_has_its_own_case(sample):
-    only = case(sample("unreadable"), "run")
-    assert only.find("error").get("message") == "model.onnx is not an ONNX model"
-    assert len(list(suite(sample("broken")).iter("testcase"))) == 7
-
-
-def test_a_pass_that_runs_twice_is_two_cases(sample):
-    report = sample("resnet50")
-    for done in report.passes:
-        done.group = ""
-    names = [c.get("name") for c in suite(report).iter("testcase")]
-    assert {"merge-relus", "merge-relus (2)"} <= set(names)
-    assert len(set(names)) == len(names)
-
-
 def test_counts_attributes_and_order_are_as_the_schemas_want_them(any_report):
     found = suite(any_report)
     cases = found.findall("testcase")

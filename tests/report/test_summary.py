@@ -8,8 +8,6 @@ from onnx_passes.report.summary import (
     failing,
     margin,
     outcome,
-    rules,
-    tallies,
     verdict_words,
 )
 from onnx_passes.verify.evidence import Check, MetricCheck, Verdict
@@ -77,13 +75,6 @@ def test_a_metric_says_its_value_and_a_failed_one_its_range():
     assert fine.head == "accuracy 0.7"
 
 
-def test_a_margin_is_measured_at_the_worst_element(build):
-    seen = margin([build.close(2e-6), build.close(1e-5)])
-    assert seen.error == pytest.approx(1e-5)
-    assert seen.limit == pytest.approx(1e-5 + 1.3e-6 * 12.25)
-    assert seen.ratio == pytest.approx(seen.error / seen.limit)
-
-
 def test_under_equality_any_error_is_infinitely_past_the_limit(build):
     seen = margin([Check("equality", Verdict.FAILED, outputs=(build.output(error=0.5),))])
     assert (seen.limit, seen.ratio) == (0.0, math.inf)
@@ -120,12 +111,3 @@ def test_blame_needs_a_reason(build):
     assert blamed(named) == []
     named.rewrites = named.rewrites[:1]
     assert blamed(named) == named.rewrites
-
-
-def test_tallies_count_by_engine_and_by_rule(sample):
-    report = sample("partly")
-    found = tallies(report)
-    assert next(iter(found)) == "onnxruntime"
-    assert found["reference"].passed == 1
-    assert found["tensorrt (fp16)"].words.head == "not verified"
-    assert rules(report.passes)["FoldBatchNormalization"] == 53

@@ -4,30 +4,8 @@ import pytest
 
 from onnx_passes.errors import ConfigError
 from onnx_passes.runtime import engines
-from onnx_passes.runtime.engines import engine_from_config, engine_names, register_engine
-from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.engines import engine_from_config, register_engine
 from onnx_passes.runtime.reference import ReferenceEngine
-
-
-def test_engines_by_name():
-    assert engine_from_config("reference", {}) == ReferenceEngine()
-    assert engine_from_config("onnxruntime") == OnnxRuntimeEngine()
-    assert {"onnxruntime", "reference"} <= set(engine_names())
-
-
-def test_options_become_fields():
-    options = {
-        "provider": "CUDAExecutionProvider",
-        "provider_options": {"device_id": 1, "use_tf32": False},
-        "optimization": "all",
-        "threads": 0,
-    }
-    assert engine_from_config("onnxruntime", options) == OnnxRuntimeEngine(
-        provider="CUDAExecutionProvider",
-        provider_options=(("device_id", "1"), ("use_tf32", "0")),
-        optimization="all",
-        threads=0,
-    )
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,7 @@ from __future__ import annotations
 import os
 import platform
 
-import onnx
-
-import onnx_passes
-from onnx_passes.runtime.environment import machine, versions
-
-
-def test_versions_are_those_installed():
-    found = versions()
-    assert found["onnx"] == onnx.__version__
-    assert found["python"] == platform.python_version()
-    assert found["onnx-passes"] == onnx_passes.__version__
-    assert {"onnx-ir", "onnxruntime", "numpy"} <= set(found)
+from onnx_passes.runtime.environment import machine
 
 
 def test_the_machine_is_described_without_its_name():

@@ -9,13 +9,11 @@ from onnx_passes.errors import (
     ConfigError,
     EngineCrashedError,
     EngineError,
-    EngineUnavailableError,
     UnsupportedModelError,
 )
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.isolated import IsolatedEngine, end_children
 from onnx_passes.runtime.openvino import OpenVinoEngine, load_openvino
-from onnx_passes.runtime.tensorrt.engine import with_profiling
 from tests.tables import cases
 
 pytest.importorskip("openvino", reason="openvino is missing: pip install -e '.[openvino]'")
@@ -36,18 +34,6 @@ def run(text, feeds, **options):
 def capabilities():
     _, core = load_openvino()
     return core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-
-
-def test_outputs_are_those_asked_for():
-    text = "g (float[2] x, float[2] unused) => (float[2] x, float[2] y, float[2] z)"
-    feeds = {"x": np.float32([1, -2]), "unused": np.zeros(2, np.float32)}
-    with OpenVinoEngine().prepare(model(text + "{ y = Neg(x) z = Identity(y) }")) as session:
-        found = session.run(feeds)
-        again = session.run({**feeds, "x": np.float32([5, 6])}, ["z"])
-    assert list(found) == ["x", "y", "z"]
-    assert [list(value) for value in found.values()] == [[1, -2], [-1, 2], [-1, 2]]
-    assert [*again] == ["z"]
-    assert list(again["z"]) == [-5, -6]
 
 
 def test_weights_are_read_where_they_lie():
@@ -85,24 +71,6 @@ def test_values_inside_that_are_one_value_are_outputs_all_the_same():
         text + "{ a = Neg(x) b = Identity(a) y = Relu(b) }", {"x": np.float32([1, -2])}
     )
     assert [list(value) for value in found.values()] == [[-1, 2], [-1, 2], [0, 2]]
-
-
-def test_outputs_without_a_type_have_that_of_their_values():
-    given = model("g (bfloat16[2] x) => (bfloat16[2] y) { y = Neg(x) }")
-    given.graph.outputs[0].type = None
-    with OpenVinoEngine().prepare(given) as session:
-        found = session.run({"x": np.ones(2, ml_dtypes.bfloat16)})["y"]
-    assert found.dtype == ml_dtypes.bfloat16
-
-
-def test_functions_run():
-    text = (
-        '<ir_version: 10, opset_import: ["": 21, "my": 1]> '
-        "g (float[2] x) => (float[2] y) { y = my.Twice(x) } "
-        '<opset_import: ["": 21], domain: "my"> Twice (a) => (b) { b = Add(a, a) }'
-    )
-    with OpenVinoEngine().prepare(ir.from_onnx_text(text)) as session:
-        assert list(session.run({"x": np.float32([1, 2])})["y"]) == [2, 4]
 
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float8_e4m3fn", "float16", "int8", "bool"])
@@ -190,17 +158,6 @@ def test_two_sessions_of_random_operators_draw_the_same():
     assert (run(text, feeds, seed=1)["y"] != one).any()
 
 
-def test_a_session_that_is_closed_says_so():
-    with OpenVinoEngine().prepare(model(ADD)) as session:
-        pass
-    with pytest.raises(EngineError, match="closed"):
-        session.run({"x": X})
-
-
-def test_it_lists_no_layers():
-    assert with_profiling(engine_from_config("openvino")) is None
-
-
 def test_a_crash_is_an_error_because_it_runs_in_a_child():
     engine = engine_from_config("openvino")
     assert isinstance(engine, IsolatedEngine)
@@ -248,9 +205,3 @@ def test_the_name_and_the_description_tell_what_changes_numbers():
 def test_an_option_that_does_not_fit_is_refused(options, told):
     with pytest.raises(ConfigError, match=told):
         engine_from_config("openvino", options)
-
-
-def test_a_device_that_is_not_here_is_told():
-    with pytest.raises(EngineUnavailableError, match=r"no device 'NPU\.9'") as missing:
-        run(ADD, {"x": X}, device="NPU.9")
-    assert "CPU" in str(missing.value.help)

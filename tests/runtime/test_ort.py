@@ -12,7 +12,6 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from onnx_passes import run
 from onnx_passes.errors import EngineError, EngineUnavailableError, UnsupportedModelError
 from onnx_passes.model.load import load_model
 from onnx_passes.model.ort_sessions import open_session
@@ -104,17 +103,6 @@ RELU = "g (float[2] x) => (float[2] y) { y = Relu(x) }"
 LARGE = np.linspace(-1, 1, 4096, dtype=np.float32).reshape(64, 64)
 
 
-def test_runs_a_model(parse, run):
-    y = run(ENGINE, parse(RELU), x=np.float32([-1, 2]))["y"]
-    np.testing.assert_array_equal(y, np.float32([0, 2]))
-
-
-def test_the_name_says_what_differs_from_the_default():
-    assert ENGINE.name == "onnxruntime"
-    engine = OnnxRuntimeEngine(optimization="all", threads=0, prepacking=False)
-    assert engine.name == "onnxruntime[optimization=all, threads=0, prepacking=off]"
-
-
 def test_weights_are_read_from_the_memory_of_the_model(parse):
     array = np.ones(4096, np.float32)
     model = parse(
@@ -124,23 +112,6 @@ def test_weights_are_read_from_the_memory_of_the_model(parse):
         array[:] = 5  # shows only if nothing was copied
         y = session.run({"x": np.zeros(4096, np.float32)})["y"]
     np.testing.assert_array_equal(y, array)
-
-
-@pytest.mark.parametrize("optimization", ["none", "basic", "extended", "all"])
-@pytest.mark.parametrize("prepacking", [True, False])
-def test_results_are_those_of_a_session_from_bytes(parse, optimization, prepacking):
-    text = """g (float[1, 64] x, float[64, 64] w, float[64] b) => (float[1, 64] y) {
-        z = MatMul(x, w)  a = Add(z, b)  r = Relu(a)  t = MatMul(r, w)  y = Sigmoid(t) }"""
-    model = parse(text, w=LARGE, b=LARGE[0].copy())
-    x = np.random.default_rng(0).standard_normal((1, 64)).astype(np.float32)
-    engine = OnnxRuntimeEngine(optimization=optimization, prepacking=prepacking)
-    with engine.prepare(model) as session:
-        y = session.run({"x": x})["y"]
-    options = engine._options(onnxruntime, arena=True)
-    plain = onnxruntime.InferenceSession(
-        ir.to_proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    assert plain.run(None, {"x": x})[0].tobytes() == y.tobytes()
 
 
 def test_weights_of_branches_and_bodies_are_found(parse, run):
@@ -160,13 +131,6 @@ def test_weights_of_branches_and_bodies_are_found(parse, run):
     zero = np.zeros_like(LARGE)
     np.testing.assert_array_equal(run(ENGINE, model, c=True, x=zero)["y"], LARGE)
     np.testing.assert_array_equal(run(ENGINE, model, c=False, x=zero)["y"], -2 * LARGE)
-
-
-def test_an_initializer_that_nothing_uses_is_no_obstacle(parse, run):
-    # ONNX Runtime drops it while loading, and then refused data for it.
-    text = "g (float[2] x, float[64, 64] w) => (float[2] y) { y = Relu(x) }"
-    y = run(ENGINE, parse(text, w=LARGE), x=np.float32([-1, 2]))["y"]
-    np.testing.assert_array_equal(y, np.float32([0, 2]))
 
 
 def test_a_feed_overrides_an_initializer(parse, run):
@@ -237,18 +201,6 @@ def test_element_types_that_numpy_lacks_go_in_and_out(parse, run, dtype):
     np.testing.assert_array_equal(run(ENGINE, parse(back, 25, 12), x=y)["y"], x)
 
 
-@pytest.mark.parametrize(
-    "dtype", ["float16", "float64", "int8", "uint16", "int64", "uint64", "bool", "object"]
-)
-def test_element_types_of_numpy_go_in_and_out(parse, run, dtype):
-    name = ir.DataType.from_numpy(np.dtype(dtype)).name.lower()
-    model = parse(f"g ({name}[3] x) => ({name}[3] y) {{ y = Identity(x) }}")
-    x = np.array(["a", "Ω", ""] if dtype == "object" else [0, 1, 1], dtype)
-    y = run(ENGINE, model, x=x)["y"]
-    assert y.dtype == x.dtype
-    np.testing.assert_array_equal(y, x)
-
-
 @pytest.mark.parametrize("layout", ["strided", "big-endian", "unaligned"])
 def test_feeds_may_have_any_layout(parse, run, layout):
     x = np.arange(6, dtype=np.float32)
@@ -304,22 +256,6 @@ def test_maps_become_keys_and_values(parse, run):
     assert (keys.tolist(), values.tolist(), rest) == ([3, 7], [0.25, 0.75], [])
 
 
-def test_functions_of_the_model_run(parse, run):
-    text = """g (float[2] x) => (float[2] y) { y = my.twice(x) }
-        <domain: "my", opset_import: ["" : 21]> twice (a) => (b) { b = Add(a, a) }"""
-    y = run(ENGINE, parse(text), x=np.float32([1, 2]))["y"]
-    np.testing.assert_array_equal(y, np.float32([2, 4]))
-
-
-def test_only_the_outputs_asked_for_come_back(parse):
-    text = "g (float[2] x) => (float[2] y, float[2] z) { y = Relu(x) z = Neg(x) }"
-    with ENGINE.prepare(parse(text)) as session:
-        feeds = {"x": np.float32([1, 2])}
-        assert list(session.run(feeds)) == ["y", "z"]
-        assert list(session.run(feeds, ["z", "y"])) == ["z", "y"]
-        assert list(session.run(feeds, [])) == []
-
-
 def test_random_operators_repeat_themselves(parse, run):
     model = parse("g () => (float[4] y) { y = RandomNormal<shape = [4]>() }")
     first, second = run(ENGINE, model)["y"], run(ENGINE, model)["y"]
@@ -359,28 +295,6 @@ def test_a_failure_while_running_names_the_node(parse, run):
         run(ENGINE, model, x=np.ones(3, np.float32), s=np.int64([2, 2]))
     assert "split" in (caught.value.where or "")
     assert ".cc" not in caught.value.message
-
-
-def test_a_provider_that_runs_no_node_is_unavailable(parse, run):
-    # It is in every build, takes no ordinary node, and is first among the providers.
-    engine = OnnxRuntimeEngine(provider="AzureExecutionProvider")
-    if engine.provider not in onnxruntime.get_available_providers():
-        pytest.skip("this build of onnxruntime has no provider that takes no node")
-    with pytest.raises(EngineUnavailableError, match="runs no node of this model"):
-        run(engine, parse(RELU))
-
-
-def test_a_closed_session_says_so(parse):
-    with ENGINE.prepare(parse(RELU)) as session:
-        pass
-    with pytest.raises(EngineError, match="closed"):
-        session.run({"x": np.float32([1, 2])})
-
-
-def test_nothing_is_printed(parse, run, capfd):
-    with pytest.raises(EngineError):
-        run(ENGINE, parse("g (float[2] x) => (float[2] y) { y = Foo(x) }"))
-    assert capfd.readouterr() == ("", "")
 
 
 def test_memory_that_another_session_has_left_is_touched_already():
@@ -513,12 +427,6 @@ def test_says_that_many_constants_are_not_compared(in_files, monkeypatch, limit,
         OnnxRuntimeEngine(optimization="all"), load_model(in_files).model
     )
     assert ["equal constants" in note for note in said] == [True] * told
-
-
-def test_a_run_tells_of_it(in_files, monkeypatch):
-    monkeypatch.setattr(engine_models, "LARGE", 64)
-    report = run(in_files, ["eliminate-identity"]).report
-    assert any("prepacking: true" in note for note in report.notes)
 
 
 @pytest.mark.parametrize(("prepacking", "open_weights"), [(False, ["v"]), (True, [])])

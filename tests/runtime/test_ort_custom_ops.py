@@ -4,7 +4,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.errors import ConfigError, EngineUnavailableError, UnsupportedModelError
+from onnx_passes.errors import ConfigError, EngineUnavailableError
 from onnx_passes.runtime.engines import engine_from_config
 
 MODEL = (
@@ -28,11 +28,6 @@ def test_the_operators_of_a_library_run(isolate):
     assert list(found) == ["AB", "CD"]
 
 
-def test_without_it_they_are_unknown():
-    with pytest.raises(UnsupportedModelError, match=r"ai\.onnx\.contrib"):
-        run()
-
-
 def test_a_library_that_is_not_there_is_told():
     with pytest.raises(EngineUnavailableError, match=r"'nowhere\.so' is not a file"):
         run(custom_ops=["nowhere.so"])
@@ -50,11 +45,6 @@ def test_a_file_that_is_not_a_library_is_told(tmp_path):
 def test_anything_but_text_is_refused(given):
     with pytest.raises(ConfigError, match="custom_ops must be a list of text"):
         run(custom_ops=given)
-
-
-def test_they_are_part_of_what_a_report_records():
-    engine = engine_from_config("onnxruntime", {"custom_ops": ["a.so", "b.so"]})
-    assert engine.describe()["custom_ops"] == "a.so, b.so"
 
 
 def test_an_option_of_a_provider_without_a_value_is_refused():

@@ -37,13 +37,6 @@ def two_cores(monkeypatch):
     monkeypatch.setattr(engine_base, "cores", lambda: 2)
 
 
-@pytest.mark.parametrize("engine", [Beside(), object()], ids=["beside", "one by one"])
-def test_results_come_in_the_order_of_the_samples(engine):
-    found = engine_base.run_each(engine, Session(), SAMPLES, ["y"])
-    assert [float(outputs["y"]) for outputs in found] == [0, 1, 2, 3]
-    assert found[0]["names"] == ["y"]
-
-
 def test_two_runs_meet_where_the_engine_gains_by_it():
     assert len(engine_base.run_each(Beside(), Session(meet=2), SAMPLES)) == 4
 

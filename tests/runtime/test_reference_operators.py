@@ -7,7 +7,6 @@ from onnx import parser
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
-from onnx_passes.runtime.reference_operators import _stack
 
 DRAWN = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
 PARAMETERS = "float[2,3,4] x, float[3] s, float[3] b, float[3] m, float[3] v"
@@ -32,20 +31,6 @@ def compare_with_ort(opset, text, feeds=FEEDS):
 def test_rows_are_those_of_the_version(operator, axis, opset):
     text = f"(float[2,3,4] x) => (float[2,3,4] y) {{ y = {operator}{axis}(x) }}"
     compare_with_ort(opset, text, {"x": DRAWN})
-
-
-@pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax", "Hardmax"])
-def test_nothing_stays_nothing(operator):
-    text = f"(float[0,3] x) => (float[0,3] y) {{ y = {operator}(x) }}"
-    assert run("reference", 13, text, {"x": np.zeros((0, 3), np.float32)}).shape == (0, 3)
-
-
-@pytest.mark.parametrize("axis", [0, -1])
-def test_what_is_small_is_not_lost(axis):
-    text = f"(float[2,3] x) => (float[2,3] y) {{ y = LogSoftmax<axis = {axis}>(x) }}"
-    x = np.float32([[-1000, 0, 500], [1, 2, 3]])
-    assert np.isfinite(run("reference", 21, text, {"x": x})).all()
-    compare_with_ort(21, text, {"x": x})
 
 
 @pytest.mark.parametrize("opset", [7, 9, 14, 15])
@@ -97,16 +82,6 @@ def test_an_operand_is_broadcast_from_an_axis_on(operator, function):
     text = f"{head} {{ z = {operator}<broadcast = 1, axis = 1>(x, y) }}"
     found = run("reference", 1, text, {"x": x, "y": y})
     np.testing.assert_allclose(found, function(x, y.reshape(3, 1)), rtol=1e-6)
-
-
-@pytest.mark.parametrize("operator", ["And", "Or", "Xor", "Equal"])
-def test_the_last_axes_match_if_no_axis_is_given(operator):
-    x, y = DRAWN > 0, DRAWN[0, 0] > 0
-    text = f"""(bool[2,3,4] x, bool[4] y) => (bool[2,3,4] z)
-        {{ z = {operator}<broadcast = 1>(x, y) }}"""
-    functions = {"And": np.logical_and, "Or": np.logical_or, "Xor": np.not_equal}
-    expected = functions.get(operator, np.equal)(x, y)
-    np.testing.assert_array_equal(run("reference", 1, text, {"x": x, "y": y}), expected)
 
 
 @pytest.mark.parametrize("opset", [1, 6])
@@ -177,10 +152,6 @@ def test_what_no_iteration_stacks_has_the_shape_that_is_inferred(declared):
     for engine in (OnnxRuntimeEngine(), ReferenceEngine()):
         with engine.prepare(ir.from_proto(model)) as session:
             assert session.run(feeds)["all"].shape == (0, 2, 3)
-
-
-def test_what_no_type_is_known_of_is_stacked_all_the_same():
-    assert _stack([], onnx.TypeProto()).shape == (0,)
 
 
 @pytest.mark.parametrize(

@@ -59,13 +59,6 @@ def test_numbers_get_the_type_of_the_value_beside_them(b):
     assert b.op.Where(True, half, 0.5).dtype == ir.DataType.FLOAT16
 
 
-def test_several_outputs_come_as_a_tuple(b, x):
-    values, places = b.op.TopK(x, np.array([2]))
-    assert (values.dtype, places.dtype) == (ir.DataType.FLOAT, ir.DataType.INT64)
-    first, second = b.op.Split(x, axis=1, num_outputs=2, outputs=["first", "second"])
-    assert (first.name, str(second.shape)) == ("first", "[N,2]")
-
-
 def test_an_input_that_is_an_output_keeps_both_names(b, x):
     b.output(x, "y")
     assert [v.name for v in (*b.graph.inputs, *b.graph.outputs)] == ["x", "y"]

@@ -10,11 +10,9 @@ from onnx_passes.tuning.choice import (
     find_front,
     find_smallest_subset,
     holds_any,
-    list_neighbours,
     solve,
 )
 from onnx_passes.tuning.format_scores import Score
-from onnx_passes.tuning.groups import by_format
 from onnx_passes.tuning.loss_budget import LossBudget
 
 
@@ -39,30 +37,6 @@ def test_the_optimum_is_that_of_all_choices(seed):
         assert found.cost == pytest.approx(best)
         assert found.bound <= best + 1e-9
         assert found.gap < 1e-6
-
-
-def test_an_infinite_loss_is_never_chosen():
-    found = solve([np.array([1.0, 0.0])], [np.array([[0.0], [np.inf]])], np.array([9.0]))
-    assert found.picks == (0,)
-
-
-def test_choices_that_are_not_wanted_are_left_out():
-    costs, losses = [np.array([1.0, 0.0])] * 2, [np.zeros((2, 1))] * 2
-    found = solve(costs, losses, np.array([1.0]), without=[all_of((1, 1))])
-    assert found.cost == 1.0
-
-
-def test_no_choice_within_the_limits():
-    assert solve([np.array([1.0])], [np.array([[2.0]])], np.array([1.0])) is None
-
-
-def test_near_a_choice_are_those_that_differ_in_one_or_two_groups():
-    found = list(list_neighbours((1, 0, 0), [2, 3, 2]))
-    every = list(itertools.product(range(2), range(3), range(2)))
-    far = {pick: sum(a != b for a, b in zip(pick, (1, 0, 0), strict=True)) for pick in every}
-    assert sorted(found) == sorted(pick for pick, count in far.items() if count in (1, 2))
-    many = list(list_neighbours((0,) * 40, [3] * 40))
-    assert len(many) == 80
 
 
 @pytest.fixture
@@ -94,12 +68,6 @@ def test_effects_add_up_with_their_signs(table):
     assert made.predict((1, 1)).total == 0.0
 
 
-def test_the_cheapest_choice_within_the_budget(table):
-    found, bound = table().best(1.0, math.inf, set())
-    assert found == (1, 0, 1, 0)  # 1 + 4 = 5; the groups behind cost more in float32
-    assert bound == table().cost(found)
-
-
 @pytest.mark.parametrize("count", [2, 4, 6])
 @pytest.mark.parametrize("limit", [0.5, 3.0, 5.0, 21.0, 63.0])
 @pytest.mark.parametrize("sign", [1, -1], ids=["add up", "cancel"])
@@ -124,11 +92,6 @@ def test_choices_that_were_rejected_are_not_proposed_again(table):
     assert not holds_any(made.best(1.0, math.inf, {part})[0], {part})
 
 
-def test_nothing_is_proposed_that_is_not_cheaper(table):
-    made = table(2, 0.5)
-    assert made.best(1.0, made.cost(made.start), set())[0] is None
-
-
 def test_what_loses_the_most_and_the_least_is_named(table):
     made = table(3, 0.5)
     assert made.describe_worst((1, 0, 1)) == "g2 in low loses the most"
@@ -138,24 +101,12 @@ def test_what_loses_the_most_and_the_least_is_named(table):
     assert made.describe_least() == "no group can have another format"
 
 
-def test_corrections_count(table):
-    made = table(1, 1.0)
-    assert made.expected((1,)) == 1.0
-    made.factor = 2.0
-    assert made.expected((1,)) == 2.0
-
-
 def test_the_front_starts_in_float32(table):
     points = find_front(table(), (0.2, 0.6, 1.0))
     assert points[0][0] == (0, 0, 0, 0)
     losses, costs = [p[1] for p in points], [p[2] for p in points]
     assert losses == sorted(losses)
     assert costs == sorted(costs, reverse=True)
-
-
-def test_nodes_by_format():
-    groups = {"a": ["x", "y"], "b": ["z"]}
-    assert by_format(groups, {"a": "low", "b": "low"}) == {"low": ["x", "y", "z"]}
 
 
 @pytest.mark.parametrize("needed", [{3}, {0, 31}, {4, 5, 6}, {1, 9, 17, 30}, set(range(32))])
@@ -168,16 +119,3 @@ def test_exactly_the_needed_are_found_in_few_tests(needed):
 
     assert set(find_smallest_subset(list(range(32)), holds)) == needed
     assert len(tests) <= 3 * len(needed) * 6
-
-
-def test_what_is_needed_only_without_others_goes():
-    # {0} alone holds, but so do 1 and 2 together with anything.
-    def holds(items):
-        return 0 in items or {1, 2} <= set(items)
-
-    found = set(find_smallest_subset([0, 1, 2, 3], holds))
-    assert found in ({0}, {1, 2})
-
-
-def test_one_item():
-    assert find_smallest_subset(["a"], lambda items: bool(items)) == ["a"]

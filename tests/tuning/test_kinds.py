@@ -99,19 +99,6 @@ def test_a_quantised_network_of_qonnx_is_tuned():
     assert set(result.best.names.values()) == {"int8-weights"}
 
 
-def test_quantisers_of_the_original_stay():
-    model = parse(
-        f"""<ir_version: 10, opset_import: ["" : 21]> g (float[n,8] x) => (float[n,4] y)
-        <float s = {{0.05}}, int8 z = {{0}}, float[8,8] w = {{{listed(numbers(8, 8))}}},
-        float[8,4] v = {{{listed(numbers(8, 4))}}}>
-        {{ q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) h = MatMul(d, w)
-           r = Relu(h) y = MatMul(r, v) }}"""
-    )
-    result = search(model, {"x": numbers(20, 8, seed=1)}, ("int8-weights", "int8-static"))
-    assert "float32" not in result.best.names.values()
-    assert sum(n.op_type == "QuantizeLinear" for n in result.model.graph) >= 1
-
-
 @pytest.mark.parametrize("formats", [("int8-weights",), ("float16",), ("int4-gptq",)])
 def test_external_weights_stay_external(tmp_path, formats):
     model = parse(
@@ -129,17 +116,6 @@ def test_external_weights_stay_external(tmp_path, formats):
     onnx.checker.check_model(str(tmp_path / "out.onnx"))
     files = sum(p.stat().st_size for p in tmp_path.iterdir() if p.name.startswith("out"))
     assert files < 0.65 * (tmp_path / "model.data").stat().st_size
-
-
-def test_a_group_that_nobody_reads_stays():
-    model = parse(
-        f"""<ir_version: 10, opset_import: ["" : 21]> g (float[n,8] x) => (float[n,8] y)
-        <float[8,8] w = {{{listed(numbers(8, 8))}}},
-        float[8,4] v = {{{listed(numbers(8, 4))}}}>
-        {{ y = MatMul(x, w) z = MatMul(x, v) }}"""
-    )
-    result = search(model, {"x": numbers(20, 8, seed=1)})
-    assert sorted(result.best.names.values()) == ["float32", "int8-weights"]
 
 
 def test_a_reshape_in_front_of_a_layer_is_no_scale():

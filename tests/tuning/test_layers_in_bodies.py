@@ -67,16 +67,6 @@ def test_layers_of_a_branch_that_is_not_taken_stay_in_float32(images):
     assert set(inner) == {"its body does not run on the data"}
 
 
-@pytest.mark.parametrize("objective", ["time", "bops"])
-def test_layers_in_bodies_cost_less_in_fewer_bits(images, objective):
-    feed = {"small/image": images[:20]}
-    _, groups, found, _ = scored(cascade(), feed, ["int8-static"], objective)
-    large = [g.name for g in groups if g.name.startswith("large/")]
-    assert all(found[name, "float32"].cost > 0 for name in large)
-    if objective == "bops":
-        assert all(found[n, "int8-static"].cost < found[n, "float32"].cost for n in large)
-
-
 def prepared(images):
     model = prepare(cascade())
     groups = partition(model, ["int8-static"], {}, 99)
@@ -138,15 +128,6 @@ def test_the_command_line_tunes_a_loop(folder):
     session = OnnxRuntimeEngine().prepare(ir.load(folder / "out.onnx"))
     with session as running:
         assert set(running.run({"tokens": TOKENS})) == {"written", "scores"}
-
-
-def test_debug_names_the_nodes_of_a_loop(folder, capfd):
-    text = (folder / "tune.yaml").read_text()
-    (folder / "tune.yaml").write_text(text.replace("15,", "60,"))
-    assert run_command(folder, "writer.onnx", "-c", "tune.yaml", "--culprits") == 0
-    told = capfd.readouterr().out
-    assert "must stay in float32" in told
-    assert "net/block" in told
 
 
 def test_the_name_of_a_loop_means_what_is_in_it(images):

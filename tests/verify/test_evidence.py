@@ -11,11 +11,6 @@ def test_outputs_that_cannot_see_a_change_verify_nothing():
     ]
 
 
-def test_the_weakest_kind_decides():
-    assert weakest([Kind.PROVED, Kind.BLIND, Kind.EXECUTED]) is Kind.BLIND
-    assert weakest([Kind.OUTPUTS_ONLY, Kind.EXECUTED]) is Kind.OUTPUTS_ONLY
-
-
 def test_nothing_to_vouch_for_is_proved():
     assert weakest([]) is Kind.PROVED
 

@@ -39,16 +39,6 @@ def test_reads_sequences_and_optionals():
     assert read[0].dims == (None,)
 
 
-def test_knows_which_inputs_have_a_default():
-    signature = "(float[1] a, float[1] b) => (float[1] y) <float[1] b = {1.0}>"
-    _, b = interface_of(model(signature, "{ y = Add(a, b) }")).inputs
-    assert b.default
-
-
-def test_says_nothing_of_a_kept_interface():
-    assert changes(BEFORE) == []
-
-
 @pytest.mark.parametrize(
     ("after", "sentence", "part"),
     cases("""

@@ -57,18 +57,6 @@ def test_a_dtype_is_not_cast():
     assert one(np.array([1, 2], ">f4"), np.array([1, 2], "<f4")).passed
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3)])
-def test_rank_0_and_empty_tensors(shape):
-    check = one(np.ones(shape, F), np.ones(shape, F), Tolerance())
-    assert check.passed
-    assert check.size == math.prod(shape)
-
-
-def test_a_wrong_scalar_has_an_empty_index():
-    check = one(F(1), F(2))
-    assert (check.passed, check.worst, check.max_abs) == (False, (), 1)
-
-
 NAN_PAYLOAD = np.array([0x7FC00001], np.uint32).view(F)[0]
 
 
@@ -174,14 +162,6 @@ def test_an_integer_difference_does_not_overflow():
     assert not one(np.array([2**62]), np.array([2**62 + 1])).passed
 
 
-@pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2])
-def test_narrow_integers(dtype):
-    x = np.array([0, 1], dtype)
-    assert one(x, x.copy()).passed
-    check = one(x, np.array([1, 1], dtype))
-    assert (check.max_abs, check.expected, check.actual) == (1, "0", "1")
-
-
 def test_booleans_have_no_difference_in_numbers():
     check = one(np.array([True, False]), np.array([True, True]), Tolerance())
     assert (check.passed, check.max_abs, check.mismatched) == (False, None, 1)
@@ -267,14 +247,6 @@ def test_every_block_of_a_big_tensor_is_looked_at(flip):
     assert (check.passed, check.worst, check.mismatched) == (False, (flip,), 1)
 
 
-def test_layout_in_memory_does_not_matter():
-    expected = np.arange(12, dtype=F).reshape(3, 4)
-    assert one(expected, np.asfortranarray(expected)).passed
-    actual = np.asfortranarray(expected)
-    actual[2, 1] = 100
-    assert one(expected, actual).worst == (2, 1)
-
-
 def test_complex_parts_are_told_apart():
     assert not one(np.array([1 + 2j]), np.array([2 + 1j])).passed
     assert not one(np.array([complex(np.inf, 0)]), np.array([complex(0, np.inf)])).passed
@@ -310,12 +282,6 @@ def test_the_worst_sample_counts_and_is_named():
     assert check.reason.endswith("in sample 2 (ones)")
     assert "expected 2" in check.reason
     assert "got 9" in check.reason
-
-
-def test_a_promise_is_called_by_its_contract():
-    assert Promise(Tolerance(1e-3)).kind == "tolerance"
-    assert Promise(Equality("outputs")).kind == "equality"
-    assert Promise(Tolerance(), kind="drift").kind == "drift"
 
 
 def test_the_limit_of_the_run_stands_in_place_of_that_of_the_contract():
@@ -356,17 +322,6 @@ def test_nothing_left_to_compare_is_not_verified():
     check = judge(*sides, Promise(Equality()), ignored=frozenset(["r"]))
     assert check.verdict is Verdict.NOT_VERIFIED
     assert "another result each time: r" in check.reason
-
-
-def test_no_samples_verify_nothing():
-    assert judge([], [], Promise(Equality())).verdict is Verdict.NOT_VERIFIED
-
-
-def test_nan_is_equal_to_nan_and_to_nothing_else():
-    nan = array(float("nan"))
-    assert judge([{"y": nan}], [{"y": nan}], Promise(Equality())).verdict is Verdict.PASSED
-    wrong = judge([{"y": nan}], [{"y": array(1)}], Promise(Equality()))
-    assert wrong.verdict is Verdict.FAILED
 
 
 def test_another_shape_fails_and_is_told():
@@ -438,16 +393,6 @@ def test_resolution_is_the_rounding_error_of_the_type(kind, eps):
     assert resolution([{"y": np.zeros(2, kind)}], NONE) == eps
 
 
-def test_resolution_is_that_of_the_coarsest_output():
-    sample = {
-        "y": np.zeros(2, np.float32),
-        "z": np.zeros(2, np.float16),
-        "i": np.zeros(2, int),
-    }
-    assert resolution([sample], NONE) == 2.0**-10
-    assert resolution([sample], frozenset({"z"})) == 2.0**-23
-
-
 TRUTH = {"y": np.linspace(1, 2, 1000)}
 OLD = {"y": TRUTH["y"].astype(np.float32)}
 
@@ -455,13 +400,6 @@ OLD = {"y": TRUTH["y"].astype(np.float32)}
 def check(new, old=OLD, limit=2.0):
     (found,) = error_growth(old, {"y": new}, TRUTH, limit)
     return found
-
-
-def test_the_same_result_has_grown_by_nothing():
-    found = check(OLD["y"])
-    assert found.passed
-    assert found.rmse_new == found.rmse_old
-    assert found.share == pytest.approx(0.5)
 
 
 def test_rounding_in_another_way_is_no_fault():
@@ -475,11 +413,6 @@ def test_a_small_systematic_error_is_a_fault():
     assert not found.passed
     assert "times what it was" in found.reason
     assert found.share > 10
-
-
-def test_a_better_result_passes():
-    noisy = {"y": OLD["y"] * np.float32(1.0001)}
-    assert check(OLD["y"], old=noisy).passed
 
 
 def test_an_old_result_that_is_exact_by_luck_does_not_condemn_the_last_bit():

@@ -40,7 +40,3 @@ def test_some_numbers_at_a_time_find_the_same(low, width):
         assert first_of(low, 24, hold, width) == first
         assert len(set(asked)) == len(asked)
         assert not {low, 24} & {*asked}
-
-
-def test_neighbours_need_no_question():
-    assert first_of(3, 4, lambda points: pytest.fail("asked")) == 4

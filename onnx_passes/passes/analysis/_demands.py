@@ -15,10 +15,8 @@ import onnx
 import onnx_ir as ir
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from onnx_passes.errors import ModelError, OptionError
+from onnx_passes.errors import OptionError
 from onnx_passes.model import walk
-from onnx_passes.model.diff import explain_difference, structurally_equal
-from onnx_passes.model.load import load_model
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM, is_quantiser
 from onnx_passes.ops.domains.intervals import Interval
 from onnx_passes.ops.operator_class import operator_of
@@ -30,7 +28,6 @@ from onnx_passes.passes.analysis._sizes import (
     scaled,
     sized,
 )
-from onnx_passes.passes.analysis._structure import bottlenecks, components
 from onnx_passes.passes.analysis.cost import ModelCost, cost_of
 from onnx_passes.passes.analysis.dynamic_shapes import dynamic_values
 from onnx_passes.passes.analysis.peak_memory import peak_of
@@ -121,10 +118,6 @@ class Asked(Analysis):
     static_shapes: bool = False
     min_opset: Count | None = None
     max_opset: Count | None = None
-    connected: bool = False
-    acyclic: bool = False
-    dominators: tuple[str, ...] = ()
-    isomorphic_to: str | None = None
     ranges: dict[str, Range] = Field(default_factory=dict)
     inputs: dict[str, Range] = Field(default_factory=dict)
     dims: dict[str, int] = Field(default_factory=dict)
@@ -288,15 +281,12 @@ def _only_moves(node: ir.Node) -> bool:
     return operator is not None and bool(operator.moves)
 
 
-_DIFFERENCE_LINES = 12
-
-
 def findings(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
     """Yield whether each demand holds, in the order of the options.
 
     The options of ``asked`` are the demands.
     """
-    demands = (_counts, _runs, _operators_demands, _shapes, _opsets, _form, _ranges, _integers)
+    demands = (_counts, _runs, _operators_demands, _shapes, _opsets, _ranges, _integers)
     for demand in demands:
         yield from demand(asked, model)
 
@@ -450,61 +440,6 @@ def _opsets(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
     if asked.max_opset is not None:
         text = f"opset: {version}, at most {asked.max_opset}"
         yield DemandResult(version <= asked.max_opset, text, help_)
-
-
-def _form(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
-    if asked.connected:
-        parts = [part for graph in walk.all_graphs(model) for part in components(graph)[1:]]
-        if parts:
-            told = listed([label_of(part[0]) for part in parts])
-            text = f"connected: {len(parts):,} parts are apart from the rest, with {told}"
-            yield DemandResult(False, text)
-        else:
-            yield DemandResult(True, "connected: all nodes hang together")
-    if asked.acyclic:
-        yield _acyclic(model)
-    if asked.dominators:
-        yield _dominated(asked, model)
-    if asked.isomorphic_to is not None:
-        other = load_model(asked.isomorphic_to).model
-        if structurally_equal(model, other):
-            yield DemandResult(True, f"isomorphic to {asked.isomorphic_to}")
-        else:
-            lines = explain_difference(model, other).splitlines()
-            shown = "\n".join(f"  {line}" for line in lines[:_DIFFERENCE_LINES])
-            text = f"isomorphic: it is no copy of {asked.isomorphic_to}"
-            yield DemandResult(False, text, f"they differ here:\n{shown}" if shown else None)
-
-
-def _acyclic(model: ir.Model) -> DemandResult:
-    try:
-        for graph in walk.all_graphs(model):
-            walk.topological_order(graph)
-    except ModelError as error:
-        return DemandResult(False, f"acyclic: {error.message}", error.help)
-    return DemandResult(True, "acyclic: no node needs its own output")
-
-
-def _dominated(asked: Asked, model: ir.Model) -> DemandResult:
-    """Names are those of nodes, and of the values that they make."""
-    named: dict[str, ir.Node] = {}
-    for node in model.graph:
-        for name in (node.name, *(value.name for value in node.outputs)):
-            named.setdefault(name or "", node)
-    for name in asked.dominators:
-        if not name or name not in named:
-            hint = did_you_mean(name, named, "'structure' names the nodes that do")
-            raise OptionError(f"assert: no node or value is named {name!r}", help=hint)
-    through = bottlenecks(model.graph)
-    around = [name for name in asked.dominators if named[name] not in through]
-    if not around:
-        return DemandResult(
-            True, f"dominators: all data goes through {', '.join(asked.dominators)}"
-        )
-    told = listed([label_of(node) for node in through]) or "no node"
-    return DemandResult(
-        False, f"dominators: not all data goes through {', '.join(around)}, but through {told}"
-    )
 
 
 def _ranges(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:

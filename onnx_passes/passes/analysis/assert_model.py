@@ -34,12 +34,6 @@ class AssertModel(Asked):
         static_shapes: Whether every input, output and inner value must have a fixed shape.
         min_opset: Oldest version of the default opset.
         max_opset: Newest version of the default opset.
-        connected: Whether all nodes must hang together.
-        acyclic: Whether no node may need its own output.
-        dominators: Nodes, or the values they make, through which all data must go on its way
-            to every output, by name.
-        isomorphic_to: Path of a model that it must be a copy of, up to names, the order of
-            independent nodes and where constants are kept.
         ranges: The least and the greatest number that a value may reach where it is not NaN,
             by name, as bounded by `value-ranges`: ``{probability: [0, 1]}``.
         inputs: The least and the greatest number of inputs, for ``ranges``.

@@ -141,6 +141,11 @@ def rename_value(value: ir.Value, new: str) -> None:
     value.name = new
 
 
+def inverse(perm: Sequence[int]) -> list[int]:
+    """Return the permutation that undoes another."""
+    return [list(perm).index(axis) for axis in range(len(perm))]
+
+
 _FIRST_WITH_SIZES_AS_INPUT = 13
 
 

@@ -1,7 +1,4 @@
-"""Put the body of a function or of a Loop into the graph that calls it.
-
-For a Loop it finds how often the body runs, where that is known.
-"""
+"""Put the body of a function into the graph that calls it."""
 
 from collections import Counter
 
@@ -9,7 +6,6 @@ import onnx_ir as ir
 
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes.common.graph_edits import discard, nodes_within, own_values, supersede
-from onnx_passes.passes.constants import constant_of
 
 
 class Names:
@@ -108,31 +104,6 @@ def _copy(attribute: ir.Attr) -> ir.Attr | ir.Graph | list[ir.Graph]:
             return [g.clone(allow_outer_scope_values=True) for g in attribute.as_graphs()]
         case _:
             return attribute.value
-
-
-def body_of(node: ir.Node) -> ir.Graph | None:
-    """Return the body of a node that runs it repeatedly; None for other nodes."""
-    body = node.attributes.get("body")
-    if node.domain or body is None or body.is_ref() or body.type != ir.AttributeType.GRAPH:
-        return None
-    return body.as_graph()
-
-
-def trips_of(loop: ir.Node) -> int | None:
-    """Return the greatest number of iterations of a Loop whose first one surely runs.
-
-    It is as many unless the body ends it earlier. None where that is not known.
-    """
-    if len(loop.inputs) < 2:
-        return None
-    count, condition = (constant_of(value) for value in loop.inputs[:2])
-    if count is None or count.size != 1:
-        return None
-    starts = condition is not None and condition.size == 1 and bool(condition.numpy().item())
-    if loop.inputs[1] is not None and not starts:
-        return None
-    trips = int(count.numpy().item())
-    return trips if trips >= 1 else None
 
 
 def renamed(name: str | None, names: Counter[str]) -> str | None:

@@ -11,7 +11,14 @@ from onnxscript.rewriter import pattern
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
-from onnx_passes.passes.common.matches import PRECISE, commuted, has_opset, number, spells
+from onnx_passes.passes.common.matches import (
+    PRECISE,
+    commuted,
+    has_opset,
+    node_of,
+    number,
+    spells,
+)
 from onnx_passes.passes.common.shapes import dims_of, ints_of, sizes_of, widens
 from onnx_passes.passes.constants import constant_of
 
@@ -71,7 +78,7 @@ class NormalizationPass(passes.Transformation, passes.RewriteRuleSetPass):
         mean: Value | None = None,
         **values: Value,
     ) -> bool:
-        means = [_node(v) for v in (values["variance"], mean) if v is not None]
+        means = [node_of(v) for v in (values["variance"], mean) if v is not None]
         axes = {_first_axis(node, x) for node in means}
         further = [value for node in means for value in node.inputs[1:]]
         sizes = sizes_of_last(x, *axes) if len(axes) == 1 else None
@@ -84,7 +91,7 @@ class NormalizationPass(passes.Transformation, passes.RewriteRuleSetPass):
         )
 
     def _normalized(self, op: Op, x: Value, epsilon: Value, **values: Value) -> Value:
-        axis = _first_axis(_node(values["variance"]), x)
+        axis = _first_axis(node_of(values["variance"]), x)
         sizes = sizes_of_last(x, axis)
         assert x.dtype is not None, "check has seen to it"
         assert sizes is not None, "check has seen to it"
@@ -97,7 +104,7 @@ class NormalizationPass(passes.Transformation, passes.RewriteRuleSetPass):
     def _may_follow(
         self, context: MatchContext, x: Value, s: Value, w: Value, n: Value
     ) -> bool:
-        node = _node(n)
+        node = node_of(n)
         sizes = sizes_of_last(x, node.attributes.get_int("axis", -1))
         if sizes is None or len(node.outputs) > 1 or widens(x, w) or w is n:
             return False
@@ -107,7 +114,7 @@ class NormalizationPass(passes.Transformation, passes.RewriteRuleSetPass):
         return context.root.op_type == "Add" or holds(s, 1.0)
 
     def _with_parameter(self, op: Op, x: Value, s: Value, w: Value, n: Value) -> Value:
-        node = _node(n)
+        node = node_of(n)
         sizes = sizes_of_last(x, node.attributes.get_int("axis", -1))
         row = _row(w, sizes or [])
         if row is not None and sizes_of(w) != sizes:
@@ -121,7 +128,7 @@ class NormalizationPass(passes.Transformation, passes.RewriteRuleSetPass):
         return op.Cast(getattr(op, self.operator)(wide, s, _outputs=["n"]))
 
     def _is_cast(self, context: MatchContext, x: Value, s: Value, n: Value) -> bool:
-        node = _node(n)
+        node = node_of(n)
         return (
             x.dtype is ir.DataType.FLOAT16
             and context.root.attributes.get_int("to") == x.dtype
@@ -134,7 +141,7 @@ class NormalizationPass(passes.Transformation, passes.RewriteRuleSetPass):
         ones = constant_of(s)
         assert ones is not None, "check has seen to it"
         scale = op.Constant(value=ir.tensor(ones.numpy().astype(np.float16)))
-        return _call(op, self.operator, x, scale, **_node(n).attributes)
+        return _call(op, self.operator, x, scale, **node_of(n).attributes)
 
 
 def _followed(operator: str, follower: str, place: int, op: Op, x: Var, s: Var, w: Var) -> Var:
@@ -214,9 +221,3 @@ def _epsilon(value: Value, x: Value) -> float | None:
 
 def _call(op: Op, operator: str, *inputs: Value, **attributes: object) -> Value:
     return getattr(op, operator)(*inputs, **attributes)
-
-
-def _node(value: Value) -> ir.Node:
-    node = value.producer()
-    assert node is not None, "the pattern has matched a node"
-    return node

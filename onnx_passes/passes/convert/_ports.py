@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import onnx_ir as ir
 
 from onnx_passes.errors import PassError
-from onnx_passes.model.walk import all_graphs, graphs_within
-from onnx_passes.passes.common.graph_edits import QUANTIZATION, own_values
+from onnx_passes.model.walk import all_graphs
+from onnx_passes.passes.common.graph_edits import own_values, rename_value
 from onnx_passes.passes.options import did_you_mean
 from onnx_passes.passes.replace import Namer
 
@@ -115,14 +115,3 @@ def rename_ports(
                 rename_value(other, namer.value(other.name))
     for value, name in values.items():
         rename_value(value, name)
-
-
-def rename_value(value: ir.Value, name: str) -> None:
-    """Rename a value, and what quantization annotations call it."""
-    if value.graph is not None:
-        for graph in graphs_within(value.graph):
-            for other in own_values(graph):
-                noted = other.meta.get(QUANTIZATION) or {}
-                for key in [k for k, named in noted.items() if named == value.name]:
-                    noted[key] = name
-    value.name = name

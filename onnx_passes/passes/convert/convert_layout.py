@@ -3,7 +3,7 @@
 Transposes that undo each other are removed across operators that work element by element.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
@@ -16,16 +16,12 @@ from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes.common import graph_edits
+from onnx_passes.passes.common.graph_edits import inverse
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.context import InterfaceMap, Port
 from onnx_passes.passes.convert import _ports as ports
 from onnx_passes.passes.replace import Namer
 from onnx_passes.plain import PlainMapping
-
-
-def inverse(order: Sequence[int]) -> list[int]:
-    """Return the permutation that undoes another."""
-    return [list(order).index(axis) for axis in range(len(order))]
 
 
 def order_of(node: ir.Node) -> list[int] | None:

@@ -31,7 +31,6 @@ from onnx_passes.passes.precision._half_precision import (
     misfit,
     misfit_of,
     moves_only,
-    narrow_bodies,
     signature_of,
 )
 from onnx_passes.passes.precision._node_selection import NOTHING, OnSomeNodes
@@ -136,9 +135,7 @@ class ConvertsToHalf(OnSomeNodes):
                 f"{len(without)} stay in float32 because ONNX Runtime has no kernel; their "
                 f"inputs and outputs are rounded to {self.half.name.lower()}"
             )
-        if found or without:
-            narrow_bodies(lowering)
-        else:
+        if not (found or without):
             what = f"float32 node that {self.half.name.lower()} can compute"
             self.context.notes.append(NOTHING.format(what))
         moved = False

@@ -1,7 +1,7 @@
 """Edits that put quantisers and integers into a model, and move scales between neighbours."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -227,7 +227,7 @@ _MOST = 2.0**40
 _LARGEST_FACTOR = 2.0**12
 _HOMOGENEOUS = ("Relu", "LeakyRelu", "Identity")
 _POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
-_PASSED = frozenset((*_HOMOGENEOUS, *_POOLS, "Flatten", "Add"))
+_PASSED = frozenset((*_HOMOGENEOUS, *_POOLS, "Add"))
 _NORMALISATIONS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 
 
@@ -280,14 +280,13 @@ def scale_input(layer: Layer, factors: Array, inserter: Inserter) -> None:
 class Place:
     """A constant that is scaled by channel.
 
-    Input ``index`` of ``node`` has channels along ``axis``, each for ``stride`` channels of
-    the value, one after the other. A chain begins at the weight of a layer.
+    Input ``index`` of ``node`` has channels along ``axis``. A chain begins at the weight of a
+    layer.
     """
 
     node: ir.Node
     index: int
     axis: int
-    stride: int = 1
     is_weight: bool = False
 
 
@@ -301,11 +300,10 @@ class Absorber:
     def scale(self, value: ir.Value, places: Sequence[Place], factors: Array) -> None:
         """Multiply a value by channel; all values that change get other names.
 
-        Factors are float32 of shape [channels], equal for all channels that share a place.
+        Factors are float32 of shape [channels].
         """
         for place in places:
-            own = factors[:: place.stride]
-            _replace(place.node, place.index, own, place.axis, self._inserter)
+            _replace(place.node, place.index, factors, place.axis, self._inserter)
         self._rename(value)
 
     def _rename(self, value: ir.Value) -> None:
@@ -340,8 +338,6 @@ class Absorber:
             return self._all(node, places, count) if axis == -1 and last else None
         if kind in _HOMOGENEOUS or (kind in _POOLS and axis == 1):
             return self._behind(node, 0, count, axis)
-        if kind == "Flatten" and axis == -1 and node.attributes.get_int("axis", 1) == 1:
-            return self._before_flatten(node, count)
         if kind in ("Mul", "Add"):
             place = next((i for i in (0, 1) if self._is_vector(inputs[i], count, axis)), None)
             own = None if place is None else self._all(node, [place], count)
@@ -374,17 +370,6 @@ class Absorber:
         value = node.inputs[index]
         alone = value is not None and len(value.uses()) == 1 and not value.is_graph_output()
         return self.places_of(value, count, axis) if alone and value is not None else None
-
-    def _before_flatten(self, node: ir.Node, count: int) -> list[Place] | None:
-        """Continue in front of a Flatten, where one channel represents several."""
-        value = node.inputs[0]
-        shape = None if value is None else value.shape
-        channels = shape[1] if shape is not None and len(shape) > 1 else None
-        if not isinstance(channels, int) or not channels or count % channels:
-            return None
-        found = self._behind(node, 0, channels, 1)
-        stride = count // channels
-        return None if found is None else [replace(p, stride=p.stride * stride) for p in found]
 
     def _all(self, node: ir.Node, places: list[int], count: int) -> list[Place] | None:
         """Return constants that have nothing but the channels."""

@@ -14,8 +14,7 @@ from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.inline.inline_functions import InlineFunctions
 from onnx_passes.passes.options import did_you_mean
-from onnx_passes.passes.precision._layers import Key, Layer, Moments, measure, rows_in_bodies
-from onnx_passes.passes.precision._recording import WatchProbe, read_feeds, record
+from onnx_passes.passes.precision._recording import read_feeds, record
 
 
 def names_of(graph: ir.Graph) -> set[str]:
@@ -198,12 +197,12 @@ class OnData(OnSomeNodes):
     data: list[str] = Field(default_factory=list)
 
     def values(
-        self, model: ir.Model, names: Collection[str], what: str, *, bodies: bool = False
+        self, model: ir.Model, names: Collection[str], what: str
     ) -> Iterator[dict[str, Array]]:
         """Yield values of the model, sample by sample.
 
         ``what`` they are for is said in a PassError, if there is no data or the model does not
-        run on it. For ``bodies`` see :func:`record`.
+        run on it.
         """
         if self.context.values and not self.data:
             scaled = self.context.scaled
@@ -215,34 +214,7 @@ class OnData(OnSomeNodes):
                     if source in row
                 }
             return
-        yield from record(model, self._feeds(what), names, self.name, bodies=bodies)
-
-    def measure(
-        self, model: ir.Model, wanted: Mapping[Key, tuple[ir.Value, WatchProbe]], what: str
-    ) -> dict[Key, list[Array]]:
-        """Return what probes measure of values in bodies, sample by sample.
-
-        ``wanted`` has a value in a body and its probe. Raises PassError as :meth:`values`.
-        """
-        if not wanted:
-            return {}
-        if not self.context.values or self.data:
-            return measure(model, self._feeds(what), wanted, self.name)
-        names = [str(value.name) for value in model.graph.inputs]
-        rows = [row for row in self.context.values if all(name in row for name in names)]
-        return measure(model, [{n: row[n] for n in names} for row in rows], wanted, self.name)
-
-    def moments(
-        self, model: ir.Model, layers: Iterable[Layer], what: str, *, gram: bool
-    ) -> dict[ir.Node, Moments]:
-        """Return the moments of what layers in bodies read, over all iterations.
-
-        Layers whose operand the main graph computes are left out; ``gram`` asks for outer
-        products. Raises PassError as :meth:`values`.
-        """
-        wanted = rows_in_bodies(layers, model, gram=gram)
-        found = self.measure(model, wanted, what)
-        return {node: wanted[node][1].moments(vectors) for node, vectors in found.items()}
+        yield from record(model, self._feeds(what), names, self.name)
 
     def _feeds(self, what: str) -> Sequence[Mapping[str, Array]]:
         feeds = read_feeds(self.data, self.name) if self.data else self.context.samples

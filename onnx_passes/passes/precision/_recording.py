@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -146,102 +146,24 @@ _STACKS = {"Loop": 1, "Scan": 9}
 """Operators that stack what a body gives, and the opset from which they do it as here."""
 
 
-class WatchProbe(Protocol):
-    """What is measured of a value in a body: a vector of a known length."""
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        ...
-
-    def measure(self, made: WatchBuilder, value: ir.Value) -> ir.Value:
-        """Return a float32 vector of shape [size] for a float32 value; zeros for nothing."""
-        ...
-
-    def join(self, made: WatchBuilder, stacked: ir.Value) -> ir.Value:
-        """Return the vector of all iterations from float32 of shape [iterations, size]."""
-        ...
-
-
-class Ends:
-    """The least and greatest finite element: at most 0, and at least 0."""
-
-    size = 2
-
-    def measure(self, made: WatchBuilder, value: ir.Value) -> ir.Value:
-        """Return both; see ``WatchProbe.measure``."""
-        zero = made.constant(np.zeros(1, np.float32))
-        flat = made.node("Reshape", made.finite(value), made.constant(np.array([-1])))
-        some = made.node("Concat", flat, zero, axis=0)
-        low, high = (made.node(kind, some) for kind in ("ReduceMin", "ReduceMax"))
-        return made.node("Concat", low, high, axis=0)
-
-    def join(self, made: WatchBuilder, stacked: ir.Value) -> ir.Value:
-        """Return both of all iterations; see ``WatchProbe.join``."""
-        return self.measure(made, stacked)
-
-
-class WatchBuilder:
-    """Makes nodes at the end of a graph.
-
-    Large constants go to the graph ``main``.
-    """
-
-    def __init__(self, namer: Namer, graph: ir.Graph, opset: int, main: ir.Graph) -> None:
-        self._namer, self.graph, self._opset, self._main = namer, graph, opset, main
-
-    def constant(self, array: Array) -> ir.Value:
-        """Return a constant of the graph."""
-        made = self.node("Constant", value=ir.tensor(array))
-        made.type, made.shape = ir.TensorType(ir.DataType.from_numpy(array.dtype)), None
-        return made
-
-    def large(self, array: Array) -> ir.Value:
-        """Return a constant of the main graph."""
-        name = self._namer.value("watched")
-        made = ir.Value(name=name, type=ir.TensorType(WIDE), const_value=ir.tensor(array))
-        self._main.register_initializer(made)
-        return made
-
-    def node(self, operator: str, *inputs: ir.Value, **attributes: Plain) -> ir.Value:
-        """Return what a new node computes."""
-        node = ir.node(operator, list(inputs), attributes)
-        (made,) = node.outputs
-        made.name = self._namer.value("watched")
-        node.name = self._namer.node(made.name)
-        self.graph.append(node)
-        return made
-
-    def finite(self, value: ir.Value) -> ir.Value:
-        """Return a float32 value with 0 for elements that are not finite."""
-        zero = self.constant(np.zeros(1, np.float32))
-        # Inf minus itself is NaN, as NaN is, and no NaN equals 0.
-        known = self.node("Equal", self.node("Sub", value, value), zero)
-        return self.node("Where", known, value, zero)
-
-    def reduce(self, operator: str, value: ir.Value, axis: int) -> ir.Value:
-        """Return a value reduced by ReduceSum or ReduceMax along an axis, which is dropped."""
-        if self._opset >= (13 if operator == "ReduceSum" else 18):
-            axes = self.constant(np.array([axis]))
-            return self.node(operator, value, axes, keepdims=0)
-        return self.node(operator, value, axes=[axis], keepdims=0)
-
-
 def watch(model: ir.Model, wanted: Collection[str]) -> dict[str, str]:
     """Let a model return the least and greatest finite element of values in its bodies.
 
     Each is an output of two elements: at most 0, and at least 0. A branch that is not taken
     gives zeros, and a loop the range over all iterations. The model is changed in place; its
     types have to be known. Values of the main graph and of types other than float32 are left
-    out. Returns names of values by output; two branches may have values of one name.
+    out; there are none if the opset has no way to measure. Returns names of values by output;
+    two branches may have values of one name.
     """
-    names = frozenset(wanted)
-    probes = {
-        value: [(str(value.name), Ends())]
-        for value in inner_values(model)
-        if value.name in names and is_wide(value)
-    }
-    return probe(model, probes)
+    opset, names = model.graph.opset_imports.get("", 1), frozenset(wanted)
+    values = {v for v in inner_values(model) if v.name in names and _is_wide(v)}
+    if opset < OPSET or not values:
+        return {}
+    found = {}
+    for name, ends in list(_Watcher(model, values, opset).lift(model.graph)):
+        model.graph.outputs.append(ends)
+        found[str(ends.name)] = name
+    return found
 
 
 def inner_values(model: ir.Model) -> Iterator[ir.Value]:
@@ -255,92 +177,85 @@ def inner_values(model: ir.Model) -> Iterator[ir.Value]:
             pending.extend(subgraphs_of(node))
 
 
-def is_wide(value: ir.Value) -> bool:
+def _is_wide(value: ir.Value) -> bool:
     """Whether a value is a computed float32 tensor."""
     plain = isinstance(value.type, ir.TensorType) and value.dtype is WIDE
     return plain and constant_of(value) is None
 
 
-def probe(
-    model: ir.Model, probes: Mapping[ir.Value, Sequence[tuple[str, WatchProbe]]]
-) -> dict[str, str]:
-    """Let a model return what probes measure of values in its bodies.
+class _Watcher:
+    """Takes the ends of values out of the bodies of a model."""
 
-    A branch that is not taken gives zeros, and a loop what all iterations give together. The
-    model is changed in place; its types have to be known. Probes have keys, which are returned
-    by output; there are none if the opset has no way to measure.
-    """
-    opset = model.graph.opset_imports.get("", 1)
-    if opset < OPSET or not probes:
-        return {}
-    found = {}
-    for key, _, made in list(_Lifter(model, probes, opset).lift(model.graph)):
-        model.graph.outputs.append(made)
-        found[str(made.name)] = key
-    return found
+    def __init__(self, model: ir.Model, values: set[ir.Value], opset: int) -> None:
+        self._namer, self._values, self._opset = Namer(model), values, opset
 
-
-class _Lifter:
-    """Takes what probes measure out of bodies."""
-
-    def __init__(
-        self,
-        model: ir.Model,
-        probes: Mapping[ir.Value, Sequence[tuple[str, WatchProbe]]],
-        opset: int,
-    ) -> None:
-        self._namer, self._main = Namer(model), model.graph
-        self._probes, self._opset = probes, opset
-
-    def lift(self, graph: ir.Graph) -> Iterator[tuple[str, WatchProbe, ir.Value]]:
-        """Yield keys, probes, and what they measure in bodies of a graph's nodes."""
+    def lift(self, graph: ir.Graph) -> Iterator[tuple[str, ir.Value]]:
+        """Yield names of values in bodies of a graph's nodes, and their ends in the graph."""
         for node in list(graph):
             bodies = list(subgraphs_of(node))
             stacks = self._opset >= _STACKS.get(node.op_type, 1 << 31)
             if not bodies or node.domain or not (stacks or node.op_type == "If"):
                 continue
             for body in bodies:
-                for key, item, inner in list(self._inside(body)):
-                    others = [other for other in bodies if other is not body]
-                    given = self._give(node, body, others, inner, item.size)
+                others = [other for other in bodies if other is not body]
+                for name, inner in list(self._inside(body)):
+                    ends = self._give(node, body, others, inner)
                     if stacks:
                         _add_axis(node)
-                        given = self._set_type(
-                            item.join(self._builder(graph), given), item.size
-                        )
-                    yield key, item, given
+                        ends = self._ends(graph, ends)
+                    yield name, ends
 
-    def _inside(self, body: ir.Graph) -> Iterator[tuple[str, WatchProbe, ir.Value]]:
+    def _inside(self, body: ir.Graph) -> Iterator[tuple[str, ir.Value]]:
         made = [value for node in body for value in node.outputs]
         for value in (*body.inputs, *made):
-            for key, item in self._probes.get(value, ()):
-                vector = item.measure(self._builder(body), value)
-                yield key, item, self._set_type(vector, item.size)
+            if value in self._values:
+                yield str(value.name), self._ends(body, self._finite(body, value))
         yield from self.lift(body)
 
     def _give(
-        self,
-        node: ir.Node,
-        body: ir.Graph,
-        others: Sequence[ir.Graph],
-        vector: ir.Value,
-        size: int,
+        self, node: ir.Node, body: ir.Graph, others: Sequence[ir.Graph], ends: ir.Value
     ) -> ir.Value:
-        """Let a body return a vector, other branches zeros, and the node what is returned."""
-        body.outputs.append(vector)
+        """Let a body return ends, other branches zeros, and the node what is returned."""
+        body.outputs.append(ends)
         for other in others:
-            other.outputs.append(self._builder(other).constant(np.zeros(size, np.float32)))
+            other.outputs.append(self._constant(other, np.zeros(2, np.float32)))
         node.resize_outputs(len(node.outputs) + 1)
         given = node.outputs[-1]
-        given.name, given.type = self._namer.value(vector.name), ir.TensorType(WIDE)
+        given.name, given.type = self._namer.value(ends.name), ir.TensorType(WIDE)
         return given
 
-    def _builder(self, graph: ir.Graph) -> WatchBuilder:
-        return WatchBuilder(self._namer, graph, self._opset, self._main)
+    def _ends(self, graph: ir.Graph, value: ir.Value) -> ir.Value:
+        """Return the least and the greatest element: at most 0, and at least 0."""
+        zero = self._constant(graph, np.zeros(1, np.float32))
+        flat = self._node(graph, "Reshape", value, self._constant(graph, np.array([-1])))
+        some = self._node(graph, "Concat", flat, zero, axis=0)
+        low, high = (self._node(graph, kind, some) for kind in ("ReduceMin", "ReduceMax"))
+        ends = self._node(graph, "Concat", low, high, axis=0)
+        ends.type, ends.shape = ir.TensorType(WIDE), ir.Shape([2])
+        return ends
 
-    def _set_type(self, value: ir.Value, size: int) -> ir.Value:
-        value.type, value.shape = ir.TensorType(WIDE), ir.Shape([size])
-        return value
+    def _finite(self, graph: ir.Graph, value: ir.Value) -> ir.Value:
+        """Return a value with 0 for elements that are not finite."""
+        zero = self._constant(graph, np.zeros(1, np.float32))
+        # Inf minus itself is NaN, as NaN is, and no NaN equals 0.
+        known = self._node(graph, "Equal", self._node(graph, "Sub", value, value), zero)
+        return self._node(graph, "Where", known, value, zero)
+
+    def _constant(self, graph: ir.Graph, array: Array) -> ir.Value:
+        made = self._node(graph, "Constant", value=ir.tensor(array))
+        made.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
+        return made
+
+    def _node(
+        self, graph: ir.Graph, operator: str, *inputs: ir.Value, **attributes: Plain
+    ) -> ir.Value:
+        """Add a node to the end of a graph, and return what it computes."""
+        node = ir.node(operator, list(inputs), attributes)
+        (made,) = node.outputs
+        made.name = self._namer.value("watched")
+        node.name = self._namer.node(made.name)
+        graph.append(node)
+        return made
 
 
 def _add_axis(node: ir.Node) -> None:
@@ -400,24 +315,6 @@ def record(
         found = _join_ranges((name, arrays[end]) for end, name in watched.items())
         found |= {name: arrays[name] for name in inner}
         yield found | {name: np.asarray(feed[name]) for name in inputs if name in feed}
-
-
-def record_probes(
-    model: ir.Model,
-    feeds: Sequence[Mapping[str, Array]],
-    probes: Mapping[int, Sequence[tuple[str, WatchProbe]]],
-    pass_: str,
-) -> Iterator[dict[str, Array]]:
-    """Run a model, and yield for each sample what probes measure in its bodies.
-
-    Probes have keys, and are by the number of their value among :func:`inner_values`; for the
-    rest see :func:`record`.
-    """
-    copy = copy_model(model)
-    values = list(inner_values(copy))
-    keys = probe(copy, {values[number]: found for number, found in probes.items()})
-    for arrays in _run(copy, feeds, [], [*keys], pass_):
-        yield {key: arrays[name] for name, key in keys.items()}
 
 
 def _run(

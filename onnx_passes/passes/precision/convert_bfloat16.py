@@ -24,9 +24,9 @@ class ConvertBfloat16(ConvertsToHalf):
     among the constants and, on inputs, among all values; their nodes stay in float32. So does
     what is computed of integers over 256 and constants alone, such as positions and angles.
 
-    Nodes in bodies of If, Loop and Scan are converted as well. What crosses the end of a body
-    has the lower type if that saves Casts. Calls of functions are replaced by their bodies,
-    but for those that define an operator, such as a quantiser of QONNX.
+    Nodes in bodies of If, Loop and Scan are converted as well; what crosses the end of a body
+    keeps its type. Calls of functions are replaced by their bodies, but for those that define
+    an operator, such as a quantiser of QONNX.
 
     Leaves alone: nodes with other bodies; operators without bfloat16; operators that ONNX
     Runtime has no kernel for, unless ``missing`` says otherwise. The report names what stays,

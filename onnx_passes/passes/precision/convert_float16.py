@@ -25,9 +25,9 @@ class ConvertFloat16(ConvertsToHalf):
     what reads a sum with an epsilon that vanishes, and what is computed of integers over 2048
     and constants alone, such as positions and angles.
 
-    Nodes in bodies of If, Loop and Scan are converted as well. What crosses the end of a body
-    has the lower type if that saves Casts. Calls of functions are replaced by their bodies,
-    but for those that define an operator, such as a quantiser of QONNX.
+    Nodes in bodies of If, Loop and Scan are converted as well; what crosses the end of a body
+    keeps its type. Calls of functions are replaced by their bodies, but for those that define
+    an operator, such as a quantiser of QONNX.
 
     Leaves alone: nodes with other bodies; operators without float16; operators that ONNX
     Runtime has no kernel for, unless ``missing`` says otherwise. The report names what stays,

@@ -40,8 +40,8 @@ class CorrectBiases(OnData):
     which the metrics of the pipeline judge.
 
     Leaves alone: layers whose weights no pass of this run has rounded; groups of a Conv;
-    stacks of matrices; products in integers and MatMulNBits; layers in bodies that do not run
-    on the data. Means in bodies are those over all iterations.
+    stacks of matrices; products in integers and MatMulNBits; layers that read what a body of
+    If, Loop or Scan computes.
     """
 
     repeats_itself = False
@@ -53,17 +53,15 @@ class CorrectBiases(OnData):
         inserter = Inserter(model, self.state_dict)
         lost: dict[Layer, Array] = {}
         for layer in find_stored_layers(self.select(model, bodies=True)):
-            moved = _rounding_shift(layer, inserter) if has_rows(layer) else None
+            fits = has_rows(layer) and not in_body(layer, model)
+            moved = _rounding_shift(layer, inserter) if fits else None
             if moved is not None:
                 lost[layer] = moved
         if not lost:
             if not self.state_dict.get(ORIGINALS):
                 self.context.notes.append("no pass before it has rounded weights in this run")
             return ir.passes.PassResult(model, modified=False)
-        inner = [layer for layer in lost if in_body(layer, model)]
-        means = self.moments(model, inner, "see what layers read", gram=False)
-        outer = {layer: moved for layer, moved in lost.items() if layer not in inner}
-        means |= self._means(model, outer) if outer else {}
+        means = self._means(model, lost)
         modified = [
             _correct(layer, moved.T @ means[layer.node].mean, inserter)
             for layer, moved in lost.items()

@@ -4,9 +4,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.precision._grid import dequantise_node, quantise, weight_grid
-from onnx_passes.passes.precision._half_precision import Crossings
 from onnx_passes.passes.precision._insert import Inserter
 from onnx_passes.passes.precision._node_selection import OnSomeNodes
 from onnx_passes.passes.precision.remove_qdq import QUANTISERS, remove_pair, store_floats
@@ -61,10 +61,9 @@ class PlaceQdq(OnSomeNodes):
             for node in nodes
             if _is(node, "DequantizeLinear")
         ]
-        crossings = Crossings(model)
         for node in reversed(nodes):
             if _is(node, "DequantizeLinear") and node.graph is not None:
-                changed.append(_drop(node, inserter, crossings))
+                changed.append(_drop(node, inserter))
         return ir.passes.PassResult(model, modified=any(changed))
 
 
@@ -138,26 +137,34 @@ def _convert_constant(node: ir.Node, inserter: Inserter) -> bool:
     return True
 
 
-def _drop(node: ir.Node, inserter: Inserter, crossings: Crossings) -> bool:
+def _drop(node: ir.Node, inserter: Inserter) -> bool:
     """Remove a pair that nothing reads which runs in integers."""
     source = node.inputs[0].producer() if node.inputs[0] is not None else None
     if source is None or not _is(source, "QuantizeLinear"):
         return False
-    if _is_needed(node.outputs[0], crossings):
+    if _is_needed(node.outputs[0], inserter.model.graph):
         return False
     return remove_pair(source, node, inserter)
 
 
-def _is_needed(value: ir.Value, crossings: Crossings) -> bool:
-    """Whether a node that runs in integers reads a value, behind movements."""
+def _is_needed(value: ir.Value, main: ir.Graph) -> bool:
+    """Whether a node that runs in integers reads a value, behind movements.
+
+    What crosses the end of a body may be.
+    """
     pending, seen = [value], set[ir.Value]()
     while pending:
         current = pending.pop()
         readers = current.consumers()
-        if any(reader.domain or reader.op_type in _INTEGERS for reader in readers):
+        if current.is_graph_output() and current.graph is not main:
+            return True
+        if any(
+            reader.domain or reader.op_type in _INTEGERS or any(subgraphs_of(reader))
+            for reader in readers
+        ):
             return True
         moved = [v for r in readers if r.op_type in _MOVES for v in r.outputs]
-        fresh = [v for v in (*moved, *crossings.behind(current)) if v not in seen]
+        fresh = [v for v in moved if v not in seen]
         seen.update(fresh)
         pending += fresh
     return False

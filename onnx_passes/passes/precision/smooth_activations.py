@@ -19,11 +19,8 @@ from onnx_passes.passes.precision._insert import (
     limit_factors,
     scale_input,
 )
-from onnx_passes.passes.precision._layers import Layer, ProbeReach, in_body, layers_of
+from onnx_passes.passes.precision._layers import Layer, in_body, layers_of
 from onnx_passes.passes.precision._node_selection import OnData
-
-REACH = "reach of values in bodies by channel"
-"""Key, in what passes of a run share, of the ends of channels by the name of a value."""
 
 
 @passes.verify.tolerance
@@ -43,11 +40,10 @@ class SmoothActivations(OnData):
     exactly, as long as they are normal numbers; others round weights once more. Hence the
     tolerance. Values that change get other names.
 
-    Channels of values in bodies are those over all iterations. Calls of functions are replaced
-    by their bodies.
+    Calls of functions are replaced by their bodies.
 
     Leaves alone: all but Conv, Gemm and MatMul by a constant; groups of a Conv; stacks of
-    matrices; weights over 2^40; layers in bodies that do not run on the data.
+    matrices; weights over 2^40; what is computed in bodies of If, Loop and Scan.
 
     Attributes:
         strength: How much of the spread the weights take over: 0 for nothing, 1 for all.
@@ -69,8 +65,11 @@ class SmoothActivations(OnData):
         inserter = Inserter(model)
         readers: dict[ir.Value, list[Layer]] = defaultdict(list)
         for layer in layers_of(self.select(model, bodies=True))[0]:
-            if can_scale_input(layer, inserter) and layer.node.inputs[0] is not None:
-                readers[layer.node.inputs[0]].append(layer)
+            value = layer.node.inputs[0]
+            if value is None or in_body(layer, model):
+                continue
+            if can_scale_input(layer, inserter):
+                readers[value].append(layer)
         if not readers:
             return ir.passes.PassResult(model, modified=opened)
         ends = self._ends(model, readers)
@@ -85,12 +84,11 @@ class SmoothActivations(OnData):
         self, model: ir.Model, readers: Mapping[ir.Value, list[Layer]]
     ) -> dict[ir.Value, tuple[Array, Array]]:
         """Return the least and the greatest element of each channel of the values."""
-        inner = {v: layers[0] for v, layers in readers.items() if in_body(layers[0], model)}
-        outer = {str(v.name): v for v in readers if v not in inner}
-        found = self._inner_ends(model, inner)
-        for sample in self.values(model, list(outer), "see what layers read") if outer else ():
+        named = {str(value.name): value for value in readers}
+        found: dict[ir.Value, tuple[Array, Array]] = {}
+        for sample in self.values(model, list(named), "see what layers read"):
             for name, array in sample.items():
-                value = outer[name]
+                value = named[name]
                 axis = channel_axis(readers[value][0]) % array.ndim
                 finite = np.where(np.isfinite(array), array, 0.0)
                 rest = tuple(i for i in range(array.ndim) if i != axis)
@@ -98,31 +96,6 @@ class SmoothActivations(OnData):
                 least, most = found.get(value, (low, high))
                 found[value] = np.minimum(low, least), np.maximum(high, most)
         return found
-
-    def _inner_ends(
-        self, model: ir.Model, layers: Mapping[ir.Value, Layer]
-    ) -> dict[ir.Value, tuple[Array, Array]]:
-        """Return those of values in bodies, over all iterations."""
-        # Runs that share recorded values share these; there, values have names of their own.
-        shared = bool(self.context.values)
-        known: dict[object, tuple[Array, Array]] = (
-            self.state_dict.setdefault(REACH, {}) if shared else {}
-        )
-        keys: dict[ir.Value, object] = {v: v.name if shared else v for v in layers}
-        probes: dict[ir.Value, ProbeReach] = {}
-        for value, layer in layers.items():
-            weight = layer.node.inputs[layer.weight or 1]
-            assert weight is not None, "it was looked at"
-            assert weight.shape is not None, "a constant has a shape"
-            sizes = weight.shape.numpy()
-            probes[value] = ProbeReach(
-                sizes[layer.depth or 0], channel_axis(layer), len(sizes)
-            )
-        wanted = {v: (v, item) for v, item in probes.items() if keys[v] not in known}
-        for value, vectors in self.measure(model, wanted, "see what layers read").items():
-            known[keys[value]] = probes[value].ends(vectors)
-        # A body that does not run on the data shows nothing.
-        return {v: known[key] for v, key in keys.items() if np.any(known.get(key, 0))}
 
     def _smooth(
         self, value: ir.Value, layers: list[Layer], low: Array, high: Array, inserter: Inserter
@@ -148,7 +121,7 @@ class SmoothActivations(OnData):
             p.is_weight or p.node is not value.producer() for p in places or ()
         ):
             places = None  # what was recorded of values in between would not hold any more
-        if places is not None and not any(p.stride > 1 for p in places):
+        if places is not None:
             absorber.scale(value, places, 1 / factors)
             new = value
         elif self.insert:

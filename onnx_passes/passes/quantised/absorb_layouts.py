@@ -7,10 +7,10 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.common.graph_edits import inverse
 from onnx_passes.passes.common.matches import node_of
 from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.hints import Hint, Hints, data
-from onnx_passes.passes.quantised.convert_layouts import inverse
 
 _TURNS = ([0, 2, 1], [2, 0, 1], [1, 0, 2], [2, 1, 0])
 

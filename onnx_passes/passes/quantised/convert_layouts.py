@@ -11,6 +11,7 @@ from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.passes.cleanup.remove_initializers_from_inputs import (
     RemoveInitializersFromInputs,
 )
+from onnx_passes.passes.common.graph_edits import inverse
 from onnx_passes.passes.replace import Namer
 from onnx_passes.plain import PlainMapping
 
@@ -135,11 +136,6 @@ def _reverse_axes(value: ir.Value) -> Layout | None:
         return None
     axes = range(len(value.shape))
     return {"assumes": [f"a{axis}" for axis in axes], "perm": list(reversed(axes))}
-
-
-def inverse(perm: Sequence[int]) -> list[int]:
-    """Return the permutation that undoes another."""
-    return [list(perm).index(axis) for axis in range(len(perm))]
 
 
 def _converts(node: ir.Node) -> bool:

@@ -69,11 +69,21 @@ def steering_inputs(model: ir.Model) -> frozenset[str]:
         producer = value.producer()
         described = None if producer is None else operator_of(producer)
         bounded = described is not None and value.index() in described.in_range
+        bounded |= producer is not None and _wraps(producer)
         if bounded or (_decides(value) and not decisions):
             continue
         found.add(value)
         stack += [(read, decisions) for read in _read_for(value, owners)]
     return frozenset(str(v.name) for v in model.graph.inputs if v in found)
+
+
+def _wraps(node: ir.Node) -> bool:
+    """Whether a node makes small integers of all, by the remainder of a constant."""
+    divisor = node.inputs[1] if node.op_type == "Mod" else None
+    known = constant_of(divisor)
+    if known is None or divisor is None or divisor.is_graph_input():
+        return False
+    return bool(((known > 0) & (known <= _MOST_WRAPPED)).all())
 
 
 def _decides(value: ir.Value) -> bool:
@@ -137,6 +147,9 @@ EXTREMES = "extremes"
 
 MOST = 48
 """Greatest number of samples with special values; more inputs then share them."""
+
+_MOST_WRAPPED = 1 << 16
+"""The largest divisor whose remainders are safe as sizes and indices."""
 
 _MOST_TRIPS = 1 << 12
 """Iterations of a loop in one sample."""
@@ -493,6 +506,7 @@ def edge_samples(
     - Booleans are negated, and all false. Inputs with a default have another value.
     - Integers are large, of either sign. Indices count from the end.
     - Single integers, such as numbers of iterations, are 0 and 1.
+    - Words are none of those that the model lists.
     - Pictures have odd sizes, and the least that the model takes.
 
     Values have the sizes of the ordinary sample, or where a run on it is dear, those of the
@@ -554,6 +568,7 @@ def _edge_values(
         if name in halves
     }
     counts, conditions = (_read_by_loops(model, index) for index in (0, 1))
+    counts |= trip_inputs(model)
     flags = {
         name: np.logical_not(array)
         for name, array in free.items()
@@ -590,6 +605,11 @@ def _edge_values(
     )
     trips = trip_inputs(model) & base.feeds.keys() if most else set()
     many = {name: np.full_like(base.feeds[name], most) for name in trips - ranges.keys()}
+    unknown = {
+        name: _with_unknown(data, words)
+        for name, data in base.feeds.items()
+        if (words := base.hints.get(name, ValueHint()).words) and isinstance(data, np.ndarray)
+    }
     defaults = {
         name: array
         for name, array in other_defaults(model)
@@ -622,6 +642,7 @@ def _edge_values(
         ("count 0", none | stopped),
         ("count 1", once),
         (f"count {most}", many),
+        ("unknown words", unknown),
     ]
     for kind, changed in variants:
         if changed:
@@ -636,6 +657,13 @@ def _with_zero(array: Array) -> Array:
         flat[: array.shape[-1]] = 0  # what is added to a norm shows there
     flat[-1] = 0
     return array
+
+
+def _with_unknown(array: Array, words: Sequence[str]) -> Array:
+    """Replace each second text by one that is longer than all known words."""
+    found = array.copy()
+    found.reshape(-1)[::2] = "?" * (1 + max(map(len, words)))
+    return found
 
 
 def _padded(array: Array) -> Array:
@@ -715,7 +743,8 @@ def _has_edges(value: ir.Value) -> bool:
     dims = [] if value.shape is None else list(value.shape)
     if value.is_initializer() or value.dtype is None or value.dtype == ir.DataType.BOOL:
         return True
-    if value.dtype.is_floating_point() or value.dtype.is_integer():
+    numeric = value.dtype.is_floating_point() or value.dtype.is_integer()
+    if numeric or value.dtype is ir.DataType.STRING:
         return math.prod(dim for dim in dims if isinstance(dim, int)) <= SMALL
     return False
 

@@ -1,10 +1,11 @@
 """Sizes for dynamic dimensions: formulas in their names, plans, and limits of memory.
 
-A name may hold any text. Reading it takes time and memory that grow with its length alone.
+A name may hold any text: what Python does not read as a formula is a name like any other.
 """
 
 from __future__ import annotations
 
+import ast
 import itertools
 import math
 import os
@@ -26,15 +27,7 @@ from onnx_passes.runtime.engine_base import did_you_mean
 
 _LARGEST = 1 << 63  # of numerators and denominators
 _STEEPEST = 64  # of exponents
-_NEGATION = 3  # stronger than a product and weaker than a power, as in Python
-
-_TOKEN = re.compile(
-    r"(?:(?P<open>(?:[^\W\d][\w.]*+\s*+)?\()|(?P<name>[^\W\d][\w.]*+)"
-    r"|(?P<number>[0-9]{1,18}+(?![\w.]))|(?P<sign>\*\*|//|[-+*/%])|(?P<end>[,)]))\s*+"
-)
-_OPERANDS = ("open", "name", "number")
-"""What operands begin with."""
-
+_NAME = re.compile(r"[^\W\d][\w.]*")
 _Compute = Callable[..., Fraction | int | None]
 
 
@@ -59,16 +52,16 @@ def _smallest(*values: Fraction) -> Fraction:
     return min(values)
 
 
-_BETWEEN: Mapping[str, tuple[int, _Compute]] = {
-    "+": (1, add),
-    "-": (1, sub),
-    "*": (2, mul),
-    "/": (2, truediv),
-    "//": (2, floordiv),
-    "%": (2, mod),
-    "**": (4, _power),
+_OPERATIONS: Mapping[type[ast.AST], _Compute] = {
+    ast.Add: add,
+    ast.Sub: sub,
+    ast.Mult: mul,
+    ast.Div: truediv,
+    ast.FloorDiv: floordiv,
+    ast.Mod: mod,
+    ast.Pow: _power,
+    ast.USub: neg,
 }
-"""Operators, and how strongly each holds its operands."""
 _FUNCTIONS: Mapping[str, _Compute] = {
     "max": _largest,
     "min": _smallest,
@@ -80,19 +73,6 @@ _FUNCTIONS: Mapping[str, _Compute] = {
 }
 
 
-@dataclass
-class _Operation:
-    """What is computed of the last ``count`` values.
-
-    The higher ``strength``, the stronger it holds its operands; 0 with no ``compute`` is a
-    parenthesis.
-    """
-
-    strength: int
-    compute: _Compute | None
-    count: int
-
-
 def size_of(dim: int | str, sizes: Mapping[str, int]) -> int | None:
     """Return the size of a dimension; None if it is not determined by ``sizes``.
 
@@ -102,77 +82,79 @@ def size_of(dim: int | str, sizes: Mapping[str, int]) -> int | None:
         return dim
     if dim in sizes:
         return sizes[dim]
-    values: list[Fraction] = []
-    for step in _parse(dim):
-        found: Fraction | int | None = None
-        if isinstance(step, str):
-            found = sizes.get(step)
-        elif isinstance(step, int):
-            found = step
-        elif step.compute is not None:
-            operands = values[-step.count :]
-            del values[-step.count :]
-            with suppress(ZeroDivisionError, TypeError):  # TypeError: other operands
-                found = step.compute(*operands)
-        if found is None:
-            return None
-        value = Fraction(found)
-        if max(abs(value.numerator), value.denominator) > _LARGEST:
-            return None
-        values.append(value)
-    whole = len(values) == 1 and values[0].denominator == 1 and values[0] >= 0
-    return values[0].numerator if whole else None
+    formula = _parse(dim)
+    # A text of numbers alone, as "3", is a name: engines do not read it as a size.
+    value = _value(formula, sizes) if formula is not None and _names(formula) else None
+    whole = value is not None and value.denominator == 1 and value >= 0
+    return value.numerator if value is not None and whole else None
 
 
 def names_in(dim: str) -> list[str]:
     """Return the names that a dimension is a formula of; its own if it is not a formula."""
-    return sorted({step for step in _parse(dim) if isinstance(step, str)}) or [dim]
+    formula = _parse(dim)
+    return sorted(set() if formula is None else _names(formula)) or [dim]
 
 
 @lru_cache(maxsize=4096)
-def _parse(formula: str) -> tuple[int | str | _Operation, ...]:
-    """Return a formula of names, each operation after its operands; () for other texts."""
-    steps: list[int | str | _Operation] = []
-    waiting: list[_Operation] = []  # those whose last operand has not ended
-    place, ended = 0, False  # whether an operand ends here
-    text = formula.strip() if len(formula) <= LONGEST else ""
-    while place < len(text):
-        token = _TOKEN.match(text, place)
-        kind = token.lastgroup if token is not None else None
-        if token is None or kind is None:
-            return ()
-        found, place = token[kind], token.end()
-        if found == "-" and not ended:
-            waiting.append(_Operation(_NEGATION, neg, 1))
-            continue
-        if ended is (kind in _OPERANDS):
-            return ()
-        if kind == "open":
-            name = found[:-1].strip().lower()
-            if name and name not in _FUNCTIONS:
-                return ()
-            waiting.append(_Operation(0, _FUNCTIONS.get(name), 1))
-        elif kind == "name":
-            steps.append(found)
-        elif kind == "number":
-            steps.append(int(found))
-        else:
-            strength, compute = _BETWEEN.get(found, (1, None))
-            while waiting and waiting[-1].strength >= strength + (found == "**"):
-                steps.append(waiting.pop())
-            if compute is not None:
-                waiting.append(_Operation(strength, compute, 2))
-            elif not waiting or (found == "," and waiting[-1].compute is None):
-                return ()
-            elif found == ",":
-                waiting[-1].count += 1
-            elif (call := waiting.pop()).compute is not None:
-                steps.append(call)
-        ended = kind in ("name", "number") or found == ")"
-    steps += reversed(waiting)
-    complete = ended and all(operation.strength for operation in waiting)
-    # A text of numbers alone, as "3", is a name: engines do not read it as a size.
-    return tuple(steps) if complete and any(isinstance(s, str) for s in steps) else ()
+def _parse(text: str) -> ast.expr | None:
+    """Return a formula of names; None for other texts, and those that nest too deeply."""
+    try:
+        found = ast.parse(text.strip() if len(text) <= LONGEST else "", mode="eval").body
+        return found if _is_formula(found) else None
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+
+
+def _is_formula(node: ast.expr) -> bool:
+    match node:
+        case ast.BinOp(left, operator, right):
+            return type(operator) in _OPERATIONS and _is_formula(left) and _is_formula(right)
+        case ast.UnaryOp(ast.USub(), operand):
+            return _is_formula(operand)
+        case ast.Call(ast.Name(name), operands, []):
+            return name.lower() in _FUNCTIONS and all(map(_is_formula, operands))
+        case ast.Constant(value):
+            return type(value) is int
+    return _NAME.fullmatch(ast.unparse(node)) is not None
+
+
+def _names(node: ast.expr) -> set[str]:
+    """Return the names in a formula, which may have dots."""
+    match node:
+        case ast.BinOp(left, _, right):
+            return _names(left) | _names(right)
+        case ast.UnaryOp(_, operand):
+            return _names(operand)
+        case ast.Call(_, operands, _):
+            return set[str]().union(*map(_names, operands))
+        case ast.Constant():
+            return set()
+    return {ast.unparse(node)}
+
+
+def _value(node: ast.expr, sizes: Mapping[str, int]) -> Fraction | None:
+    """Return what a formula gives; None if a name is not known, or it gives no number."""
+    operands: list[ast.expr] = []
+    match node:
+        case ast.BinOp(left, operator, right):
+            operands, compute = [left, right], _OPERATIONS[type(operator)]
+        case ast.UnaryOp(operator, operand):
+            operands, compute = [operand], _OPERATIONS[type(operator)]
+        case ast.Call(ast.Name(name), given, _):
+            operands, compute = given, _FUNCTIONS[name.lower()]
+        case ast.Constant(int(number)):
+            return Fraction(number)
+        case _:
+            known = sizes.get(ast.unparse(node))
+            return None if known is None else Fraction(known)
+    values = [_value(operand, sizes) for operand in operands]
+    found = None
+    if None not in values:
+        with suppress(ZeroDivisionError, TypeError, ValueError):  # TypeError: other operands
+            found = compute(*values)
+    value = None if found is None else Fraction(found)
+    fits = value is not None and max(abs(value.numerator), value.denominator) <= _LARGEST
+    return value if fits else None
 
 
 Dims = Mapping[str, Sequence[int] | int]

@@ -24,7 +24,14 @@ from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError, ModelError, OnnxPassesError, ReferenceDataError
 from onnx_passes.ops.input_hints import StaticShape, constant_of, static_shape
 from onnx_passes.runtime.engine_base import Data, Feeds, Outputs, Session, label_of_feeds
-from onnx_passes.runtime.inputs.boundary_values import adversarial
+from onnx_passes.runtime.inputs.boundary_values import (
+    AdversarialFeeds,
+    adversarial,
+    base_sample,
+    edge_samples,
+    is_cheap,
+    make_sized,
+)
 from onnx_passes.runtime.inputs.concrete_shapes import ShapeSpecializer, skeleton
 from onnx_passes.runtime.inputs.dimensions import Dims, Symbols, fits_memory, plans, symbols_of
 from onnx_passes.runtime.inputs.seeded_feeds import HUGE, SAMPLES, Ranges, make_samples
@@ -38,6 +45,7 @@ _MOST_ELEMENTS = 1 << 22
 _MOST_VARIED = 1 << 16
 """The same of sizes for further samples, which need not be large."""
 _MOST_DIMS = 6
+_MOST_ALONE = 3
 _MOST_NUMBERS = 12
 _LONGEST_VECTOR = 8
 _LARGEST = 1 << 20
@@ -615,12 +623,15 @@ class InputSearch:
         samples = self._make(alternative, self.samples)
         kept, outputs = [samples[0]], [first]
         more: list[Feeds] = samples[1:]
+        dims = {**alternative.dims, **self.dims}
+        special: list[AdversarialFeeds] = []
         if self.adversarial:
-            dims = {**alternative.dims, **self.dims}
-            special = adversarial(
+            special += adversarial(
                 self.model, samples[:1], seed=self.seed, ranges=self.ranges, dims=dims
             )
-            more += [feeds for feeds in special if feeds.may_run]
+        if self.samples is None:
+            special += self._edges(samples[0], dims)
+        more += [feeds for feeds in special if feeds.may_run]
         for feeds in more:
             try:
                 with risky_runs.engine_run(label_of_feeds(feeds)):
@@ -631,6 +642,17 @@ class InputSearch:
                 continue
             kept.append(feeds)
         return Substitute(alternative.text, kept, outputs)
+
+    def _edges(self, first: Feeds, dims: Dims) -> Iterator[AdversarialFeeds]:
+        """Yield edges of values at the sizes that were found, and each of these sizes as 1."""
+        base = base_sample(self.model, [first], self.seed, self.ranges, dims)
+        yield from edge_samples(
+            self.model, seed=self.seed, ranges=self.ranges, dims=dims, base=base
+        )
+        for name in sorted(dims.keys() - self.dims.keys())[:_MOST_ALONE]:
+            made = make_sized(self.model, self.seed, self.ranges, {**dims, name: 1})
+            if dims[name] != 1 and made is not None and is_cheap(made):
+                yield AdversarialFeeds(made.feeds, "size 1", f"of {name}", asked=False)
 
     @property
     def failure(self) -> str:

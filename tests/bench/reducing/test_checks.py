@@ -13,16 +13,12 @@ import pytest
 from onnx_passes.bench.reducing import Reducer
 from onnx_passes.bench.reducing.candidates import CandidateStore, SmallerModel, Status
 from onnx_passes.bench.reducing.checks import (
-    AskCheck,
     CommandCheck,
     FailureCriteria,
     FunctionCheck,
-    PassCheck,
     RunCheck,
 )
-from onnx_passes.contracts import Equality
-from onnx_passes.errors import EngineError, EngineUnavailableError, ModelError, UsageError
-from onnx_passes.passes.base import Transformation
+from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.testing import parse
@@ -53,31 +49,11 @@ def operators(found):
     return [node.op_type for node in found.model.graph]
 
 
-def test_an_engine_is_held_against_another(diamond, parts_of):
-    found = Reducer(parts_of(diamond), RunCheck(Wrong(), ReferenceEngine())).run()
-    assert operators(found) == ["Tanh"]
-    assert list(found.feeds) == ["d"]
-    assert found.told.startswith("e: ")
-
-
-def test_an_engine_is_held_against_golden_values(diamond, parts_of, boundary_of):
-    check = RunCheck(Wrong(), boundary_of(diamond))
-    assert operators(Reducer(parts_of(diamond), check).run()) == ["Tanh"]
-
-
 def test_what_an_engine_refuses_is_found(diamond, parts_of):
     check = RunCheck(Wrong(EngineError("no Tanh here")))
     found = Reducer(parts_of(diamond), check).run()
     assert operators(found) == ["Tanh"]
     assert found.told == "no Tanh here"
-
-
-def test_nan_of_finite_inputs_is_found(parts_of):
-    model = parse("""<ir_version: 10, opset_import: ["" : 20]>
-        main (float[4] x) => (float[4] y) { a = Abs(x) b = Neg(a) c = Sqrt(b) y = Tanh(c) }""")
-    found = Reducer(parts_of(model), RunCheck(OnnxRuntimeEngine())).run()
-    assert operators(found) == ["Sqrt"]
-    assert "NaN" in found.told
 
 
 def test_another_fault_does_not_count(diamond):
@@ -95,47 +71,6 @@ def test_an_engine_that_is_not_there_ends_it(diamond, parts_of):
         Reducer(parts_of(diamond), check).run()
 
 
-class Breaks(Transformation):
-    """Turns Neg into Abs, where an Add reads it."""
-
-    def call(self, model):
-        for node in model.graph:
-            if node.op_type == "Add" and node.inputs[0].producer() is not None:
-                ir.convenience.replace_all_uses_with(node.inputs[0], node.inputs[1])
-        return ir.passes.PassResult(model, modified=True)
-
-
-class Raises(Transformation):
-    """Cannot take a Tanh."""
-
-    def call(self, model):
-        if any(node.op_type == "Tanh" for node in model.graph):
-            raise KeyError("Tanh")
-        return ir.passes.PassResult(model, modified=False)
-
-
-def test_a_pass_that_changes_what_is_computed_is_reduced(diamond, parts_of):
-    check = PassCheck(lambda: [Breaks()], OnnxRuntimeEngine(), "breaks", Equality())
-    found = Reducer(parts_of(diamond), check).run()
-    assert operators(found) == ["Neg", "Add"]
-
-
-def test_a_pass_that_raises_is_reduced(diamond, parts_of):
-    check = PassCheck(lambda: [Raises()], OnnxRuntimeEngine(), "raises")
-    found = Reducer(parts_of(diamond), check).run()
-    assert operators(found) == ["Tanh"]
-    assert "KeyError" in found.told
-
-
-def test_a_function_judges_files(diamond, parts_of):
-    def fails(path):
-        return any(node.op_type == "Mul" for node in ir.load(path).graph)
-
-    with CandidateStore(diamond) as store:
-        found = Reducer(parts_of(diamond), FunctionCheck(fails, store, "m:fails")).run()
-    assert operators(found) == ["Mul"]
-
-
 @pytest.mark.parametrize(
     ("function", "told"),
     [(lambda path: 1 / 0, "raises ZeroDivisionError"), (lambda path: "bad", "returns 'bad'")],
@@ -143,19 +78,6 @@ def test_a_function_judges_files(diamond, parts_of):
 def test_a_function_that_does_not_judge_is_told(diamond, parts_of, function, told):
     with CandidateStore(diamond) as store, pytest.raises(UsageError, match=told):
         Reducer(parts_of(diamond), FunctionCheck(function, store, "m:f")).run()
-
-
-def test_a_person_is_shown_each_candidate(diamond, parts_of, tmp_path):
-    path = tmp_path / "debug.onnx"
-
-    def ask(shown, number):
-        assert shown == path
-        return any(node.op_type == "Neg" for node in ir.load(shown).graph)
-
-    with CandidateStore(diamond, tmp_path) as store:
-        found = Reducer(parts_of(diamond), AskCheck(ask, store, path)).run()
-    assert operators(found) == ["Neg"]
-    assert not path.exists()
 
 
 @pytest.fixture
@@ -202,13 +124,6 @@ def test_a_command_gets_the_model_and_the_values(judge):
     assert (outcome.status, outcome.told) == (Status.BAD, "exit code 7"), outcome.log
 
 
-def test_without_a_place_for_it_the_model_is_the_artifact(judge, tmp_path):
-    path = tmp_path / "debug.onnx"
-    script = f"import onnx, sys; sys.exit(len(onnx.load({str(path)!r}).graph.node))"
-    assert judge(script, artifact=path).told == "exit code 6"
-    assert not path.exists()
-
-
 def test_output_is_looked_through_on_both_streams_and_may_be_binary(judge):
     rules = FailureCriteria(patterns=(re.compile("^wrong$", re.MULTILINE),))
     script = (
@@ -240,19 +155,6 @@ def test_a_command_that_hangs_is_ended_with_its_children(judge, tmp_path):
             return
         time.sleep(0.05)
     pytest.fail("the child still runs")
-
-
-@pytest.mark.parametrize(
-    ("command", "told"),
-    [
-        ("there-is-no-such-command {model}", "there is no command 'there-is-no-such-command'"),
-        ("", "is empty"),
-        ("'open quote", "is not a command"),
-    ],
-)
-def test_what_is_no_command_is_told(diamond, command, told):
-    with CandidateStore(diamond) as store, pytest.raises(UsageError, match=told):
-        CommandCheck(command, store)
 
 
 @pytest.fixture
@@ -307,18 +209,6 @@ def test_weights_elsewhere_are_written_once(heavy, tmp_path):
         data = [p for p in there.iterdir() if p.suffix == ".data"]
         assert len(data) == 1
     assert sorted(p.name for p in there.iterdir()) == ["a.onnx", "b.onnx"]
-
-
-def test_a_full_disk_is_one_clear_error(diamond, tmp_path, monkeypatch):
-    def full(self, content):
-        raise OSError(28, "No space left on device", str(self))
-
-    monkeypatch.setattr("pathlib.Path.write_bytes", full)
-    with (
-        CandidateStore(diamond, tmp_path) as store,
-        pytest.raises(ModelError, match="No space left"),
-    ):
-        store.write(diamond, tmp_path / "x.onnx")
 
 
 OWN = f"{shlex.quote(sys.executable)} -m onnx_passes"

@@ -22,19 +22,6 @@ def test_a_part_reads_and_gives_what_lies_around_it(diamond, parts_of):
     assert len(diamond.graph) == 6
 
 
-def test_outputs_are_what_nothing_in_the_part_reads(diamond, parts_of):
-    part = parts_of(diamond).part(frozenset({0, 1, 2}))
-    assert names(part.graph.outputs) == ["b", "c"]
-    assert names(part.graph.initializers.values()) == ["w"]
-
-
-def test_types_that_are_not_declared_come_from_a_run(diamond, parts_of):
-    assert all(v.type is None for n in diamond.graph for v in n.outputs if v.name != "y")
-    part = parts_of(diamond).part(frozenset({4}))
-    assert part.graph.inputs[0].dtype == ir.DataType.FLOAT
-    assert len(part.graph.inputs[0].shape) == 2
-
-
 def test_kept_inputs_leave_only_parts_that_begin_there(diamond, parts_of):
     parts = parts_of(diamond, keep_inputs=True)
     assert parts.grow({3}) == {0, 1, 2, 3}

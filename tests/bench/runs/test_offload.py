@@ -9,20 +9,15 @@ from onnx_passes.bench.runs.runner import Loader, offload
 from onnx_passes.errors import UsageError
 from onnx_passes.model.save import save_model
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import model_of
 
 WEIGHT = np.arange(256 * 256, dtype=np.float32).reshape(256, 256)
 
 
 def made():
-    x = ir.val("x", ir.DataType.FLOAT, [1, 256])
-    weight = ir.val("w", const_value=ir.tensor(WEIGHT, name="w"))
-    node = ir.node("MatMul", [x, weight])
-    node.outputs[0].name = "y"
-    node.outputs[0].type = ir.TensorType(ir.DataType.FLOAT)
-    graph = ir.Graph(
-        [x], node.outputs, nodes=[node], initializers=[weight], opset_imports={"": 20}
-    )
-    return ir.Model(graph, ir_version=10)
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[1, 256] x) => (float[1, 256] y) { y = MatMul(x, w) }"""
+    return ir.from_proto(model_of(text, w=WEIGHT))
 
 
 def test_weights_come_from_a_file_that_goes_with_the_model():

@@ -95,8 +95,3 @@ def test_runs_of_one_name_stay_two(found, tmp_path):
     again = compare([], recorded=open_results(tmp_path / "r.json"))
     assert [run.name for run in again.runs] == ["one", "one #2"]
     assert again.passed
-
-
-def test_nothing_is_not_saved(tmp_path):
-    with pytest.raises(UsageError, match="no results to save"):
-        save_results(Found(), tmp_path / "r.zip")

@@ -9,14 +9,12 @@ from onnx_passes import passes
 from onnx_passes.certifying.models.fuzz_pass import (
     agree_between_steps,
     fuzz_pass,
-    models_wanted,
     verdict_of_pass,
 )
 from onnx_passes.contracts import Metric, Tolerance
 from onnx_passes.passes.analysis.operator_statistics import OperatorStatistics
 from onnx_passes.passes.base import Analysis, RewriteRuleSetPass, Transformation
 from onnx_passes.passes.cleanup.remove_unused_nodes import RemoveUnusedNodes
-from onnx_passes.passes.precision.equalize_layers import EqualizeLayers
 from onnx_passes.passes.precision.smooth_activations import SmoothActivations
 from onnx_passes.passes.registry import all_passes
 from onnx_passes.passes.streamline.sum_integer_means import SumIntegerMeans
@@ -43,15 +41,6 @@ def agrees(new, body=PAIR, x=TIE):
 def test_an_element_next_to_a_breakpoint_may_be_a_step_off(body):
     assert agrees([0.5, 1, 2, -3], body)
     assert agrees([0, 1, 2, -3], body)
-
-
-@pytest.mark.parametrize("new", [[1.0, 1, 2, -3], [-0.5, 1, 2, -3], [0, 1.5, 2, -3]])
-def test_no_other_element_may_and_none_by_more(new):
-    assert not agrees(new)
-
-
-def test_a_model_without_quantizers_has_no_such_elements():
-    assert not agrees([0.5, 1, 2, -3], "y = Identity(x)")
 
 
 def test_the_scale_of_a_dynamic_quantizer_moves_a_little():
@@ -91,20 +80,10 @@ def test_a_right_pass_is_tested_and_repeats():
     assert tested == fuzz_pass(RemoveUnusedNodes, models=30, seconds=120)
 
 
-@passes.verify.equality
-class FoldsNothing(Transformation):
-    def call(self, model):
-        return ir.passes.PassResult(model, modified=False)
-
-
 class Meddles(Analysis):
     def call(self, model):
         model.graph.name = "mine"
         return ir.passes.PassResult(model, modified=False)
-
-
-def test_a_pass_that_changes_nothing_never_fired():
-    assert fuzz_pass(FoldsNothing, models=5, seconds=600).verdict == "never fired"
 
 
 @passes.verify.equality
@@ -116,14 +95,6 @@ class RenamesAFew(Transformation):
         if rare:
             model.graph.name = "rare"
         return ir.passes.PassResult(model, modified=rare)
-
-
-def test_a_model_is_sought_that_a_pass_changes():
-    assert fuzz_pass(RenamesAFew, models=4, seconds=120).verdict == "never fired"
-    tested = fuzz_pass(RenamesAFew, models=4, seconds=120, most=400)
-    assert tested.verdict == "tested"
-    assert tested.models > 4
-    assert tested.changed == 1
 
 
 @passes.verify.equality
@@ -148,16 +119,11 @@ def test_a_pass_that_names_kinds_of_models_has_to_change_as_many_as_are_asked_fo
     assert short.changed < 4
 
 
-@pytest.mark.parametrize("cls", [EqualizeLayers, SmoothActivations, SumIntegerMeans])
+@pytest.mark.parametrize("cls", [SmoothActivations, SumIntegerMeans])
 def test_passes_of_rare_forms_change_most_models(cls):
     tested = fuzz_pass(cls, seconds=600, models=6, most=20)
     assert tested.verdict == "tested"
     assert tested.changed >= 6
-
-
-def test_certificates_need_more_models_of_passes_that_name_kinds():
-    assert models_wanted(RenamesSome) == 200
-    assert models_wanted(RenamesAFew) == 100
 
 
 def test_a_pass_that_the_clock_stops_is_undecided():

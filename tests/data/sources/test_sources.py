@@ -5,7 +5,6 @@ import tarfile
 from typing import NamedTuple
 
 import numpy as np
-import onnx
 import pytest
 from onnx import numpy_helper
 from PIL import Image
@@ -183,16 +182,6 @@ def test_a_function_gives_samples(module, function):
     assert np.concatenate([b.labels for b in batches]).tolist() == [i % 5 for i in range(600)]
 
 
-def test_a_function_may_give_whole_feeds(module):
-    _, _, batches = read(DataSpec((f"{module}:feeds",)))
-    assert [batch.feeds["x"].shape for batch in batches] == [(3, WIDTH), (1, WIDTH)]
-
-
-def test_a_function_that_raises_is_told(module):
-    with pytest.raises(ReferenceDataError, match="raised RuntimeError: no more"):
-        read(DataSpec((f"{module}:fails",)))
-
-
 def test_images_of_tar_shards_are_pixels(tmp_path):
     pixels = np.arange(5 * 4 * 3, dtype=np.uint8).reshape(5, 4, 3)
     content = io.BytesIO()
@@ -255,10 +244,3 @@ def test_data_that_is_not_there_is_told_with_what_is_near(tmp_path):
     (tmp_path / "images").mkdir()
     with pytest.raises(ReferenceDataError, match="did you mean 'images'"):
         make_plan(DataSpec((str(tmp_path / "image"),)), INTERFACE)
-
-
-def test_models_are_no_data(tmp_path):
-    empty = onnx.helper.make_model(onnx.helper.make_graph([], "g", [], []))
-    onnx.save(empty, tmp_path / "m.onnx")
-    with pytest.raises(ReferenceDataError, match="holds no data"):
-        make_plan(DataSpec((str(tmp_path),)), INTERFACE)

@@ -71,14 +71,6 @@ def contracted(left, right):
     return terms.substitute(product, {K: ("b", 0, 5)})
 
 
-def test_bound_names_do_not_matter():
-    once = contracted(matrix("a", ROW, K), matrix("b", K, COLUMN))
-    twice = terms.substitute(
-        terms.multiply(matrix("a", ROW, K), matrix("b", K, COLUMN)), {K: ("b", 42, 5)}
-    )
-    assert once == twice
-
-
 def test_bound_indices_of_factors_are_kept_apart():
     trace = contracted(matrix("a", K, K), terms.ONE_FORM)
     square = terms.multiply(trace, trace)

@@ -35,10 +35,3 @@ def test_dimensions_that_depend_on_data_begin_somewhere():
     )
     assert report.sources[0] == "NonZero 'here'"
     assert any("begin at NonZero" in note for note in notes)
-
-
-def test_bodies_count():
-    report, _ = found("""(bool c, float[N] x) => (float[N] y) { y = If(c) <
-        then_branch = t () => (float[N] a) { a = Exp(x) },
-        else_branch = e () => (float[N] b) { b = Neg(x) }> }""")
-    assert {"a", "b", "x", "y"} <= set(report.dynamic)

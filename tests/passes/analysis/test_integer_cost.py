@@ -1,8 +1,7 @@
 import pytest
 
-from onnx_passes.errors import OptionError
 from onnx_passes.passes.analysis.integer_cost import IntegerCost, bits_of
-from onnx_passes.testing import assert_leaves_alone, parse
+from onnx_passes.testing import parse
 from tests.tables import cases
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20, "onnx_passes.ops" : 1]> main
@@ -28,26 +27,10 @@ def test_products_are_counted_by_datatypes():
     assert not found.unknown
 
 
-def test_notes_are_for_the_report():
-    pass_ = IntegerCost(dims={"N": 2})
-    pass_.analyse(model())
-    assert pass_.context.notes[0] == "144 MACs of UINT2 and BIPOLAR"
-    assert "bit operations" in pass_.context.notes[-1]
-
-
 def test_products_without_sizes_are_named():
     found = IntegerCost().analyse(model())
     assert len(found.unknown) == 2
     assert not found.macs
-
-
-def test_a_dimension_that_is_not_there_is_an_error():
-    with pytest.raises(OptionError):
-        IntegerCost(dims={"Z": 2}).analyse(model())
-
-
-def test_it_changes_nothing():
-    assert_leaves_alone(IntegerCost(), model())
 
 
 @pytest.mark.parametrize(

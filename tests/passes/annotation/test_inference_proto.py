@@ -4,12 +4,9 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.annotation._inference_proto import (
     ModelDraft,
     bare_proto,
-    denoted,
-    forget,
     new_memory,
 )
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
@@ -42,18 +39,6 @@ def test_each_change_of_a_node_is_written_and_nothing_else_is_made_anew():
     bare_proto(model, memory)
     kept = memory.nodes.made
     assert [kept[n][-1] is made[n] for n in (mul, reshape, transpose, relu)] == [False] * 4
-
-
-def test_a_node_that_is_gone_is_forgotten_and_one_that_stays_is_not_written_again():
-    model, memory = ir.from_onnx_text(TEXT), new_memory()
-    bare_proto(model, memory)
-    made = {node: known[-1] for node, known in memory.nodes.made.items()}
-    *_, last, gone = model.graph
-    model.graph.outputs[0] = last.outputs[0]
-    model.graph.remove(gone, safe=True)
-    bare_proto(model, memory)
-    assert gone not in memory.nodes.made
-    assert memory.nodes.made[last][-1] is made[last]
 
 
 def test_shapes_found_with_a_memory_are_those_found_without():
@@ -170,62 +155,7 @@ def test_a_bare_model_lacks_declarations_only(version):
     assert bare.ByteSize() < 2000
 
 
-def test_denotations_are_seen_inside_too():
-    model = ir.from_onnx_text(TEXT_BARE % 10)
-    assert not denoted(model)
-    model.graph.node(1).outputs[0].shape = ir.Shape(["N", 3], ["DATA_BATCH", None])
-    assert denoted(model)
-
-
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "own" : 1]> m '
-
-PLAIN = """(float[N,3] x) => (float[?,?] y)
-    <float[2] w = {1, 2}, float[K,3] t, int64[?] s, float k>
-    { s = Shape(x) k = Constant<value_float = 1.0>() t = Mul(x, k) u = own.Add(t, t)
-      y = Exp(u) }"""
-
-LOOP = """(float[N,3] x, int64 n, bool go) => (float[?,?] y) {
-    y = Loop (n, go, x) <body = b (int64 i, bool c, float[?,?] v) => (bool c2, float[M,3] o)
-    <float[Q,3] e> { c2 = Identity(c) e = Exp(v) o = Add(e, x) }> }"""
-
-FUNCTION = """(float[N,3] x) => (float[?,?] y) <float[P,3] t> { t = own.f(x) y = Exp(t) }
-    <domain: "own", opset_import: ["" : 20]> f (a) => (b) { b = Neg(a) }"""
-
-SEQUENCE = """(float[N,3] x) => (float[?,?] y) {
-    q = SequenceConstruct(x, x) y = ConcatFromSequence<axis = 0>(q) }"""
-
-
-def texts(graph):
-    """What a graph declares, its subgraphs included, whatever the order; not of constants."""
-    constants = {tensor.name for tensor in graph.initializer}
-    inner = (info for info in graph.value_info if info.name not in constants)
-    infos = (*graph.input, *inner, *graph.output)
-    found = {(i.name, i.type.SerializeToString(deterministic=True)) for i in infos}
-    inner = [g for n in graph.node for a in n.attribute for g in (a.g, *a.graphs)]
-    return found.union(*(texts(g) for g in inner))
-
-
-@pytest.mark.parametrize("text", [PLAIN, LOOP, FUNCTION, SEQUENCE])
-def test_a_draft_says_what_a_model_serialised_anew_says(text):
-    model = ir.from_onnx_text(HEADER + text)
-    draft, keep = ModelDraft(model, new_memory()), {}
-    for number in range(4):
-        expected = light_proto(model, overridable=False)
-        forget(expected.graph, numbers=number == 0, keep=keep)
-        draft.update(numbers=number == 0, keep=keep)
-        assert texts(draft.proto.graph) == texts(expected.graph), number
-        learn(model, number, keep)
-
-
-def learn(model, number, keep):
-    """Note another shape on each value, as inference and its refinement do."""
-    shape = [["N", 3], [7, None], ["unk__1", 3], ["N", "M"]][number]
-    for node in all_nodes(model):
-        for value in node.outputs:
-            if value not in model.graph.outputs and node.op_type != "SequenceConstruct":
-                value.type = value.type or ir.TensorType(ir.DataType.FLOAT)
-                value.shape = ir.Shape(shape)
-                keep[value.name] = [shape[0], None] if number % 2 else [None, shape[1]]
 
 
 def test_denotations_of_dimensions_are_kept():

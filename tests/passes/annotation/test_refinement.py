@@ -46,13 +46,6 @@ def test_two_dimensions_that_broadcast_without_a_number_stay_unknown():
     assert shape_of_t(body) not in ("[B]", "[C]")
 
 
-def test_constant_of_shape_has_the_dimensions_that_it_is_given():
-    body = """(float[B,S] x) => (float[?,?] y) {
-      b = Shape<end = 1>(x) n = Shape<start = 1>(x) a = Concat<axis = 0>(n, b)
-      t = ConstantOfShape(a) y = Neg(t) }"""
-    assert shape_of_t(body) == "[S,B]"
-
-
 def test_a_target_of_zero_means_zero_where_it_does_not_copy():
     body = """(float[B,0] x) => (float[?,?] y) <int64[2] a = {0, 7}> {
       t = Reshape<allowzero = 1>(x, a) y = Neg(t) }"""
@@ -76,19 +69,6 @@ def test_what_positions_of_a_table_are_added_to_keeps_its_length(start, fit, exp
     body = CUT.format(start=start, fit=fit)
     found = shape_of_t(f"(float[B,S] x, float[1,512] c) => (float[?,?] y) {{ {body} }}")
     assert found == expected if expected else ",S]" not in found
-
-
-def test_what_positions_of_a_table_are_expanded_to_is_their_length():
-    body = CUT.format(start=0, fit="Expand(p, all)").replace("b =", "all = Shape(x) b =", 1)
-    found = shape_of_t(f"(float[B,S] x, float[1,512] c) => (float[?,?] y) {{ {body} }}")
-    assert found == "[B,S]"
-
-
-def test_a_table_of_any_size_cuts_nothing_that_is_known():
-    body = CUT.format(start=0, fit="Add(x, p)")
-    assert (
-        shape_of_t(f"(float[B,S] x, float[1,N] c) => (float[?,?] y) {{ {body} }}") != "[B,S]"
-    )
 
 
 def test_tile_repeats_a_size_as_often_as_a_dimension_says():
@@ -136,10 +116,6 @@ def test_a_network_of_many_layers_has_its_dimensions_to_the_last():
 ROWS = """(float[B,S,4] x, float[B,S,2] k{more}) => (float[?,?] y)
   <int64[2] r = {{-1, 4}}, int64[2] c = {{-1, 1}}> {{
   z = Reshape(x, r) t = Reshape(k, c) y = Mul(z, z) }}"""
-
-
-def test_rows_that_are_counted_have_the_same_name_for_each_way_to_count_them():
-    assert shape_of_t(ROWS.format(more="")) == "[2*B*S,1]"
 
 
 def test_a_product_is_not_called_what_the_user_calls_a_dimension():

@@ -23,14 +23,6 @@ one-of-two-outputs: (float[1,1,4] x) => (float[1,1,2] i) { i, m = MaxPool<kernel
 """)
 
 
-def test_looks_into_functions(rewrites):
-    model = rewrites("""<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
-        m (float[N] x) => (float[N] y) { y = l.F(x) }
-        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c = Neg(a) b = Exp(a) }""")
-    (function,) = model.functions.values()
-    assert [node.op_type for node in function] == ["Exp"]
-
-
 def test_what_only_removed_nodes_read_goes_in_the_same_run():
     """`cleanup`, which runs once, left initializers that a second run removed."""
     model = testing.parse(

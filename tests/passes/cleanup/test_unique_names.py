@@ -79,11 +79,3 @@ def test_leaves_alone_unique_names():
     assert not UniqueNames()(model).modified
     assert ir.to_onnx_text(model) == before
     assert len(list(all_graphs(model))) == 1
-
-
-def test_nodes_may_stay_without_a_name():
-    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]> m (float[1] x) =>
-        (float[1] y) { [a] t = Neg(x) u = Neg(t) [a] y = Abs(u) }""")
-    assert UniqueNames(name_all=False)(model).modified
-    assert [node.name or "" for node in model.graph] == ["a", "", "a_1"]
-    assert not UniqueNames(name_all=False)(model).modified

@@ -1,7 +1,6 @@
 """Rules as data: what they match, what they find, and what they make of it."""
 
 import onnx_ir as ir
-import pytest
 
 from onnx_passes import testing
 from onnx_passes.passes.common.rules import RulePass, TermRule, always, call, law
@@ -39,13 +38,6 @@ def test_what_a_rule_finds_is_what_its_replacement_is_given():
     assert [node.op_type for node in model.graph] == ["Mul"]
     assert list(model.graph.node(0).inputs) == [model.graph.inputs[0], model.graph.inputs[1]]
     assert sharing.looked == 1
-
-
-@pytest.mark.parametrize(("since", "fires"), [(18, True), (19, False)])
-def test_a_rule_has_a_least_opset(since, fires):
-    sharing = Sharing(since)
-    assert sharing(testing.parse(GRAPH)).modified is fires
-    assert sharing.looked == fires
 
 
 def test_operands_stand_in_each_order_once():

@@ -43,10 +43,6 @@ def test_all_of_a_type():
     }
 
 
-def test_pixels_may_come_as_bytes():
-    assert types(converted(inputs={"x": "uint8"}))["x"] == "uint8"
-
-
 def test_an_output_that_is_read_inside_stays_what_it_was_there():
     model = converted(outputs={"y": "float16"})
     greater = next(node for node in model.graph if node.op_type == "Greater")

@@ -92,13 +92,6 @@ def test_a_transpose_before_an_output_goes():
     assert operators(model) == ["Exp", "Neg", "Relu"]
 
 
-def test_to_channels_first_in_three_dimensions():
-    text = "(float[2,4,5,6,3] x) => (float[2,4,5,6,3] y) { y = Exp(x) }"
-    model = converted(text, inputs={"x": "nchw"}, outputs={"y": "nchw"})
-    assert shape(model.graph.inputs[0]) == ["2", "3", "4", "5", "6"]
-    assert operators(model) == ["Exp"]
-
-
 def test_what_has_two_readers_stays():
     model = converted(
         """(float[2,3,5,4] x) => (float[2,5,4,3] y, float[2,3,5,4] z)

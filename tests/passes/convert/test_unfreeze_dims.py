@@ -69,16 +69,6 @@ def test_a_baked_in_target_is_refused_by_name_or_repaired(target):
     assert_batches_are_stacks(frozen, model)
 
 
-def test_several_reshapes_in_a_row_are_repaired():
-    frozen, model = unfrozen(
-        """(float[1,2,6] x) => (float[1,12] y) <int64[3] a = {1, 3, 4}, int64[2] b = {1, 12}>
-        { t = Reshape(x, a) u = Exp(t) y = Reshape(u, b) }""",
-        **BATCH,
-        repair=True,
-    )
-    assert_batches_are_stacks(frozen, model)
-
-
 def test_what_cannot_be_repaired_is_refused_with_repair_too():
     text = (
         """(float[2,6] x) => (float[12] y) <int64[1] s = {12}> { [fold] y = Reshape(x, s) }"""

@@ -71,12 +71,3 @@ def test_operators_of_unknown_domains_are_not_trusted():
     model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20, "acme" : 1]>
         m (float[2] x) => (float[2] y) { a = acme.Op(x) b = acme.Op(x) y = Sub(a, b) }""")
     assert not EliminateCommonSubexpressions()(model).modified
-
-
-def test_dims_that_the_user_declared_on_an_output_stay():
-    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
-        m (float[2] x) => (float[size] y, float[2] z) <float[2] a>
-        { a = Exp(x) y = Exp(x) z = Neg(a) }""")
-    EliminateCommonSubexpressions()(model)
-    assert [str(d) for d in model.graph.outputs[0].shape] == ["size"]
-    assert [node.op_type for node in model.graph] == ["Exp", "Neg"]

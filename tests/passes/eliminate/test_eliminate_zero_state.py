@@ -71,14 +71,3 @@ def test_one_of_two_states_stays():
     node.replace_input_with(6, model.graph.inputs[3])
     EliminateZeroState()(model)
     assert [value and value.name for value in states(model)] == [None, None, None, "u"]
-
-
-def test_looks_into_bodies_and_functions():
-    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
-      g (float[T,N,3] x, float[1,4,3] w, float[1,4,2] r, int64[3] t) => (float[T,1,N,2] y)
-      { y = f.layer(x, w, r, t) }
-      <domain: "f", opset_import: ["" : 20]> layer (x, w, r, t) => (y) {
-      h = ConstantOfShape(t) y = RNN<hidden_size = 4>(x, w, r, , , h) }"""
-    model = EliminateZeroState()(parse(text)).model
-    (function,) = model.functions.values()
-    assert len(list(function)[-1].inputs) == 3

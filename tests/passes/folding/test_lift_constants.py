@@ -1,5 +1,4 @@
 import numpy as np
-import onnx
 import onnx_ir as ir
 import pytest
 
@@ -54,9 +53,3 @@ def test_bits_of_narrow_types_are_kept(rewrites):
     (tensor,) = model.graph.initializers.tensors()
     assert tensor.dtype is ir.DataType.BFLOAT16
     assert tensor.numpy().view(np.uint16).tolist() == [1, 2]  # the parser reads bits
-
-
-def test_ir_version_3_is_raised(rewrites):
-    model = rewrites("""<ir_version: 3, opset_import: ["" : 8]> m (float[1] x) =>
-        (float[1] y) { w = Constant<value = float[1] {1}>() y = Add(x, w) }""")
-    onnx.checker.check_model(ir.to_proto(model), full_check=True)

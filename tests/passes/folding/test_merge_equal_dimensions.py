@@ -58,18 +58,6 @@ def test_two_ways_to_compute_one_size(ways, rewrites):
     merged(rewrites, f"n = Shape<end = 1>(x) m = Shape<start = 1>(x) {ways}")
 
 
-def test_in_a_subgraph(rewrites):
-    model = rewrites(
-        MergeAfterInference(),
-        """(bool k, float[N] x) => (int64[?] y) { y = If(k) <
-          then_branch = g () => (int64[?] t) { r = Relu(x) a = Shape(x) b = Shape(r)
-            t = Concat<axis = 0>(a, b) },
-          else_branch = h () => (int64[?] e) { e = Shape(x) }> }""",
-    )
-    branch = model.graph[0].attributes["then_branch"].as_graph()
-    assert [n.op_type for n in branch].count("Shape") == 1
-
-
 def test_outputs_keep_their_names(rewrites):
     model = rewrites(
         MergeAfterInference(),

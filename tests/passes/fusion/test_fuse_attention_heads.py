@@ -93,10 +93,3 @@ def test_leaves_alone(body, inputs):
     made = parse(text)
     ShapeInference()(made)
     assert_leaves_alone(FuseAttentionHeads(), made)
-
-
-def test_has_no_cache_to_fuse_if_a_rewrite_is_left_out():
-    made = model(turned("a = Attention<scale = 0.5>(qt, kt, vt, m)"))
-    fuse = FuseAttentionHeads()
-    fuse.context.rewrites.skip = frozenset({"fuse-attention-heads[plain]@y"})
-    assert not fuse(made).modified

@@ -61,26 +61,6 @@ def test_fires_on_numbers_of_one_element(rewrites):
     rewrites(before, after)
 
 
-def test_fires_in_a_branch_and_in_a_function(rewrites):
-    after = rewrites("""<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
-        main (float[2] x, bool c) => (float[2] y) {
-          t = l.curve(x)
-          y = If(c) <then_branch = then () => (float[2] p) { p = Identity(t) },
-            else_branch = other () => (float[2] q) {
-              r = Constant<value = float {1.4142135}>() o = Constant<value = float {1}>()
-              h = Constant<value = float {0.5}>()
-              a = Div(t, r) e = Erf(a) s = Add(e, o) w = Mul(t, s) q = Mul(w, h) }>
-        }
-        <domain: "l", opset_import: ["" : 20]> curve (x) => (y) {
-          r = Constant<value = float {1.4142135}>() o = Constant<value = float {1}>()
-          h = Constant<value = float {0.5}>()
-          a = Div(x, r) e = Erf(a) s = Add(e, o) w = Mul(x, s) y = Mul(w, h) }""")
-    (function,) = after.functions.values()
-    kinds = [node.op_type for node in (*after.graph.all_nodes(), *function)]
-    assert kinds.count("Gelu") == 2
-    assert "Erf" not in kinds
-
-
 PLAIN = "a=Div(x,root) e=Erf(a) s=Add(e,one) p=Mul(x,s) "
 
 

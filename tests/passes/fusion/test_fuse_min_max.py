@@ -27,11 +27,6 @@ def test_fires(body, dtype, rewrites):
     rewrites(graph(body, dtype, l=1, h=6), after, feeds=feeds)
 
 
-def test_the_usual_bounds(rewrites):
-    after = graph("y = Clip(x, l, h)", l=0, h=6)
-    rewrites(graph("t = Max(x, l) y = Min(t, h)", l=0, h=6), after)
-
-
 CHAINS = [
     ("t = Relu(x) y = Min(h, t)", 1, 6, "y = Clip(x, l, h)", 0, 6),
     ("t = Min(x, h) y = Relu(t)", 1, 6, "y = Clip(x, l, h)", 0, 6),

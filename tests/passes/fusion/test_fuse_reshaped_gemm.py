@@ -1,8 +1,5 @@
 import pytest
 
-from onnx_passes import testing
-from onnx_passes.configs.pipeline_files import load_config
-from onnx_passes.pipeline.run import run_pipeline
 from tests.tables import pass_cases
 
 HEAD = """(float[B,S,4] x, float[4,2] w, float[2,4] v, float[2] b, float[1,2] r)
@@ -65,10 +62,3 @@ def test_leaves_a_summand_by_row_alone(leaves_alone):
       float[6,4] g, float[6,2] h, float[3,2,2] t> {
       g = Reshape(x, f) h = Gemm(g, w, b) t = Reshape(h, a) y = Relu(t) }"""
     leaves_alone(text)
-
-
-def test_in_optimize_the_shape_arithmetic_goes_too():
-    config = load_config("optimize")
-    run = run_pipeline(testing.parse(between("Gemm(g, w, b)")), config)
-    run.raise_for_failure()
-    assert [node.op_type for node in run.model.graph] == ["MatMul", "Add", "Relu"]

@@ -1,10 +1,6 @@
 import numpy as np
 import pytest
 
-from onnx_passes import testing
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.passes.folding.shorten_shape_arithmetic import ShortenShapeArithmetic
-from onnx_passes.passes.fusion.fuse_shape_slice import FuseShapeSlice
 from tests.tables import cases
 
 HEAD = "(float[N,3,M,5] x) => (int64[?] y)"
@@ -43,27 +39,6 @@ def test_fires(body, ints, after, rewrites):
     feeds = [{"x": np.zeros(shape, np.float32)} for shape in ((2, 3, 4, 5), (0, 3, 1, 5))]
     before = graph(f"s = Shape(x) {body}", **ints)
     rewrites(before, graph(f"y = Shape{after}(x)"), feeds=feeds)
-
-
-def test_a_shape_may_be_read_in_several_places(rewrites):
-    body = """s = Shape(x) t = Gather(s, i) u = Unsqueeze(t, a)
-      v = Gather(s, j) y = Concat<axis = 0>(u, v)"""
-    after = "u = Shape<end = 1>(x) v = Shape<start = 2>(x) y = Concat<axis = 0>(u, v)"
-    before = graph(body, i=0, a=[0], j=[2, 3])
-    rewrites(before, graph(after))
-
-
-def test_a_part_is_spelled_as_by_the_pass_that_shortens_arithmetic():
-    """Which of the two came first was to be seen in the result."""
-    for indices in ([1, 2, 3], [0, 1], [-3, -2]):
-        before = graph("s = Shape(x) t = Gather(s, i) y = Neg(t)", i=indices)
-        before = before.replace("[N,3,M,5]", "[N,C,H,W]")
-        first, second = testing.parse(before), testing.parse(before)
-        ShapeInference()(first)
-        ShapeInference()(second)
-        assert FuseShapeSlice()(first).modified
-        assert ShortenShapeArithmetic()(second).modified
-        assert testing.structurally_equal(first, second)
 
 
 def test_from_the_end_where_the_rank_is_not_known(rewrites):

@@ -37,14 +37,6 @@ def test_leaves_older_opsets_alone(leaves_alone):
     leaves_alone(f"{HEAD} {{ s = Sigmoid(x) y = Mul(x, s) }}".replace("24", "23"))
 
 
-def test_a_function_has_its_own_opset(leaves_alone):
-    text = """<ir_version: 11, opset_import: ["" : 24, "f" : 1]>
-      g (float[N] x) => (float[N] y) { y = f.silu(x) }
-      <domain: "f", opset_import: ["" : 23]> silu (x) => (y)
-      { s = Sigmoid(x) y = Mul(x, s) }"""
-    leaves_alone(text)
-
-
 @pytest.mark.parametrize(
     ("body", "after"),
     [

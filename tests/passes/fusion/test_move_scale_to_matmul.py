@@ -61,31 +61,17 @@ def test_scales_the_first_operand_of_a_product(rewrites):
 @pytest.mark.parametrize(
     ("body", "inputs"),
     [
-        pytest.param(
-            f"p = MatMul(x, v) {HEADS.format('p')} y = Mul(t, c)",
-            "float[B,S,4] x, float[4,6] v",
-            id="weights-that-are-computed",
-        ),
-        pytest.param(
-            f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(t, f)",
-            "float[B,S,4] x, float f",
-            id="factor-that-is-computed",
-        ),
+        *cases("""
+- =f"p = MatMul(x, v) {HEADS.format('p')} y = Mul(t, c)" | float[B,S,4] x, float[4,6] v
+- =f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(t, f)" | float[B,S,4] x, float f
+- =f"p = MatMul(x, w) {HEADS.format('p')} s = Mul(t, c) y = Add(s, t)" | float[B,S,4] x
+- =f"q = Add(x, x) p = Relu(q) {HEADS.format('p')} y = Mul(t, c)" | float[B,S,6] x
+"""),
         pytest.param(
             """p = MatMul(x, w) z = Unsqueeze(p, zero)
             t = Transpose<perm = [0, 1, 2, 3]>(z) y = Mul(t, row)""",
             "float[B,S,4] x",
             id="factor-for-each-column",
-        ),
-        pytest.param(
-            f"p = MatMul(x, w) {HEADS.format('p')} s = Mul(t, c) y = Add(s, t)",
-            "float[B,S,4] x",
-            id="another-reader",
-        ),
-        pytest.param(
-            f"q = Add(x, x) p = Relu(q) {HEADS.format('p')} y = Mul(t, c)",
-            "float[B,S,6] x",
-            id="no-product",
         ),
         pytest.param(
             f"""p = MatMul(x, w) n = MatMul(x, w) q = Add(p, n) {HEADS.format("q")}

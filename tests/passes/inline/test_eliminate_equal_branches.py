@@ -1,9 +1,6 @@
 import onnx_ir as ir
 import pytest
 
-from onnx_passes import testing
-from onnx_passes.configs.pipeline_files import config_from_data
-from onnx_passes.pipeline.run import run_pipeline
 from tests.tables import cases
 
 
@@ -20,15 +17,6 @@ def test_equal_branches_need_no_condition(rewrites):
     model = rewrites(SAME)
     assert [n.op_type for n in model.graph] == ["Constant", "If"]
     assert model.graph[1].inputs[0] is model.graph[0].outputs[0]
-
-
-def test_in_a_pipeline_one_of_them_is_inlined():
-    run = run_pipeline(
-        testing.parse(SAME), config_from_data({"passes": ["eliminate-equal-branches"]})
-    )
-    run.raise_for_failure()
-    assert [n.op_type for n in run.model.graph if n.op_type != "Constant"] == ["Exp", "Neg"]
-    assert [v.name for v in run.model.graph.inputs] == ["c", "x"]
 
 
 def test_within_another_if(rewrites):

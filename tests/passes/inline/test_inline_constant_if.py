@@ -85,22 +85,3 @@ def test_a_branch_that_contradicts_its_reader_stays_in_its_if():
     assert [node.op_type for node in model.graph] == ["If", "Range", "Exp"]
     assert "'r' stays" in pass_.context.notes[0]
     assert not InlineConstantIf()(model).modified
-
-
-def test_nodes_get_names_of_their_own():
-    """ONNX Runtime refuses a graph with two nodes of one name."""
-    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
-        m (float[N] x) => (float[N] y) <bool c = {1}> { [n] a = Exp(x) y = If(c) <
-          then_branch = g () => (float[N] t) { [n] t = Neg(a) },
-          else_branch = h () => (float[N] e) { e = Neg(x) }> }""")
-    InlineConstantIf()(model)
-    assert [node.name for node in model.graph] == ["n", "n_1"]
-
-
-def test_ir_version_3_is_raised():
-    model = ir.from_onnx_text("""<ir_version: 3, opset_import: ["" : 8]> m (float[1] x) =>
-        (float[1] y) { c = Constant<value = bool {1}>() y = If(c) <
-          then_branch = g () => (float[1] t) { t = Exp(x) },
-          else_branch = h () => (float[1] e) { e = Neg(x) }> }""")
-    assert InlineConstantIf()(model).modified
-    assert model.ir_version == 4

@@ -136,27 +136,6 @@ def test_recursion_is_an_error_that_names_the_cycle():
         InlineFunctions()(model)
 
 
-def test_metadata_of_the_call_goes_to_the_body():
-    model = ir.from_onnx_text(
-        HEADER
-        + "(float[N] x) => (float[N] y) { y = l.F(x) }"
-        + function("F (a) => (b) { c = Exp(a) b = Neg(c) }")
-    )
-    model.graph[0].metadata_props["layer"] = "3"
-    InlineFunctions()(model)
-    assert [node.metadata_props["layer"] for node in model.graph] == ["3", "3"]
-
-
-def test_dims_that_the_user_declared_on_an_output_stay():
-    model = ir.from_onnx_text(
-        HEADER
-        + "(float[2] x) => (float[size] y) { y = l.F(x) }"
-        + function("F (a) => (b) { b = Exp(a) }")
-    )
-    InlineFunctions()(model)
-    assert [str(d) for d in model.graph.outputs[0].shape] == ["size"]
-
-
 def test_names_of_a_body_avoid_those_around_the_call():
     model = ir.from_onnx_text(
         HEADER

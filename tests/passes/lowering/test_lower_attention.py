@@ -3,7 +3,6 @@ import pytest
 
 from tests.tables import cases
 
-CALL = "Attention<q_num_heads = 1, kv_num_heads = 1>(q, k, v)"
 PAST = ", float[2,3,6,8] pk, float[2,3,6,8] pv"
 
 
@@ -53,7 +52,3 @@ def test_leaves_masked_products_alone(leaves_alone):
         returned="y, , , p",
     )
     leaves_alone(text)
-
-
-def test_leaves_functions_alone(leaves_functions_alone):
-    leaves_functions_alone(CALL, 23)

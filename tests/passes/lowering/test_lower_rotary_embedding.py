@@ -35,7 +35,3 @@ def test_fires(attributes, shape, positions, rewrites):
 
 def test_fires_on_a_partial_rotation(rewrites):
     check(rewrites, "<rotary_embedding_dim = 4>", (2, 3, 4, 8), half=2)
-
-
-def test_leaves_functions_alone(leaves_functions_alone):
-    leaves_functions_alone("RotaryEmbedding<num_heads = 1>(x, c, s)", 23)

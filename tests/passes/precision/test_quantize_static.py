@@ -2,7 +2,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.errors import OptionError, PassError
+from onnx_passes.errors import PassError
 from onnx_passes.passes.precision.quantize_static import QuantizeStatic
 
 LAYER = """(float[2,4] x) => (float[2,3] y) <float[4,3] w =
@@ -118,22 +118,6 @@ def test_a_bias_has_the_grid_of_the_sums(typed, tmp_path, run):
     scale = model.graph.initializers["c_scale"].const_value.numpy()
     np.testing.assert_allclose(bias.const_value.numpy() * scale, [0.1, 1], atol=scale.max())
     np.testing.assert_allclose(run(model, {"x": x})[0], [[-0.9, 0]], atol=0.05)
-
-
-def test_random_data_is_not_made_up(digits):
-    with pytest.raises(PassError, match="no data to record ranges on"):
-        QuantizeStatic().call(digits())
-
-
-def test_a_second_time_changes_nothing(digits, data):
-    model = digits()
-    QuantizeStatic(data=[data]).call(model)
-    assert not QuantizeStatic(data=[data]).call(model).modified
-
-
-def test_the_share_of_a_percentile_is_checked():
-    with pytest.raises(OptionError, match="percentile"):
-        QuantizeStatic(percentile=10)
 
 
 def test_a_gemm_with_alpha_stays(typed, tmp_path):

@@ -102,10 +102,6 @@ def test_matmulnbits_takes_blocks_of_unsigned_integers_only(digits, options):
         QuantizeWeights(form="matmulnbits", **options).call(digits())
 
 
-def test_small_weights_stay(digits):
-    assert not QuantizeWeights(least=10**6).call(digits()).modified
-
-
 def test_a_weight_with_two_readers_is_stored_for_those_that_are_meant(typed, run):
     model = typed("""(float[2,2] x) => (float[2,2] y) <float[2,2] w = {1, 2, 3, 4}>
         { a = MatMul(x, w) y = Add(a, w) }""")
@@ -210,17 +206,6 @@ def test_one_table_serves_embeddings_and_the_product_by_its_transpose(
     assert size(model) <= (table + mid) * bits / 8 + scales + 100
     kinds = {node.op_type for node in model.graph}
     assert ("GatherBlockQuantized" in kinds) == (form == "matmulnbits")
-
-
-def test_rows_that_blocks_do_not_divide_stay_and_are_named(typed):
-    rows = ", ".join(["0.5"] * 96)
-    model = typed(
-        f"(int64[3] i) => (float[3,48] y) <float[2,48] t = {{{rows}}}> {{ y = Gather(t, i) }}"
-    )
-    options = {"weights": "uint4", "block": 32, "form": "matmulnbits", "least": 1}
-    pass_ = QuantizeWeights(embeddings=True, **options)
-    assert not pass_.call(model).modified
-    assert "1 kept, weights of Gather: t" in pass_.context.notes
 
 
 LEFT = """(float[4,32] x, float[4,32,8] s) => (float[4,4] a, float[4,32] c, float[4,32,4] d,

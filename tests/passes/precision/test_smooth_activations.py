@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from onnx_passes.errors import PassError
 from onnx_passes.passes.precision.quantize_static import QuantizeStatic
 from onnx_passes.passes.precision.smooth_activations import SmoothActivations
 from tests.passes.precision.samples import sampled
@@ -69,14 +68,3 @@ def test_a_trained_network_loses_less(deep, chain, images, run, kept):
 def test_nothing_is_inserted_against_the_wish(typed):
     model, x = outliers(typed, BODIES["no constant"][0])
     assert not sampled(SmoothActivations(insert=False), {"x": x}).call(model).modified
-
-
-def test_a_second_time_changes_nothing(typed):
-    model, x = outliers(typed, NORMAL)
-    for modified in (True, False):
-        assert sampled(SmoothActivations(), {"x": x}).call(model).modified is modified
-
-
-def test_data_is_asked_for(deep):
-    with pytest.raises(PassError, match="no data to see what layers read"):
-        SmoothActivations().call(deep())

@@ -1,7 +1,5 @@
 import onnx_ir as ir
-import pytest
 
-from onnx_passes.errors import ConfigError, PassError
 from onnx_passes.passes.precision.tune import Tune
 from tests.passes.precision.samples import sampled
 
@@ -31,26 +29,10 @@ def test_a_cheaper_model_within_the_budget_takes_the_place(digits, images, run):
     assert any("int4-gptq" in note or "int8-weights" in note for note in notes)
 
 
-def test_a_budget_that_nothing_keeps_leaves_the_model(digits, images):
-    model = digits(21)
-    graph = model.graph
-    config = CONFIG | {"verify": {"metrics": {"max_abs_error": [0, 1e-12]}}}
-    result, _ = tuned(model, images, config)
-    assert not result.modified
-    assert model.graph is graph
-
-
 def test_the_accuracy_over_all_data_is_left_to_the_end_of_the_run(digits, images):
     verify = CONFIG["verify"] | {"accuracy": "1 %"}
     result, _ = tuned(digits(21), images, CONFIG | {"verify": verify})
     assert result.modified
-
-
-def test_without_data_or_budget_it_says_so(digits, images):
-    with pytest.raises(PassError, match="no data to measure losses on"):
-        Tune(CONFIG).call(digits(21))
-    with pytest.raises(ConfigError, match="there is no budget"):
-        tuned(digits(21), images, {"tune": {"formats": ["int8-weights"]}})
 
 
 def test_a_model_with_functions_is_tuned(images, digits):

@@ -15,9 +15,3 @@ def test_the_file_runs_elsewhere(text, rewrites):
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
     found = session.run(None, {"x": np.float32([-1, 0.5, 1])})[0]
     np.testing.assert_array_equal(found, [0, 1, 2])
-
-
-def test_leaves_operators_of_qonnx_alone(leaves_alone, text):
-    leaves_alone(
-        text("(float[N] x) => (float[N] y) <float s = {1}> { y = q.BipolarQuant(x, s) }"),
-    )

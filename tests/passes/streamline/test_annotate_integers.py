@@ -142,14 +142,6 @@ def test_a_datatype_that_is_noted_at_an_input_holds(datatype, found, text):
     assert model.graph.outputs[0] not in integer_ranges(model.graph)
 
 
-@pytest.mark.parametrize("datatype", ["FLOAT32", "FIXED<8,4>", "SCALEDINT<8>"])
-def test_a_datatype_of_no_integers_says_nothing(datatype, text):
-    model = testing.parse(text(DECLARED))
-    model.graph.inputs[0].meta["quant_parameter_tensor_names"] = {KEY: datatype}
-    AnnotateIntegers()(model)
-    assert "quant_parameter_tensor_names" not in model.graph.outputs[0].meta
-
-
 @pytest.mark.parametrize(
     ("attributes", "found"),
     [("", "UINT2"), ("out_bias = -2.0,", "INT2"), ("out_scale = 2.0,", "UINT3")],

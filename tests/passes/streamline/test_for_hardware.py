@@ -95,20 +95,6 @@ def test_convolutions_on_channels_last_data_need_no_transpose_before_a_dense_lay
     assert {node.domain for node in nodes if node.op_type == "Conv"} != {""}
 
 
-@pytest.mark.parametrize("mode", ["DCR", "CRD"])
-def test_a_normalisation_before_depth_to_space_is_taken_in_by_thresholds(mode):
-    text = f"""(float[1,4,4,4] x) => (float[1,1,8,8] y)
-    <float[4,4,1,1] w = {{{numbers(4, 4)}}}, float z = {{0}}, float k = {{4}},
-     float f = {{0.21}}, float g = {{0.07}}, float d = {{0.31}},
-     float[4] s = {{{numbers(4, seed=1)}}}, float[4] b = {{{numbers(4, seed=2)}}},
-     float[4] m = {{{numbers(4, seed=3)}}}, float[4] v = {{0.5, 1, 2, 1.5}}> {{
-    q = {SIGNED} (x, f, z, k) p = {WEIGHT} (w, g, z, k) c = Conv(q, p)
-    n = BatchNormalization(c, s, b, m, v)
-    h = DepthToSpace <blocksize = 2, mode = "{mode}"> (n) y = {UNSIGNED} (h, d, z, k) }}"""
-    nodes, _ = streamlined(text, {"assert": {"integers_between_thresholds": True}})
-    assert kinds(nodes) == ["MultiThreshold", "Conv", "MultiThreshold", "DepthToSpace", "Mul"]
-
-
 BIT = "qonnx.custom_op.general.BipolarQuant"
 
 

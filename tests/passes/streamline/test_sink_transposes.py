@@ -49,12 +49,6 @@ def test_leaves_alone(body):
     testing.assert_leaves_alone(SinkTransposes(), typed(body))
 
 
-def test_only_the_operators_asked_for():
-    pass_ = SinkTransposes(operators=["Add"])
-    testing.assert_leaves_alone(pass_, typed("t = Transpose(x) y = Relu(t)"))
-    assert pass_(typed("t = Transpose(x) y = Add(t, s)")).modified
-
-
 THRESHOLDS = """(float[2,3,4] x) => (float[A,B,C] y) <float one = {1}, float s = {0.5},
 float z = {0}, float b = {3}, float[3] c = {0.5, 1, 2}, float[2] t = {0.5, 1.5},
 float[1,3,1,2] k = {0, 1, -1, 2, 0.5, 0.75}, float[3,2] l = {0, 1, -1, 2, 0.5, 0.75}>

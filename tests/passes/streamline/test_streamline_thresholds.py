@@ -1,17 +1,6 @@
 from onnx_passes import testing
 from onnx_passes.passes.constants import constant_of
 
-GRAPH = """(float[2,4] x) => (float[2,4] y) <float s = {0.3}, float z = {0}, float k = {4},
-float[4] b = {1, 2, 3, 4}>
-{ a = Add(x, b) t = Sigmoid(a) y = q.Quant<signed = 0, narrow = 0>(t, s, z, k) }"""
-
-
-def test_a_layer_tail_becomes_thresholds(text, applied):
-    model = testing.parse(text(GRAPH))
-    assert applied(model)
-    assert [node.op_type for node in model.graph] == ["MultiThreshold", "Mul"]
-
-
 FALLING = """(float[N,2] x) => (float[N,3] y) <float s = {0.3}, float z = {0}, float k = {2},
 float[2,3] w = {1, 2, 3, -1, 2, 1}, float[3] f = {0.5, -2, 1}>
 { m = MatMul(x, w) a = Mul(m, f) y = q.Quant<signed = 0, narrow = 0>(a, s, z, k) }"""

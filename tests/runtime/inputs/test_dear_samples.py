@@ -7,22 +7,6 @@ from onnx_passes.runtime.inputs import edge_samples, make_samples, seeded_feeds
 PRODUCT = "g (float[batch, 8] x, float[8, 4] w) => (float[batch, 4] y) { y = MatMul(x, w) }"
 
 
-def operations(model, **dims):
-    (made,) = make_samples(model, seed=0, samples=1, dims=dims)
-    return made.concrete.operations
-
-
-def test_operations_grow_with_the_shape(parse):
-    assert [operations(parse(PRODUCT), batch=n) for n in (1, 2, 10)] == [64, 128, 640]
-
-
-def test_bodies_count(parse):
-    text = """g (bool c, float[a, 8] x, float[8, 4] w) => (float[a, 4] y) { y = If(c) <
-        then_branch = t () => (float[a, 4] s) { s = MatMul(x, w) },
-        else_branch = e () => (float[a, 4] r) { r = MatMul(x, w) }> }"""
-    assert operations(parse(text), a=2) >= 256
-
-
 @pytest.mark.parametrize(("limit", "samples"), [(1 << 30, 3), (160, 1)])
 def test_what_is_dear_is_made_once(parse, monkeypatch, limit, samples):
     monkeypatch.setattr(seeded_feeds, "EXPENSIVE", limit)

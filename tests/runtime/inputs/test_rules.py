@@ -120,14 +120,6 @@ def test_values_lie_where_the_operator_is_defined(parse, text):
         assert np.isfinite(sample["y"].astype(np.float64)).all()
 
 
-def test_updates_of_one_element_are_not_made_twice(parse):
-    text = """g (float[5, 4] x, int64[4, 4] i, float[4, 4] u) => (float[5, 4] y) {
-        y = ScatterElements(x, i, u) }"""
-    for feeds in generate(parse(text)):
-        for column in feeds["i"].T:
-            assert len(set(column)) == len(column)
-
-
 def test_declared_outputs_decide(parse):
     text = """g (float[2, 6] x, int64[2] s, int64[1] k)
         => (float[4, 3] y, float[2, 5] z, int64[2, 5] i) {

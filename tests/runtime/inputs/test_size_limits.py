@@ -10,6 +10,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.inputs.boundary_values import edge_samples
 from onnx_passes.runtime.inputs.size_limits import size_limits, trip_inputs
 from onnx_passes.testing import parse
+from tests.tables import cases
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]> '
 SLICE = (
@@ -20,65 +21,26 @@ SLICE = (
 
 @pytest.mark.parametrize(
     ("text", "found"),
-    [
-        (SLICE, {64: "Slice ends at 64"}),
-        (SLICE.replace("float[n,3] x", "float[80,3] x"), {}),
-        (
-            "g (float[n,3] x) => (int64[1] y) <int64[1] b = {512}> "
-            "{ s = Shape<start = 0, end = 1>(x) y = Min(s, b) }",
-            {512: "Min holds 512"},
-        ),
-        (
-            "g (float[n,3] x) => (bool y) <int64 b = {100}> { s = Size(x) y = Less(s, b) }",
-            {100: "Less holds 100"},
-        ),
-        ("g (int64[n] x) => (bool[n] y) <int64 b = {9}> { y = Less(x, b) }", {}),
-        (
-            "g (float[n] x) => (uint8[1] y) { s = Shape(x) y = Cast<to = 2>(s) }",
-            {255: "Cast holds at most 255"},
-        ),
-        (
-            "g (float[2,n] x) => (float[2,5] y, int64[2,5] i) <int64[1] k = {5}> "
-            "{ y, i = TopK(x, k) }",
-            {5: "TopK takes 5"},
-        ),
-        (
-            "g (float[n,3] x) => (float[n,2] y) <int64[1] a = {0}, int64[1] b = {2}, "
-            "int64[1] c = {1}> { y = Slice(x, a, b, c) }",
-            {},
-        ),
-        (
-            "g (float[n,3] x) => (float[m,3] y) <int64[1] a = {0}, "
-            "int64[1] b = {9223372036854775807}> { y = Slice(x, a, b) }",
-            {},
-        ),
-    ],
+    cases("""
+- =SLICE | ={64: 'Slice ends at 64'}
+- =SLICE.replace('float[n,3] x', 'float[80,3] x') | ={}
+- g (float[n,3] x) => (int64[1] y) <int64[1] b = {512}> { s = Shape<start = 0, end = 1>(x) y =
+  Min(s, b) } | ={512: 'Min holds 512'}
+- g (float[n,3] x) => (bool y) <int64 b = {100}> { s = Size(x) y = Less(s, b) } | ={100: 'Less
+  holds 100'}
+- g (int64[n] x) => (bool[n] y) <int64 b = {9}> { y = Less(x, b) } | ={}
+- g (float[n] x) => (uint8[1] y) { s = Shape(x) y = Cast<to = 2>(s) } | ={255: 'Cast holds at
+  most 255'}
+- g (float[2,n] x) => (float[2,5] y, int64[2,5] i) <int64[1] k = {5}> { y, i = TopK(x, k) } |
+  ={5: 'TopK takes 5'}
+- g (float[n,3] x) => (float[n,2] y) <int64[1] a = {0}, int64[1] b = {2}, int64[1] c = {1}> {
+  y = Slice(x, a, b, c) } | ={}
+- g (float[n,3] x) => (float[m,3] y) <int64[1] a = {0}, int64[1] b = {9223372036854775807}> {
+  y = Slice(x, a, b) } | ={}
+"""),
 )
 def test_integers_that_sizes_meet(text, found):
     assert {one.number: one.what for one in size_limits(parse(HEAD + text))} == found
-
-
-def test_a_sample_is_beyond_the_largest_that_costs_little():
-    feeds = edge_samples(parse(HEAD + SLICE))
-    (beyond,) = [each for each in feeds if each.kind == "sizes over 64"]
-    assert beyond["x"].shape == (66, 3)
-
-
-@pytest.mark.parametrize(
-    ("text", "kinds"),
-    [
-        ("(float[b,s,8] x) => (float[b,t,8] y)", ["sizes over 300 of s"]),
-        ("(float[b,b2,s,8] x) => (float[b,b2,t,8] y)", ["sizes over 300 of s"]),
-    ],
-)
-def test_the_dimension_that_meets_it_is_beyond(text, kinds):
-    axis = text.count(",", 0, text.index("]")) - 1
-    body = (
-        f"g {text} <int64[1] a = {{0}}, int64[1] e = {{300}}, int64[1] i = {{{axis}}}> "
-        "{ y = Slice(x, a, e, i) }"
-    )
-    found = [each.name for each in edge_samples(parse(HEAD + body))]
-    assert [f"edge: {kind}" for kind in kinds] == [n for n in found if "over" in n]
 
 
 class DropSlice(Transformation, RewriteRulePass):
@@ -117,12 +79,6 @@ POOL = (
     "{ s = AveragePool<kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1>(x) "
     "y = Relu(s) }"
 )
-
-
-def test_a_picture_is_odd():
-    found = {each.kind: each for each in edge_samples(parse(HEAD + POOL))}
-    assert found["odd sizes"]["x"].shape == (1, 2, 37, 43)
-    assert found["odd sizes"].name == "edge: odd sizes of h, w"
 
 
 class FloorPools(Transformation):

@@ -5,9 +5,7 @@ from types import SimpleNamespace
 from onnx_passes.runtime.tensorrt.bindings import (
     MARK,
     inspect_layers,
-    profiler,
     read_logged_layers,
-    with_times,
 )
 from onnx_passes.runtime.tensorrt.engine import BuiltModel, EngineLayer, layers_of
 
@@ -39,17 +37,3 @@ def test_the_inspector_may_tell_names_or_more():
 
     assert asked('{"Layers": [{"Name": "a", "TacticValue": "0x1"}, "b"]}') == ["a", "b"]
     assert asked("a\n\nb") == ["a", "b"]
-
-
-def test_times_are_means_without_the_run_that_warms_up():
-    times = {}
-    own = profiler(SimpleNamespace(IProfiler=object), times)
-    for milliseconds in (900.0, 1.0, 3.0):
-        own.report_layer_time("a", milliseconds)
-    own.report_layer_time("only profiled", 4.0)
-    found = with_times([{"name": "a", "kind": "conv"}, {"name": "c", "kind": ""}], times)
-    assert [(one["name"], one.get("seconds")) for one in found] == [
-        ("a", 0.002),
-        ("c", None),
-        ("only profiled", 0.004),
-    ]

@@ -16,11 +16,6 @@ def test_a_compute_capability_is_read_however_it_is_written(written, read):
     assert found.compute_capabilities == (read,)
 
 
-def test_one_shape_stands_for_all_three():
-    found = read_options("tensorrt-rtx", {"profiles": {"x": [1, 3]}})
-    assert found.spelled_profiles == [{"x": {"min": [1, 3], "opt": [1, 3], "max": [1, 3]}}]
-
-
 @pytest.mark.parametrize(
     ("options", "told", "help_"),
     [
@@ -55,10 +50,6 @@ def test_it_runs_in_a_child_process_unless_told_otherwise(name):
     assert isinstance(engine_from_config(name), IsolatedEngine)
     plain = engine_from_config(name, {"isolate": False})
     assert compiler_of(plain) is plain
-
-
-def test_sizes_are_read():
-    assert read_options("tensorrt", {"workspace": "64 MiB"}).workspace == 64 << 20
 
 
 def test_tf32_is_off_and_recorded():

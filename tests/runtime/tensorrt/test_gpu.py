@@ -25,7 +25,6 @@ from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.engine_base import Level, examine, time_runs
 from onnx_passes.runtime.engines import engine_from_config
-from onnx_passes.runtime.environment import gpu_states
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.isolated import end_children
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
@@ -126,22 +125,6 @@ def test_memory_goes_to_the_gpu_and_back():
     np.testing.assert_array_equal(found, given)
 
 
-def test_more_memory_than_there_is_is_an_error():
-    cuda = Cuda()
-    try:
-        with pytest.raises(EngineError, match="CUDA_ERROR_OUT_OF_MEMORY"):
-            cuda.device_memory().reserve(2 * device().memory)
-    finally:
-        cuda.close()
-
-
-def test_a_run_repeats_itself_on_buffers_that_are_kept(trt):
-    with trt().prepare(model(PRODUCT)) as session:
-        first = session.run(product())
-        for _ in range(20):
-            agree(first, session.run(product()), Tolerance(0.0, 0.0))
-
-
 def test_dynamic_shapes_are_run_in_every_size_of_the_profile(trt):
     wide = {"x": {"min": [1, 3], "opt": [4, 3], "max": [64, 3]}}
     with trt(profiles=wide).prepare(model(DYNAMIC)) as session:
@@ -186,35 +169,6 @@ def test_an_engine_is_saved_loaded_and_run(trt, tmp_path):
         first = session.run(product())
     with trt(load=str(path)).prepare(model(PRODUCT)) as session:
         agree(first, session.run(product()), Tolerance(0.0, 0.0))
-
-
-def test_a_cached_engine_gives_the_same_numbers(trt, tmp_path):
-    results = []
-    for _ in range(2):
-        with trt(cache=str(tmp_path)).prepare(model(PRODUCT)) as session:
-            results.append(session.run(product()))
-    assert len(list(tmp_path.iterdir())) == 1
-    agree(*results, Tolerance(0.0, 0.0))
-
-
-def test_the_timing_cache_is_written_and_taken(trt, tmp_path):
-    path = tmp_path / "timing"
-    for _ in range(2):
-        with trt(timing_cache=str(path)).prepare(model(PRODUCT)) as session:
-            agree(truth(model(PRODUCT), product()), session.run(product()))
-        assert path.exists()
-
-
-def test_an_engine_cut_short_is_an_error(trt, tmp_path):
-    path = tmp_path / "a.engine"
-    with trt(save=str(path)).prepare(model(PRODUCT)):
-        pass
-    path.write_bytes(path.read_bytes()[:-100])
-    with (
-        trt(load=str(path)).prepare(model(PRODUCT)) as session,
-        pytest.raises(EngineError),
-    ):
-        session.run(product())
 
 
 def test_a_crash_in_the_child_is_an_error_and_the_next_run_works(trt, tmp_path, monkeypatch):
@@ -310,12 +264,6 @@ def test_layers_are_timed(trt):
         layers = layers_of(session)
     assert layers
     assert any(layer.seconds for layer in layers)
-
-
-def test_the_state_of_the_gpu_is_told():
-    (state, *_) = gpu_states()
-    assert int(state["temperature (C)"]) > 0
-    assert int(state["SM clock (MHz)"]) > 0
 
 
 def test_a_rewrite_that_is_wrong_on_the_gpu_is_named_by_its_region(trt, package):

@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.bench.compiler_support import capability
-from onnx_passes.errors import EngineError, EngineTimeoutError, EngineUnavailableError
+from onnx_passes.errors import EngineTimeoutError, EngineUnavailableError
 from onnx_passes.runtime.tensorrt import parsing
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.runtime.tensorrt.engine import make_tensorrt
@@ -104,20 +104,6 @@ def test_nodes_refused_only_together_are_all_set_apart(bindings):
 def test_a_parser_that_hangs_is_ended(bindings):
     with pytest.raises(EngineTimeoutError, match=r"within 0\.5 s"):
         parser_refusals("tensorrt-rtx", [model("y = Tanh(a)")], seconds=0.5)
-
-
-def test_bindings_that_cannot_be_loaded_are_not_there(tmp_path, monkeypatch):
-    (tmp_path / "tensorrt_rtx.py").write_text("raise ImportError('libfoo.so.1')")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(EngineUnavailableError, match="cannot be loaded: libfoo"):
-        parser_refusals("tensorrt-rtx", [model("y = Abs(a)")])
-
-
-def test_a_fault_in_the_child_is_told_by_its_last_line(tmp_path, monkeypatch):
-    (tmp_path / "tensorrt_rtx.py").write_text("ILogger = object")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(EngineError, match=r"^AttributeError: .*Builder"):
-        parser_refusals("tensorrt-rtx", [model("y = Abs(a)")])
 
 
 def test_tensorrt_is_not_started_without_a_gpu(tmp_path, monkeypatch):
