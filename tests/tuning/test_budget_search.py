@@ -21,9 +21,6 @@ from onnx_passes.tuning.groups import convert
 from onnx_passes.tuning.loss_budget import FlipLimit
 from onnx_passes.tuning.search_record import lines, to_json
 
-INTEGERS = ("int8-static", "int8-weights")
-"""Formats whose models run on the engine of the task alone."""
-
 
 class Counting:
     """An engine that counts runs of whole models, and refuses or interrupts at will."""
