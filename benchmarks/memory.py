@@ -101,7 +101,6 @@ CASES: tuple[Case, ...] = (
     Case("products", "tune {model} -c {folder}/tune.yaml -o {out}", large=True),
     Case("products", "lint {model}"),
     Case("products", "extract {model} -o {out} --outputs v3"),
-    Case("products", "split {model} -o {out} --max-size 500MB"),
     Case("products", "sanitize {model} -o {out} --fold-constants --cleanup"),
     Case("products", "sanitize {model} -o {out} --override-input-shapes x:3x{width}"),
     Case("products", "strip-weights {model} -o {folder}/stripped.onnx"),

@@ -101,7 +101,8 @@ def _row(cls: type[Pass]) -> str:
 
 def pages() -> dict[Path, str]:
     """Return every page by its path."""
-    docs = FOLDER.parent
+    # First of all: groups are in the order in which their passes were imported.
+    passes, docs = library(), FOLDER.parent
     references = {
         docs / "command-line.md": command_line(),
         docs / "pipeline-files.md": pipeline_files(),
@@ -109,10 +110,10 @@ def pages() -> dict[Path, str]:
     }
     return (
         {FOLDER / "README.md": index(), OPERATORS: table()}
-        | {FILE: index_text(library(), registered_groups())}
+        | {FILE: index_text(passes, registered_groups())}
         | references
         | pictures()
-        | {FOLDER / f"{cls.name}.md": page(cls) for cls in library()}
+        | {FOLDER / f"{cls.name}.md": page(cls) for cls in passes}
     )
 
 

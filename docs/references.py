@@ -13,7 +13,8 @@ import click
 import onnx_passes
 from onnx_passes import ops, passes, testing
 from onnx_passes.cli.main import COMMANDS, EXIT_CODES, GROUPS, program
-from onnx_passes.configs.json_schema import json_schema
+from onnx_passes.configs.schema import PipelineConfig
+from onnx_passes.configs.sections import Reference
 
 AUTHORING = (passes, passes.base, passes.verify, ops, testing)
 """Modules that authors of passes import from."""
@@ -98,11 +99,17 @@ def _option(param: click.Parameter, context: click.Context) -> str | None:
 
 def pipeline_files() -> str:
     """Return the page of the keys of pipeline files."""
-    schema = json_schema()
+    schema = PipelineConfig.model_json_schema()
+    for key, items in {"passes": "steps", "engines": "engines"}.items():
+        told = schema["properties"][key]["description"]
+        schema["properties"][key] = {"type": f"list of {items}", "description": told}
+    for other, name in Reference.also.items():
+        keys = schema["$defs"]["Reference"]["properties"]
+        keys[other] = {**keys[name], "description": f"Another name of '{name}'."}
     lines = [
         "# Pipeline files",
         "",
-        _MADE.format("the schema that checks them, which `onnx-passes config schema` prints")
+        _MADE.format("the classes that check them")
         + " [Write a pipeline](write-a-pipeline.md) explains them with examples.",
         "",
         *_keys(schema["properties"]),

@@ -50,8 +50,8 @@ def hostile(folder: Path) -> Iterator[Case]:
     yield Case("control characters in a report", ("view", M, "--report", "evil.json"))
     (folder / "x.engine").write_bytes(b"vtrt" + b"\xff" * 200)
     yield Case("an engine of ones", ("inspect", "x.engine"))
-    yield Case("control characters in a metadata key", (
-        "set-metadata", M, "-o", "a.onnx", f"{EVIL[:9]}=1"))  # fmt: skip
+    yield Case("control characters in a new name", (
+        "rename", M, "-o", "a.onnx", f"input={EVIL[:9]}"))  # fmt: skip
     yield Case("control characters in an engine", ("compare", M, "--engine", EVIL[:20]))
 
 

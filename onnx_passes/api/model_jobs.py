@@ -36,8 +36,8 @@ from onnx_passes.report.text import one_line, plural
 from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.budget_search import TuningSearch
-from onnx_passes.tuning.configured_search import source_of, task_of
-from onnx_passes.tuning.search_record import Record, SearchResult, inspector, lines, to_json
+from onnx_passes.tuning.configured_search import task_of
+from onnx_passes.tuning.search_record import SearchResult, inspector, lines, to_json
 from onnx_passes.verify.reference_data import ReferenceData, check_feeds
 
 
@@ -133,7 +133,6 @@ class _Predicate:
 
     fails: Callable[[ir.Model], bool]
     text: str
-    width: int = 1
     reads_values: bool = False
 
     def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
@@ -281,7 +280,6 @@ def tune(
     *,
     inputs: Feeds | Sequence[Feeds] | None = None,
     labels: Sequence[Feeds] | None = None,
-    record: str | os.PathLike[str] | None = None,
     progress: Callable[[str], object] | None = None,
 ) -> TuneResult:
     """Choose the precision of each part of a model, within a budget of what may be lost.
@@ -292,7 +290,6 @@ def tune(
             (``verify.metrics``, ``tune.flips``), the formats and the objective (``tune``).
         inputs: Samples, arrays by input name; those of the pipeline if None.
         labels: What is expected of each sample, by output name.
-        record: A folder for every score and decision; a later search continues from it.
         progress: Called with a sentence on each step.
 
     Returns:
@@ -303,14 +300,12 @@ def tune(
         ReferenceDataError: The data does not fit the model.
         ModelError: The model cannot be read.
         EngineError: The engine does not run the original.
-        IncompleteDataError: A part of a data set could not be evaluated.
     """
     if isinstance(pipeline, Mapping):
         config = config_from_data(pipeline)
     else:
         config = load_config(pipeline, ())
     taken, _, _ = take_model(model)
-    source = None if inputs is not None else source_of(config)
     reference = None
     if inputs is not None:
         samples = take_samples(inputs, taken)
@@ -318,7 +313,5 @@ def tune(
             check_feeds(sample, taken, {})
         expected = None if labels is None else [dict(each) for each in labels]
         reference = ReferenceData(samples, expected, "samples of the caller")
-    task = task_of(taken, config, source, reference)
-    folder = None if record is None else Path(record)
-    search = TuningSearch(task, Record(folder, task.key), progress or (lambda text: None))
-    return TuneResult(search.run())
+    task = task_of(taken, config, reference)
+    return TuneResult(TuningSearch(task, progress or (lambda text: None)).run())

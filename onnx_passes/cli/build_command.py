@@ -15,13 +15,16 @@ HELP = """\
 Compile MODEL into a TensorRT engine.
 
 TensorRT for RTX builds for named compute capabilities on any machine; TensorRT builds for the
-GPU of this one. Nothing is executed, and nothing verified: run a pipeline first.
+GPU of this one. Its options stand in braces, as those of any engine. Nothing is executed, and
+nothing verified: run a pipeline first.
 
 \b
 Examples:
   onnx-passes build model.onnx -o model.engine
   onnx-passes build model.onnx -o model.engine --compute-capabilities 8.6,8.9
+  onnx-passes build m.onnx -o m.engine -e 'tensorrt{workspace=512MiB}'
 """
+_COMPILERS = ("tensorrt-rtx", "tensorrt")
 
 
 @click.command("build", help=HELP)
@@ -30,10 +33,10 @@ Examples:
 @click.option(
     "-e",
     "--engine",
-    type=click.Choice(["tensorrt-rtx", "tensorrt"]),
     default="tensorrt-rtx",
     show_default=True,
-    help="Compiler to use.",
+    metavar="ENGINE",
+    help="Compiler to use, tensorrt-rtx or tensorrt, with its options in braces.",
 )
 @click.option(
     "--compute-capabilities",
@@ -50,51 +53,15 @@ Examples:
     "all three. Inputs left out get the shapes that generated inputs have. An input given "
     "several times has several profiles.",
 )
-@click.option("--tf32", is_flag=True, help="Let float32 products be rounded to TF32.")
-@click.option("--optimization-level", type=click.IntRange(0, 5), help="Effort of the builder.")
-@click.option("--workspace", metavar="SIZE", help="Scratch memory of layers: 512MiB.")
-@click.option(
-    "--plugin",
-    "plugins",
-    multiple=True,
-    type=FILE,
-    help="Library of plugins. Repeat for several.",
-)
-@click.option(
-    "--verbosity",
-    type=click.Choice(["error", "warning", "info", "verbose"]),
-    help="How much of the compiler's log a failure shows.",
-)
-@click.option("--cache", metavar="DIR", help="Engines built before, read and written.")
-@click.option("--timing-cache", metavar="FILE", help="Measured kernels, read and written.")
-@click.option("--network-hook", metavar="MODULE:FUNCTION", help="Called with the network.")
-@click.option("--config-hook", metavar="MODULE:FUNCTION", help="Called with the config.")
-@click.option(
-    "--time-limit",
-    type=float,
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Seconds for a build.",
-)
 def command(
     model: Path,
     output: Path,
     engine: str,
     capabilities: str | None,
     profiles: tuple[str, ...],
-    tf32: bool,
-    optimization_level: int | None,
-    workspace: str | None,
-    plugins: tuple[Path, ...],
-    verbosity: str | None,
-    cache: str | None,
-    timing_cache: str | None,
-    network_hook: str | None,
-    config_hook: str | None,
-    time_limit: float,
 ) -> None:
-    """Compile; the options are those of the engine in a pipeline."""
+    """Compile."""
+    from onnx_passes.configs.engine_text import read_engine
     from onnx_passes.model.load import load_model
     from onnx_passes.report.text import size
     from onnx_passes.runtime.engine_base import did_you_mean
@@ -110,24 +77,17 @@ def command(
             raise UsageError(
                 f"--profile: there is no input {name!r}", help=did_you_mean(name, known)
             )
-    given = {
-        "compute_capabilities": capabilities.split(",") if capabilities else None,
-        "profiles": grouped or None,
-        "tf32": tf32 or None,
-        "optimization_level": optimization_level,
-        "workspace": workspace,
-        "plugins": [str(path.absolute()) for path in plugins] or None,
-        "verbosity": verbosity,
-        "cache": cache and str(Path(cache).absolute()),
-        "timing_cache": timing_cache and str(Path(timing_cache).absolute()),
-        "network_hook": network_hook,
-        "config_hook": config_hook,
-    }
-    options: dict[str, object] = {k: v for k, v in given.items() if v is not None}
-    options |= {"save": str(output.absolute()), "time_limit": time_limit}
-    made = engine_from_config(engine, options, folders=[str(Path.cwd())])
+    name, options = read_engine(engine)
+    if name not in _COMPILERS:
+        raise UsageError(f"--engine {engine} does not compile", help="tensorrt-rtx does")
+    if capabilities is not None:
+        options["compute_capabilities"] = capabilities.split(",")
+    if grouped:
+        options["profiles"] = grouped
+    options = {"time_limit": 600.0, **options, "save": str(output.absolute())}
+    made = engine_from_config(name, options, folders=[str(Path.cwd())])
     inner = compiler_of(made)
-    assert inner is not None
+    assert inner is not None, "it compiles"
     inputs = {"MODEL": [model], "the weights of MODEL": [*loaded.external]}
     check_destinations(None, {"-o": output}, inputs)
     if inner.missing is not None:

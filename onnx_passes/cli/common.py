@@ -1,4 +1,4 @@
-"""What commands share: options, suggestions, shell completion and edits of a model."""
+"""What commands share: options, suggestions, and edits of a model."""
 
 from __future__ import annotations
 
@@ -15,86 +15,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 from click import _textwrap
-from click.shell_completion import CompletionItem, get_completion_class
 
 from onnx_passes.cli.output import check_destinations, echo_lines, ticking
-from onnx_passes.errors import OnnxPassesError, UsageError
+from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
     import onnx_ir as ir
     from click.parser import _OptionParser as _Parser
-
-
-VARIABLE = "_ONNX_PASSES_COMPLETE"
-SHELLS = ("bash", "zsh", "fish")
-_PLACES = {"config": "pipelines", "passes": "passes", "name": "passes", "names": "passes"}
-
-
-def script(program: click.Command, shell: str) -> str:
-    """Return the script by which a shell asks this program."""
-    found = get_completion_class(shell)
-    assert found is not None
-    return found(program, {}, "onnx-passes", VARIABLE).source()
-
-
-def complete(program: click.Command, instruction: str) -> bool:
-    """Answer a shell that asks (``bash_complete``, ...); return whether it is understood."""
-    shell, _, what = instruction.partition("_")
-    found = get_completion_class(shell)
-    if found is None or what != "complete":
-        return False
-    click.echo(found(program, {}, "onnx-passes", VARIABLE).complete())
-    return True
-
-
-def teach(command: click.Command) -> None:
-    """Let a command complete pipelines and passes where its parameters name them."""
-    for param in command.params:
-        kind = _PLACES.get(str(param.name))
-        if kind == "pipelines":
-            param._custom_shell_complete = _pipelines
-        elif kind == "passes" and isinstance(param, click.Argument):
-            param._custom_shell_complete = _passes
-
-
-def _pipelines(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    del ctx, param
-    from onnx_passes.configs.pipeline_files import shipped_configs
-
-    names = [CompletionItem(name) for name in _starting(shipped_configs(), incomplete)]
-    return [*names, CompletionItem(incomplete, type="file")]
-
-
-def _passes(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    del ctx, param
-    name, brace, given = incomplete.partition("{")
-    if not brace:
-        from onnx_passes.cli.list_command import group_names, pass_rows
-
-        known = {row["name"]: row["summary"] for row in pass_rows()}
-        known |= dict.fromkeys(group_names(), "a group of passes")
-        return [CompletionItem(n, help=known[n]) for n in _starting(known, incomplete)]
-    from onnx_passes.passes.options import option_fields
-    from onnx_passes.passes.registry import lookup
-
-    before, comma, last = given.rpartition(",")
-    try:
-        (cls,) = lookup(name)
-    except (OnnxPassesError, ValueError):
-        return []
-    head = f"{name}{{{before}{comma}"
-    return [
-        CompletionItem(f"{head}{option}=") for option in _starting(option_fields(cls), last)
-    ]
-
-
-def _starting(names: Iterable[str], begin: str) -> list[str]:
-    return sorted(name for name in names if name.startswith(begin))
 
 
 # A word with a hyphen, such as the name of a pass, stays whole in the help of an option.
@@ -121,7 +49,6 @@ def adopt(command: click.Command) -> click.Command:
     own = {text for param in command.params for text in param.opts}
     shared = [each for each in _options() if own.isdisjoint(each.opts)]
     command.params.extend(shared)
-    teach(command)
     invoke = command.invoke
 
     def invoke_ticking(ctx: click.Context) -> object:

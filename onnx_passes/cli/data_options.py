@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from onnx_passes.data.demand import Demand
     from onnx_passes.data.evaluation_job import EngineChoice
     from onnx_passes.data.job_evaluation import Progress
-    from onnx_passes.data.workers import Executor
 
 F = TypeVar("F", bound=Callable[..., object])
 
-SOURCE = (
+DATA = (
     click.option(
         "--data",
         cls=SeveralFiles,
@@ -40,7 +39,6 @@ SOURCE = (
     ),
     click.option("--labels", metavar="COLUMN", help="The column of labels."),
     click.option("--prepare", metavar="MODULE:FUNCTION", help="Transforms each sample."),
-    click.option("--split", metavar="NAME", help="Split of a Hugging Face data set."),
     click.option("--batch", type=click.IntRange(1), help="Samples fed at once; default 1."),
     click.option(
         "--shuffle", type=click.IntRange(0), metavar="SEED", help="Seed of a shuffle."
@@ -48,8 +46,6 @@ SOURCE = (
     click.option("--limit", type=click.IntRange(1), help="Use at most this many samples."),
     click.option("--fraction", metavar="SHARE", help="Use this share of samples: 10%."),
     click.option("--shard", type=click.IntRange(1), help="Samples evaluated at once [8192]."),
-)
-RULE = (
     click.option(
         "--accuracy",
         metavar="drop=0.5%,...",
@@ -64,33 +60,18 @@ RULE = (
         help="A metric and its range; registered, or MODULE:CLASS.",
     ),
     click.option("--scores", metavar="OUTPUT", help="The output that holds class scores."),
-)
-JOBS = (
     click.option("--jobs", type=click.IntRange(1), help="Worker processes; default none."),
-)
-CLUSTER = (
-    click.option(
-        "--scheduler", metavar="ADDRESS", help="A Dask cluster: local:8, or tcp://host:8786."
-    ),
-    click.option(
-        "--mixed-cpus", is_flag=True, help="Allow different processors for 8-bit models."
-    ),
-)
-JOURNAL = (
     click.option("--journal", type=FILE, metavar="FILE", help="Continue from, and extend."),
-)
-FILES = (
     click.option("--timing", type=FILE, metavar="FILE", help="Write how long it took."),
     click.option(
         "--save-worst", type=FILE, metavar="DIR", help="Write the worst samples as inputs."
     ),
 )
-EVERY = (*SOURCE, *RULE, *JOBS, *CLUSTER, *JOURNAL, *FILES)
 
 
 def data_options(function: F) -> F:
     """Add the options of a run over a data set to a command."""
-    return add_options(EVERY)(function)
+    return add_options(DATA)(function)
 
 
 def add_options(options: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
@@ -124,7 +105,6 @@ def read_spec(given: PlainMapping) -> DataSpec:
         columns=_pairs(given["columns"], "--columns"),
         labels=given["labels"],
         prepare=given["prepare"],
-        split=given["split"],
         batch=given["batch"],
         shuffle=0 if given["shuffle"] is None and _is_early(given) else given["shuffle"],
         limit=given["limit"],
@@ -179,13 +159,6 @@ def read_rule(given: PlainMapping) -> Demand:
         accuracy = Accuracy(drop, confidence, early)
     confidence = accuracy.confidence if accuracy is not None else 0.95
     return Demand(accuracy, dict(map(read_range, given["metrics"])), confidence)
-
-
-def make_executor(given: PlainMapping) -> Executor:
-    """Return what runs the shards."""
-    from onnx_passes.data.workers import choose_executor
-
-    return choose_executor(given["jobs"], given["scheduler"])
 
 
 def announce(stack: ExitStack) -> Callable[[Progress], None] | None:

@@ -1,6 +1,6 @@
 """Commands that edit a model.
 
-These are insert, rename, set-metadata, split, strip-weights and restore-weights.
+These are insert, rename, strip-weights and restore-weights.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 import click
 
 from onnx_passes.cli.common import FILE, edit, edits, pairs
-from onnx_passes.cli.output import check_folder, echo_line, echo_lines
-from onnx_passes.cli.word_syntax import ManyWords, Several, read_size
 from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.report.text import plural
 
@@ -111,101 +109,6 @@ def rename_command(
         return {"values": values, "nodes": made}, told
 
     edit(model, output, change, as_json=as_json)
-
-
-SET_METADATA_HELP = """\
-Set metadata of MODEL, remove it, or name its producer.
-
-\b
-Examples:
-  onnx-passes set-metadata model.onnx -o out.onnx license=MIT trained=2026
-  onnx-passes set-metadata m.onnx -o out.onnx --remove commit --doc "Digits"
-"""
-
-
-@click.command("set-metadata", help=SET_METADATA_HELP, no_args_is_help=True)
-@click.argument("model", type=FILE)
-@click.argument("properties", nargs=-1, metavar="KEY=VALUE...")
-@click.option("--remove", multiple=True, metavar="KEY", help="Remove a key.")
-@click.option("--producer", metavar="NAME", help="The program that made the model.")
-@click.option("--doc", metavar="TEXT", help="The model's documentation.")
-@edits
-def set_metadata_command(
-    model: Path,
-    properties: tuple[str, ...],
-    remove: tuple[str, ...],
-    producer: str | None,
-    doc: str | None,
-    output: Path,
-    as_json: bool,
-) -> None:
-    """Set metadata."""
-    from onnx_passes.surgery.graph_edits import set_metadata
-
-    wanted: dict[str, str | None] = {**pairs(properties, "KEY=VALUE"), **dict.fromkeys(remove)}
-
-    if not wanted and producer is None and doc is None:
-        raise click.UsageError("nothing to set: give KEY=VALUE, --remove, --producer or --doc")
-
-    def change(model: ir.Model) -> tuple[PlainDict, str]:
-        set_metadata(model, wanted, producer=producer, doc=doc)
-        found = dict(model.metadata_props)
-        rows = [f"{key}={value}" for key, value in found.items()]
-        done = {"metadata": found, "producer": model.producer_name, "doc": model.doc_string}
-        return done, "\n".join(rows) or "no metadata"
-
-    edit(model, output, change, as_json=as_json)
-
-
-SPLIT_HELP = """\
-Cut MODEL into parts, at values that are named or by the size of the weights. Run one after the
-other, fed by name, they give what MODEL gives.
-
-\b
-Examples:
-  onnx-passes split model.onnx -o parts --at /layer4/Add_output_0
-  onnx-passes split model.onnx -o parts --max-size 500MB
-"""
-
-
-@click.command("split", cls=ManyWords, help=SPLIT_HELP, no_args_is_help=True)
-@click.argument("model", type=FILE)
-@click.option("-o", "--output", type=FILE, required=True, help="Folder for the parts.")
-@click.option(
-    "--at", cls=Several, multiple=True, metavar="NAME...", help="Values at which a part ends."
-)
-@click.option("--max-size", metavar="SIZE", help="Most weights of a part: 500MB, 1GiB.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
-def split_command(
-    model: Path, output: Path, at: tuple[str, ...], max_size: str | None, as_json: bool
-) -> None:
-    """Cut a model into parts."""
-    from onnx_passes.model.load import load_model
-    from onnx_passes.model.save import save_model
-    from onnx_passes.surgery.graph_edits import split
-
-    check_folder("-o", output)
-    loaded = load_model(model)
-    most = None if max_size is None else read_size(max_size, "--max-size")
-    rows: list[PlainDict] = []
-    for index, part in enumerate(split(loaded.model, at, most=most)):
-        place = output / f"part_{index}.onnx"
-        save_model(part, place, source=loaded)
-        rows.append(
-            {
-                "file": str(place),
-                "nodes": len(part.graph),
-                "inputs": [str(v.name) for v in part.graph.inputs],
-                "outputs": [str(v.name) for v in part.graph.outputs],
-            }
-        )
-    echo_lines((f"note: {note}" for note in loaded.notes), err=True)
-    if as_json:
-        click.echo(json.dumps(rows, indent=2))
-        return
-    for row in rows:
-        ports = f"{', '.join(row['inputs']) or 'nothing'} -> {', '.join(row['outputs'])}"
-        echo_line(f"{row['file']}  {plural(row['nodes'], 'node')}  {ports}")
 
 
 STRIP_WEIGHTS_HELP = """\

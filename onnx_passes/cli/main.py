@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from onnx_passes import __version__, risky_runs
-from onnx_passes.cli.common import adopt, complete, forget_color, nearest, wants_color
+from onnx_passes.cli.common import adopt, forget_color, nearest, wants_color
 from onnx_passes.cli.output import abandon_stdout, fitted
 from onnx_passes.cli.supervision import STARTED, interruptible, received, supervise
 from onnx_passes.cli.word_syntax import names_a_model
@@ -166,10 +166,8 @@ GROUPS = {
     "Edit": {
         "sanitize": "tidy a model: fold, clean up, other shapes or outputs",
         "extract": "cut a part out of a model, at values that are named",
-        "split": "cut a model into parts, at values or by size",
         "insert": "replace a part by one node",
         "rename": "give values and nodes other names",
-        "set-metadata": "change the metadata of a model",
         "strip-weights": "remove the weights of a model, to share it without them",
         "restore-weights": "put weights back, or random ones like them, into a model",
     },
@@ -178,16 +176,15 @@ GROUPS = {
         "explain": "explain a pass",
         "new-pass": "write a new pass and its test from a template",
         "certify": "test and prove rewrite rules on their own",
-        "config": "check or print a pipeline file, or print its JSON Schema",
-        "completion": "print a script by which a shell completes words",
+        "config": "check or print a pipeline file",
     },
 }
 """The commands, and what each does, by what people come for."""
 COMMANDS = {name: told for group in GROUPS.values() for name, told in group.items()}
 _TOGETHER = {
-    "edit": "insert rename set_metadata split strip_weights restore_weights",
+    "edit": "insert rename strip_weights restore_weights",
     "inspect": "inspect diff lint",
-    "pass": "explain new_pass config completion",
+    "pass": "explain new_pass config",
 }
 """Commands that share a module; each other one has a module of its own."""
 
@@ -271,7 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the program with the words after its name; end the process with its exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     defer()
-    if arguments is None and (asked := os.environ.get("_ONNX_PASSES_COMPLETE")):
+    if arguments is None and (asked := os.environ.get(_COMPLETE)):
         raise SystemExit(_completed(asked))
     # onnx-ir warns of each value without a type; what is wrong with a model is said by checks.
     logging.getLogger("onnx_ir").setLevel(logging.ERROR)
@@ -289,10 +286,16 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     raise SystemExit(code)
 
 
+_COMPLETE = "_ONNX_PASSES_COMPLETE"
+"""The variable by which a shell asks for its script, and how a word may go on."""
+
+
 def _completed(instruction: str) -> int:
-    """Answer a shell that asks how a word may go on; return the exit code."""
+    """Answer a shell that asks; return the exit code."""
+    from click.shell_completion import shell_complete
+
     try:
-        return 0 if complete(program, instruction) else 2
+        return shell_complete(program, {}, "onnx-passes", _COMPLETE, instruction)
     except Exception:  # a shell that completes a word wants no words of ours
         return 1
 

@@ -1,8 +1,7 @@
-"""Commands about passes and pipelines: explain, new-pass, config, completion."""
+"""Commands about passes and pipelines: explain, new-pass, config."""
 
 from __future__ import annotations
 
-import json
 import re
 from importlib import resources
 from pathlib import Path
@@ -10,7 +9,7 @@ from string import Template
 
 import click
 
-from onnx_passes.cli.common import OVERRIDES, SHELLS, Family, script
+from onnx_passes.cli.common import OVERRIDES, Family
 from onnx_passes.cli.output import echo_line, echo_lines
 from onnx_passes.errors import UsageError
 
@@ -105,13 +104,12 @@ def _imported(path: Path) -> str:
 
 
 CONFIG_HELP = """\
-Check or print a pipeline file, or print the JSON Schema of all of them.
+Check or print a pipeline file.
 
 \b
 Examples:
   onnx-passes config show optimize > pipeline.yaml
   onnx-passes config check optimize --set verify.memory_limit=2GiB
-  onnx-passes config schema > onnx-passes.schema.json
 """
 _CHECK = """\
 Check each FILE (or shipped pipeline), and print the pipeline that results from it.
@@ -129,19 +127,11 @@ Examples:
   onnx-passes config show optimize > pipeline.yaml
   onnx-passes config show pipeline.yaml --set verify.scope=model
 """
-_SCHEMA = """\
-Print the JSON Schema of pipeline files, so that editors complete them.
-
-\b
-Examples:
-  onnx-passes config schema > onnx-passes.schema.json
-  onnx-passes config schema -c pipeline.yaml
-"""
 
 
 @click.group("config", cls=Family, help=CONFIG_HELP, no_args_is_help=True)
 def config_command() -> None:
-    """Check or print a pipeline file, or print the JSON Schema of all of them."""
+    """Check or print a pipeline file."""
 
 
 @config_command.command("check", help=_CHECK)
@@ -165,39 +155,11 @@ def check_command(files: tuple[str, ...], overrides: tuple[str, ...]) -> None:
 @OVERRIDES
 def show_command(file: str, overrides: tuple[str, ...]) -> None:
     """Print a pipeline file, or a shipped pipeline, as YAML."""
+    import yaml
+
     from onnx_passes.configs.pipeline_files import load_config
-    from onnx_passes.configs.steps import format_file
 
     data = dict(load_config(file, overrides).tree.data)
     data.pop("extends", None)  # it is all there
-    click.echo("\n".join(format_file(data)))
-
-
-@config_command.command("schema", help=_SCHEMA)
-@click.option("-c", "--config", help="Pipeline file whose passes are offered as well.")
-def schema_command(config: str | None) -> None:
-    """Print the JSON Schema of pipeline files, so that editors complete them."""
-    from onnx_passes.cli.pass_descriptions import import_from
-    from onnx_passes.configs.json_schema import json_schema
-
-    import_from(config)
-    click.echo(json.dumps(json_schema(), indent=2))
-
-
-COMPLETION_HELP = """\
-Print the script by which SHELL completes commands, options, pipelines, passes and files.
-
-\b
-Examples:
-  onnx-passes completion bash \\
-    > ~/.local/share/bash-completion/completions/onnx-passes
-  onnx-passes completion fish > ~/.config/fish/completions/onnx-passes.fish
-"""
-
-
-@click.command("completion", help=COMPLETION_HELP, no_args_is_help=True)
-@click.argument("shell", type=click.Choice(SHELLS))
-@click.pass_context
-def completion_command(ctx: click.Context, shell: str) -> None:
-    """Print a completion script."""
-    click.echo(script(ctx.find_root().command, shell))
+    shown = yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=72)
+    click.echo(shown, nl=False)

@@ -16,12 +16,6 @@ from typing import TYPE_CHECKING
 import click
 
 from onnx_passes.cli.common import FILE
-from onnx_passes.cli.data_options import (
-    SOURCE,
-    add_options,
-    read_spec,
-    refuse_without_data,
-)
 from onnx_passes.cli.output import check_destinations, echo_line
 from onnx_passes.cli.word_syntax import ManyWords, read_named_shape
 from onnx_passes.errors import ReferenceDataError, UsageError
@@ -35,64 +29,9 @@ if TYPE_CHECKING:
     from onnx_passes.bench.reducing import Boundary, Reduction
     from onnx_passes.bench.reducing.candidates import CandidateStore, ModelCheck, Trial
     from onnx_passes.bench.reducing.checks import PassCheck
-    from onnx_passes.data.plan import ShardPlan
     from onnx_passes.model.load import LoadedModel
     from onnx_passes.passes.base import Pass
-    from onnx_passes.runtime.engine_base import Engine, Feeds
-
-
-def plan_data(given: PlainMapping, model: ir.Model) -> ShardPlan:
-    """Find the data set of the options, for the inputs of a model."""
-    from onnx_passes.data.input_binding import DataInterface
-    from onnx_passes.data.plan import IncompleteDataError, make_plan
-
-    plan = make_plan(read_spec(given), DataInterface.of(model))
-    if plan.broken:
-        raise IncompleteDataError(
-            f"{plan.broken[0].name}: {plan.broken[0].reason}",
-            help="mend that part, or leave it out: no candidate could be said to be right",
-        )
-    return plan
-
-
-def refuse_data(given: PlainMapping) -> None:
-    """Check the options that go with a data set."""
-    if given["check"] is not None:
-        raise UsageError(
-            "--data and --check do not go together: a command reads its own data",
-            help="give it to the command: --check 'onnx-passes compare {model} --data DATA'",
-        )
-    for name in ("check_function", "interactive", "load_inputs"):
-        if given[name]:
-            raise UsageError(
-                f"--{name.replace('_', '-')} and --data do not go together",
-                help="--data goes with --engine and --against, or with --pass",
-            )
-    if given["against"] == "golden":
-        raise UsageError(
-            "--data and --against golden do not go together",
-            help="give --against ENGINE, or leave it out: NaN, Inf and failed runs are sought",
-        )
-
-
-def find_in_data(given: PlainMapping, model: ir.Model) -> tuple[str, Feeds]:
-    """Return the first sample of the data that fails, by name and inputs."""
-    from onnx_passes.contracts import Tolerance
-    from onnx_passes.data.first_failure import find_failing, first_sample
-    from onnx_passes.model.copy import copy_model
-    from onnx_passes.runtime.ort import engine_for
-
-    plan, contract = plan_data(given, model), Tolerance(given["rtol"], given["atol"])
-    if given["engine"]:
-        right = (_engine(given["against"]), model) if given["against"] else None
-        return find_failing(plan, (_engine(given["engine"]), model), right, contract)
-    check, after = _pass_check(given, engine_for(model)), copy_model(model)
-    try:
-        for each in check.make():
-            after = each(after).model
-    except Exception:  # a pass may raise anything, and does so for each sample
-        return first_sample(plan)
-    return find_failing(plan, (check.engine, after), (check.engine, model), check.contract)
+    from onnx_passes.runtime.engine_base import Engine
 
 
 def make_check(given: PlainMapping, store: CandidateStore, boundary: Boundary) -> ModelCheck:
@@ -110,7 +49,6 @@ def make_check(given: PlainMapping, store: CandidateStore, boundary: Boundary) -
             rules,
             given["iter_artifact"],
             given["timeout"],
-            given["jobs"],
         )
     from onnx_passes.bench.reducing.checks import AskCheck, FunctionCheck, RunCheck
     from onnx_passes.contracts import Tolerance
@@ -214,8 +152,6 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
     """Reduce the model of a file; write the result and print what it is."""
     check_options(given)
     _places(path, output, given)
-    import numpy as np
-
     from onnx_passes.bench.reducing import Boundary, Reducer
     from onnx_passes.bench.reducing.candidates import Artifacts, CandidateStore
     from onnx_passes.bench.reducing.parts import Parts
@@ -240,11 +176,6 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
             echo_line(_progress(trial, len(parts.nodes)), err=True)
 
     by_command = bool(given["check"]) or given["interactive"]
-    told = ""
-    if given["data"]:
-        name, feeds = find_in_data(given, model)
-        samples = [{n: v for n, v in feeds.items() if isinstance(v, np.ndarray)}]
-        told = f"reduced on {name}, the first sample of the data that fails"
     limit = _COMMAND if by_command else _IN_PROCESS
     folder = None
     if given["interactive"] or (given["check"] and "{model}" not in given["check"]):
@@ -270,14 +201,12 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
             tell=tell,
             replay=given["replay"],
             shrink=0 if given["no_shrink"] or kept else limit,
-            every=given["every"],
         ).run()
     if kept and not given["no_shrink"]:
         why = f"dimensions and values were left as they are, since {kept} with them"
         found = replace(found, notes=(*found.notes, why))
     if len(samples) > 1 and not by_command:
         told = f"reduced on sample {number} of {len(samples)}, the first that fails"
-    if told:
         found = replace(found, notes=(*found.notes, told))
     written = _write(found, loaded, output, given["min_good"])
     _tell(found, written, boundary, as_json=given["as_json"])
@@ -408,10 +337,6 @@ def _write(
         values = output.with_name(f"{output.stem}-inputs.npz")
         write_samples(values, [arrays])
         written["inputs"] = str(values)
-    for number, other in enumerate(found.others, 2):
-        path = output.with_name(f"{output.stem}-{number}{output.suffix}")
-        save_model(other, path, source=loaded)
-        written[f"other {number}"] = str(path)
     if min_good is not None and found.good is not None:
         save_model(found.good, min_good, source=loaded)
         written["good"] = str(min_good)
@@ -439,7 +364,6 @@ def _tell(
             "replayed": found.replayed,
             "failure": found.told,
             "nodes": nodes,
-            "others": [len(model.graph) for model in found.others],
             "written": dict(written),
             "notes": notes,
         }
@@ -477,12 +401,6 @@ def check_options(given: PlainMapping) -> None:
             option = f"--{name.replace('_', '-')}"
             what = ": what to hold against it" if name == "against" else f", not {check}"
             raise UsageError(f"{option} needs {' or '.join(checks)}{what}")
-    if given["data"]:
-        refuse_data(given)
-    else:
-        refuse_without_data({name: v for name, v in given.items() if name != "jobs"})
-    if given["jobs"] > 1 and check != "--check":
-        raise UsageError(f"-j {given['jobs']} needs --check: {check} is asked one at a time")
     for name in ("rtol", "atol", "timeout"):
         number = given[name]
         low = "more than 0" if name == "timeout" else "0 or more"
@@ -546,9 +464,6 @@ CMD gets each candidate as {model}, and its inputs as the .npz file {inputs};
 without {model} it reads onnx_passes_debug.onnx (--iter-artifact) in this
 folder. Quote CMD, or put it last: all that follows --check is CMD then.
 
-With --data, engines or passes are asked about each sample of a data set. It is read as a
-stream, and the model is reduced on the first sample that fails.
-
 \b
 Examples:
   onnx-passes reduce m.onnx -o small.onnx -e onnxruntime{optimization=all} \\
@@ -590,12 +505,11 @@ class _Reduce(ManyWords):
 @click.option("--atol", type=float, help="Absolute tolerance of --engine and --pass.")
 @click.option(
     "--mode",
-    type=click.Choice(["auto", "bisect", "linear", "ddmin"]),
+    type=click.Choice(["auto", "bisect", "linear"]),
     default="auto",
     show_default=True,
-    help="auto bisects for one needed node after the other, and ends with ddmin.",
+    help="auto bisects for one needed node after the other, then removes what it can.",
 )
-@click.option("--every", is_flag=True, help="Find other failing parts too: FILE-2.onnx, ...")
 @click.option("--no-reduce-inputs", is_flag=True, help="Take nodes from the end only.")
 @click.option("--no-reduce-outputs", is_flag=True, help="Take nodes from the start only.")
 @click.option("--no-shrink", is_flag=True, help="Leave dimensions and values as they are.")
@@ -621,13 +535,6 @@ class _Reduce(ManyWords):
     metavar="SECONDS",
     help="Seconds for a check.",
 )
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(1),
-    default=1,
-    help="Checks run at once.",
-)
 @click.option("--fail-code", type=int, multiple=True, help="Only these exit codes fail.")
 @click.option("--ignore-fail-code", type=int, multiple=True, help="These exit codes pass.")
 @click.option("--fail-regex", multiple=True, metavar="RE", help="Text of a failure.")
@@ -636,7 +543,6 @@ class _Reduce(ManyWords):
 @click.option(
     "--replay", type=FILE, metavar="FILE", help="Read answers from FILE, and add new ones."
 )
-@add_options(SOURCE)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no line for each check.")
 def command(model: Path, output: Path | None, **given: Plain) -> None:

@@ -11,38 +11,19 @@ from typing import TYPE_CHECKING
 import click
 
 from onnx_passes.cli.common import FILE
-from onnx_passes.cli.data_options import (
-    CLUSTER,
-    JOBS,
-    SOURCE,
-    add_options,
-    announce,
-    make_executor,
-    read_spec,
-    refuse_without_data,
-)
-from onnx_passes.cli.output import (
-    advance,
-    check_destinations,
-    check_folder,
-    echo_line,
-    echo_lines,
-)
+from onnx_passes.cli.output import advance, check_destinations, echo_line, echo_lines
 from onnx_passes.cli.word_syntax import ManyWords
 from onnx_passes.errors import UsageError
-from onnx_passes.plain import Plain, PlainMapping
+from onnx_passes.plain import Plain
 
 if TYPE_CHECKING:
-    from onnx_passes.configs.schema import PipelineConfig
     from onnx_passes.model.load import LoadedModel
-    from onnx_passes.tuning.configured_search import DataSource
     from onnx_passes.tuning.search_record import SearchResult, Task
 
 HELP = """\
 Choose the precision of each part of MODEL: the least time, size or bit operations within a
 budget of what may be lost. PIPELINE holds the data (reference), the budget (verify.metrics,
-tune.flips), and the formats, groups and objective (tune). A whole data set (--data, or
-reference.data) is read as a stream, by one process or many.
+tune.flips), and the formats, groups and objective (tune).
 
 Parts are scored by runs of their own on values that were recorded once. A choice is written
 only after the whole model was run, kept the budget, and its file was read back. Without a
@@ -51,12 +32,8 @@ better one, the original is written.
 \b
 Examples:
   onnx-passes tune model.onnx -c tune.yaml -o small.onnx --json=found.json
-  onnx-passes tune model.onnx -c tune.yaml -o small.onnx --data images/
-  onnx-passes tune model.onnx -c tune.yaml -o small.onnx --record search
-  onnx-passes tune model.onnx -c tune.yaml --record search --explain MatMul_3
   onnx-passes tune model.onnx -c tune.yaml --culprits
 """
-_NODES = "onnx-passes inspect model MODEL --show layers lists them"
 
 
 @click.command("tune", cls=ManyWords, help=HELP, no_args_is_help=True)
@@ -72,18 +49,8 @@ _NODES = "onnx-passes inspect model MODEL --show layers lists them"
     help="Change one key of the file.",
 )
 @click.option(
-    "--record",
-    type=FILE,
-    metavar="DIR",
-    help="Folder for every score and decision; a later search continues from it.",
-)
-@click.option(
     "--json", "json_file", type=FILE, metavar="FILE", help="Write the result as JSON."
 )
-@click.option(
-    "--explain", metavar="NODE", help="Say why a node has its format, from --record."
-)
-@add_options((*SOURCE, *JOBS, *CLUSTER))
 @click.option("-q", "--quiet", is_flag=True, help="Print no line for each step.")
 @click.option(
     "--culprits",
@@ -95,12 +62,9 @@ def command(
     config: str,
     output: Path | None,
     overrides: tuple[str, ...],
-    record: Path | None,
     json_file: Path | None,
-    explain: str | None,
     quiet: bool,
     culprits: bool,
-    **given: Plain,
 ) -> None:
     """Choose precisions."""
     from onnx_passes.configs.pipeline_files import load_config
@@ -108,79 +72,42 @@ def command(
     from onnx_passes.tuning.configured_search import task_of
 
     settings = load_config(config, overrides)
-    if output is None and explain is None and not culprits:
+    if output is None and not culprits:
         raise UsageError("there is no -o: where to write the model", help="-o small.onnx")
-    if record is not None:
-        check_folder("--record", record)
     check_destinations(output, {"--json": json_file}, {"the model": [model]})
     loaded = load_model(model)
-    source = _source(settings, given, record, quiet=quiet)
-    task = task_of(loaded.model, settings, source)
-    if explain is not None:
-        _explain(task, record, explain)
-        return
+    task = task_of(loaded.model, settings)
 
     def report(text: str) -> None:
         if not quiet:
             echo_line(text, err=True)
 
-    for note in task.notes if culprits else ():
-        report(note)
     if culprits:
+        for note in task.notes:
+            report(note)
         _culprits(task, loaded, output, json_file, report)
         return
     assert output is not None, "it was asked for above"
     # JSON shows the error of each group.
     task = replace(task, score_all=json_file is not None)
-    _search(task, loaded, output, record, json_file, report)
-
-
-def _source(
-    config: PipelineConfig, given: PlainMapping, record: Path | None, *, quiet: bool
-) -> DataSource | None:
-    """Return the whole data set: what options name, or else the file.
-
-    The folder ``record`` holds finished shards as well. UsageError if an option cannot be
-    read, or needs a data set.
-    """
-    from onnx_passes.tuning.configured_search import DataSource, source_of
-
-    if given["data"]:
-        found = DataSource(read_spec(given), lambda: make_executor(given))
-    elif (in_file := source_of(config)) is not None:
-        workers = ("jobs", "scheduler", "mixed_cpus")
-        refuse_without_data({n: v for n, v in given.items() if n not in workers})
-        found = in_file
-        if given["jobs"] or given["scheduler"]:
-            found = replace(in_file, executor=lambda: make_executor(given))
-    else:
-        refuse_without_data(given)
-        return None
-    found.executor()  # what cannot be read is said before hours of work
-    return replace(
-        found,
-        allow_mixed=given["mixed_cpus"],
-        journals=None if record is None else record / "shards",
-        watch=None if quiet else announce,
-    )
+    _search(task, loaded, output, json_file, report)
 
 
 def _search(
     task: Task,
     loaded: LoadedModel,
     output: Path,
-    record: Path | None,
     json_file: Path | None,
     report: Callable[[str], None],
 ) -> None:
     from onnx_passes.cli.supervision import received
     from onnx_passes.tuning.budget_search import TuningSearch
-    from onnx_passes.tuning.search_record import Record, lines, save, to_json
+    from onnx_passes.tuning.search_record import lines, save, to_json
 
     def progress(done: int, total: int) -> None:
         advance(done, total, "group")
 
-    result: SearchResult = TuningSearch(task, Record(record, task.key), report, progress).run()
+    result: SearchResult = TuningSearch(task, report, progress).run()
     with received.unhurried():
         save(result, output, loaded)
         data = to_json(result)
@@ -189,27 +116,6 @@ def _search(
     if result.ended == "interrupted":
         click.echo(f"interrupted: {output} holds the best model so far", err=True)
         raise click.exceptions.Exit(received.exit_code)
-
-
-def _explain(task: Task, record: Path | None, node: str) -> None:
-    from onnx_passes.passes.options import did_you_mean
-    from onnx_passes.tuning.search_record import explain, read_record
-
-    if record is None:
-        raise UsageError("--explain reads a record", help="give --record DIR")
-    names = [str(n.name) for n in task.model.graph.all_nodes()]
-    if node not in names:
-        raise UsageError(
-            f"the model has no node {node!r}", help=did_you_mean(node, names, _NODES)
-        )
-    entries = read_record(record)
-    if not entries or entries[0].get("key") != task.key:
-        raise UsageError(
-            f"the record in {record} is that of another model, data or settings",
-            help="give the pipeline file and the --set of that search",
-        )
-    groups = {group.name: group.nodes for group in task.groups}
-    echo_lines(explain(entries, node, groups))
 
 
 def _culprits(

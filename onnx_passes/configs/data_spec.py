@@ -39,8 +39,7 @@ class DataSpec:
     `sources` are folders, files, patterns, URLs, or one ``module:function``; `named` has files
     by the column that they hold in their place. `columns` are by input name, the same name by
     default. `labels` is a column of a usual name by default. `prepare` is a
-    ``module:function`` from sample to sample, both mappings of columns to values. `split` is
-    that of a Hugging Face data set.
+    ``module:function`` from sample to sample, both mappings of columns to values.
 
     `batch` is by default what the model demands, else 1. `shuffle` is a seed; None keeps the
     order of the files. `limit` samples and `fraction` (up to 1) are of that order. A run that
@@ -53,7 +52,6 @@ class DataSpec:
     columns: Mapping[str, str] = field(default_factory=dict)
     labels: str | None = None
     prepare: str | None = None
-    split: str | None = None
     batch: int | None = None
     shuffle: int | None = None
     limit: int | None = None

@@ -295,9 +295,6 @@ class DataSection(Section):
     prepare: str | None = Field(
         default=None, description="'module:function' that turns a sample into another one."
     )
-    split: str | None = Field(
-        default=None, description="Split of a Hugging Face data set that has several."
-    )
     batch: Whole | None = Field(
         default=None,
         ge=1,
@@ -320,9 +317,6 @@ class DataSection(Section):
     jobs: Whole | None = Field(
         default=None, ge=1, description="Worker processes; null for this process."
     )
-    scheduler: str | None = Field(
-        default=None, description="A Dask cluster: local:8, or tcp://host:8786."
-    )
     scores: str | None = Field(
         default=None, description="The output that holds class scores; by default the first."
     )
@@ -333,7 +327,7 @@ class DataSection(Section):
         A run that may stop `early` needs a shuffled order. UsageError without a source, or for
         two.
         """
-        own = self.model_dump(exclude={"source", "files", "jobs", "scheduler", "scores"})
+        own = self.model_dump(exclude={"source", "files", "jobs", "scores"})
         own |= {"sources": self.source, "named": self.files, "base": base}
         if early and self.shuffle is None:
             own["shuffle"] = 0

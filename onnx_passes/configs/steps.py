@@ -346,7 +346,6 @@ def _checkpoint(item: PlainDict, tree: Tree, path: YamlPath) -> Checkpoint:
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")  # keys are always text
-_SHORT = 60
 _LONGEST_KEY = 1000  # YAML ends its search for the ':' after 1024 characters
 
 
@@ -375,31 +374,6 @@ def format_value(value: Plain) -> str:
         case Mapping():
             return f"{{{', '.join(_pair(k, v) for k, v in value.items())}}}"
     raise TypeError(f"a {type(value).__name__} has no place in a pipeline text")
-
-
-def format_file(value: Plain, indent: str = "") -> list[str]:
-    """Return plain data as lines of YAML, short parts in one line, or raise TypeError."""
-    lines: list[str] = []
-    deeper = f"{indent}  "
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            if _is_short(inner):
-                lines.append(f"{indent}{_pair(key, inner)}")
-            else:
-                lines += [f"{indent}{_key(key)}:", *format_file(inner, deeper)]
-        return lines
-    assert isinstance(value, list | tuple), "all else is short"
-    for item in value:
-        inner = [f"{deeper}{format_value(item)}"]
-        if not _is_short(item):
-            inner = format_file(item, deeper)
-        lines += [f"{indent}- {inner[0].removeprefix(deeper)}", *inner[1:]]
-    return lines
-
-
-def _is_short(value: Plain) -> bool:
-    nested = isinstance(value, Mapping | list | tuple) and len(value) > 0
-    return not nested or len(format_value(value)) <= _SHORT
 
 
 def _key(key: Plain) -> str:

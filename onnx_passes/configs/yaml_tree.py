@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -176,7 +175,6 @@ for _tag, _pattern, _first in (
         r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))",
         [*"-+.0123456789"],
     ),
-    ("merge", r"<<", ["<"]),
 ):
     _Composer.add_implicit_resolver(TAG + _tag, re.compile(rf"^{_pattern}\Z"), _first)
 
@@ -325,12 +323,8 @@ class _Builder:
     def mapping(self, node: yaml.MappingNode, path: YamlPath, depth: int) -> PlainDict:
         result: PlainDict = {}
         first: dict[str, int] = {}
-        merged: list[yaml.Node] = []
         for key_node, value_node in node.value:
             span = self.span(key_node)
-            if key_node.tag == TAG + "merge":
-                merged.append(value_node)
-                continue
             if not isinstance(key_node, yaml.ScalarNode):
                 raise ConfigError("a key must be text", where=span.where)
             key = _text(key_node, span)
@@ -343,41 +337,12 @@ class _Builder:
             first[key] = span.line
             self.tree.keys[*path, key] = span
             result[key] = self.build(value_node, (*path, key), depth + 1)
-        for source_node in merged:
-            for mapping_node in self.merge_sources(source_node):
-                self.merge(result, mapping_node, path, depth)
         return result
-
-    def merge(
-        self, result: PlainDict, node: yaml.MappingNode, path: YamlPath, depth: int
-    ) -> None:
-        """Add the keys of a ``<<`` that the mapping does not give itself."""
-        other = _Builder(self.frame)
-        other.nodes = self.nodes
-        data = other.build(node, (), depth + 1)
-        self.nodes = other.nodes
-        for key, value in data.items():
-            if key not in result:
-                result[key] = value
-                for table, new in (
-                    (self.tree.keys, other.tree.keys),
-                    (self.tree.values, other.tree.values),
-                ):
-                    table.update({path + p: s for p, s in new.items() if p[:1] == (key,)})
-
-    def merge_sources(self, node: yaml.Node) -> Iterator[yaml.MappingNode]:
-        nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
-        for inner in nodes:
-            if not isinstance(inner, yaml.MappingNode):
-                raise ConfigError(
-                    "'<<' takes a mapping, or a list of mappings", where=self.span(inner).where
-                )
-            yield inner
 
     def scalar(self, node: yaml.ScalarNode, span: Span) -> Plain:
         kind, text = node.tag.removeprefix(TAG), _text(node, span)
         try:
-            if kind in ("str", "merge"):
+            if kind == "str":
                 return text
             if kind == "null":
                 return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,54 +17,24 @@ from onnx_passes.data.plan import ShardPlan, as_sample
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.runtime.engine_base import Feeds
 
-_ROUNDS = 6
-
 
 class Order:
-    """A permutation of ``0 .. count - 1`` that is computed, not stored.
+    """A permutation of ``0 .. count - 1``, the same for a seed with any version of numpy.
 
-    It is a Feistel network over the next power of four, walked until a number is in range. The
-    same seed and count give the same order on each machine. Without a seed, the numbers come
-    in ascending order.
+    Without a seed, the numbers come in ascending order.
     """
 
     def __init__(self, count: int, seed: int | None) -> None:
-        self.count, self.seed = count, seed
-        self._half = max(1, ((count - 1).bit_length() + 1) // 2)
-        self._keys = [
-            int.from_bytes(
-                hashlib.sha256(f"{seed}:{count}:{number}".encode()).digest()[:8], "little"
-            )
-            for number in range(_ROUNDS)
-        ]
+        self._numbers: Array | None = None
+        if seed is not None:
+            bits = np.random.MT19937(np.random.SeedSequence(seed))
+            self._numbers = np.random.RandomState(bits).permutation(count)
 
     def rows(self, start: int, stop: int) -> Array:
         """Return the numbers at positions ``start`` up to ``stop``, as int64."""
-        places = np.arange(start, stop, dtype=np.uint64)
-        if self.seed is None:
-            return places.astype(np.int64)
-        found = self._walk(places)
-        while (beyond := found >= self.count).any():
-            found[beyond] = self._walk(found[beyond])
-        return found.astype(np.int64)
-
-    def _walk(self, numbers: Array) -> Array:
-        half = np.uint64(self._half)
-        mask = np.uint64((1 << self._half) - 1)
-        left, right = numbers >> half, numbers & mask
-        with np.errstate(over="ignore"):
-            for key in self._keys:
-                left, right = right, left ^ (_mix(right + np.uint64(key)) & mask)
-        joined: Array = (left << half) | right
-        return joined
-
-
-def _mix(value: Array) -> Array:
-    # The finaliser of splitmix64 (Steele, Lea and Flood, 2014).
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Array = value ^ (value >> np.uint64(31))
-    return mixed
+        if self._numbers is None:
+            return np.arange(start, stop)
+        return self._numbers[start:stop]
 
 
 @dataclass(frozen=True)
@@ -221,17 +190,6 @@ class DataSet:
     def shard(self, number: int) -> Shard:
         """Read a shard."""
         return self.read(self._order.rows(*self.plan.range(number)))
-
-    def sample(self, count: int) -> Shard:
-        """Read some samples from all over the data set, the same ones each time.
-
-        ``count`` is rounded up to whole batches.
-        """
-        plan, size = self.plan, self.plan.binding.batch
-        count = min(-(-count // size) * size, plan.used)
-        places = np.sort(Order(plan.used, 0).rows(0, count))
-        rows = [self.rows(int(place), int(place) + 1) for place in places]
-        return self.read(np.concatenate(rows))
 
     def read(self, rows: Array) -> Shard:
         """Read samples by their numbers in the whole data set."""

@@ -20,7 +20,7 @@ from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.engines import engine_from_config
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -117,11 +117,6 @@ class DataJob:
             "measures": [FORMAT, asdict(self.measures)],
         }
         return {name: _hash(part) for name, part in parts.items()}
-
-    @property
-    def digest(self) -> str:
-        """Hash of the key."""
-        return _hash(self.key)
 
 
 def _version(run: RunSpec) -> PlainDict:

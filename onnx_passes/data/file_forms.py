@@ -357,48 +357,12 @@ def _faults(name: str) -> Iterator[None]:
 FORMS["npy"] = FORMS["npz"] = ArrayPart
 
 
-class _Blocks:
-    """Blocks of rows of known lengths; the last one read is kept."""
-
-    def __init__(self, name: str, lengths: list[int]) -> None:
-        self._name = name
-        self._starts = np.cumsum([0, *lengths])
-        self.count = int(self._starts[-1])
-        self._kept: tuple[int, Foreign] | None = None
-
-    def read(self, number: int) -> Foreign:
-        """Read a block as a table of pyarrow."""
-        raise NotImplementedError
-
-    def take(self, rows: Array) -> Columns:
-        places = np.searchsorted(self._starts, rows, side="right") - 1
-        parts, order = [], []
-        for number in np.unique(places):
-            chosen = np.flatnonzero(places == number)
-            order.append(chosen)
-            local_rows = rows[chosen] - self._starts[number]
-            parts.append(self._block(int(number)).take(local_rows))
-        table = import_optional("pyarrow").concat_tables(parts)
-        back = np.argsort(np.concatenate(order), kind="stable")
-        table = table.take(back)
-        names = table.column_names
-        return {n: _values(table.column(n), f"{self._name}: column {n!r}") for n in names}
-
-    def _block(self, number: int) -> Foreign:
-        if self._kept is None or self._kept[0] != number:
-            self._kept = None  # so that two blocks are never in memory
-            self._kept = (number, self.read(number))
-        return self._kept[1]
-
-    def name(self, row: int) -> str:
-        return f"{self._name}[{row}]"
-
-
-class ParquetPart(_Blocks):
-    """A Parquet file, read by row groups."""
+class ParquetPart:
+    """A Parquet file, read by row groups; the last one read is kept."""
 
     def __init__(self, spec: PartSpec) -> None:
         parquet = import_optional("pyarrow.parquet")
+        self._name = spec.name
         try:
             self._file = parquet.ParquetFile(local(spec.path))
             meta = self._file.metadata
@@ -407,46 +371,35 @@ class ParquetPart(_Blocks):
             raise broken_file_error(
                 spec.name, f"is not a complete Parquet file: {error}"
             ) from error
-        super().__init__(spec.name, lengths)
-
-    def read(self, number: int) -> Foreign:
-        try:
-            return self._file.read_row_group(number, use_threads=False)
-        except (OSError, ValueError) as error:
-            raise broken_file_error(self._name, f"is damaged: {error}") from error
-
-
-class ArrowPart(_Blocks):
-    """A file of Arrow's stream or file form, as the library ``datasets`` writes it."""
-
-    def __init__(self, spec: PartSpec) -> None:
-        self._path, self._name = local(spec.path), spec.name
-        super().__init__(spec.name, [batch.num_rows for batch in self._open()])
-
-    def _open(self) -> list[Foreign]:
-        pyarrow, ipc = import_optional("pyarrow"), import_optional("pyarrow.ipc")
-        try:
-            source = pyarrow.memory_map(self._path)
-            try:
-                return list(ipc.open_stream(source))
-            except pyarrow.ArrowInvalid:
-                file = ipc.open_file(source)
-                return [file.get_batch(i) for i in range(file.num_record_batches)]
-        except (OSError, ValueError) as error:
-            raise broken_file_error(
-                self._name, f"is not a complete Arrow file: {error}"
-            ) from error
+        self._starts = np.cumsum([0, *lengths])
+        self.count = int(self._starts[-1])
+        self._kept: tuple[int, Foreign] | None = None
 
     def take(self, rows: Array) -> Columns:
-        # Mapped only while it is read: mapped pages count as memory of the process.
-        self._batches = self._open()
-        try:
-            return super().take(rows)
-        finally:
-            self._batches, self._kept = [], None
+        places = np.searchsorted(self._starts, rows, side="right") - 1
+        parts, order = [], []
+        for number in np.unique(places):
+            chosen = np.flatnonzero(places == number)
+            order.append(chosen)
+            local_rows = rows[chosen] - self._starts[number]
+            parts.append(self._group(int(number)).take(local_rows))
+        table = import_optional("pyarrow").concat_tables(parts)
+        back = np.argsort(np.concatenate(order), kind="stable")
+        table = table.take(back)
+        names = table.column_names
+        return {n: _values(table.column(n), f"{self._name}: column {n!r}") for n in names}
 
-    def read(self, number: int) -> Foreign:
-        return import_optional("pyarrow").Table.from_batches([self._batches[number]])
+    def _group(self, number: int) -> Foreign:
+        if self._kept is None or self._kept[0] != number:
+            self._kept = None  # so that two groups are never in memory
+            try:
+                self._kept = (number, self._file.read_row_group(number, use_threads=False))
+            except (OSError, ValueError) as error:
+                raise broken_file_error(self._name, f"is damaged: {error}") from error
+        return self._kept[1]
+
+    def name(self, row: int) -> str:
+        return f"{self._name}[{row}]"
 
 
 def _values(column: Foreign, where: str) -> Foreign:
@@ -513,7 +466,6 @@ def _is_list(kind: object) -> bool:
 
 
 FORMS["parquet"] = ParquetPart
-FORMS["arrow"] = ArrowPart
 
 
 class TestDataPart:

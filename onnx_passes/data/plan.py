@@ -10,11 +10,9 @@ import json
 import math
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
-from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
@@ -34,9 +32,8 @@ from onnx_passes.data.file_forms import (
     join,
 )
 from onnx_passes.data.input_binding import Binding, DataInterface, bind, check_column
-from onnx_passes.errors import OnnxPassesError, ReferenceDataError, UsageError
-from onnx_passes.plain import Foreign, PlainDict, PlainMapping
-from onnx_passes.runtime.engine_base import did_you_mean
+from onnx_passes.errors import OnnxPassesError, ReferenceDataError
+from onnx_passes.plain import Foreign, PlainDict
 
 _SPOOL_SAMPLES = 256
 _LOOKED_AT = 16
@@ -51,10 +48,6 @@ class SequencePart:
     def __init__(self, spec: PartSpec) -> None:
         self._text = spec.path
         self._samples = call_once(self._text)
-        if not is_sequence(self._samples):
-            raise broken_file_error(
-                self._text, "gave a sequence before, and gives an iterator now"
-            )
 
     @property
     def count(self) -> int:
@@ -94,23 +87,27 @@ class SequencePart:
 
 @cache
 def call_once(text: str) -> Foreign:
-    """Call a function of the user's once in this process.
+    """Call a function of the user's once in this process; return its samples by number.
 
-    Raises ``UsageError`` if there is none, and ``ReferenceDataError`` if it raises.
+    Raises ``UsageError`` if there is none, and ``ReferenceDataError`` if it raises, or gives
+    no samples.
     """
-    function: Callable[[], object] = named_function(text, "--data")
+    function: Callable[[], Foreign] = named_function(text, "--data")
     try:
-        return function()
+        given = function()
+        if hasattr(given, "__len__") and hasattr(given, "__getitem__"):
+            return given
+        if isinstance(given, Iterable):
+            return list(given)
     except (Exception, SystemExit) as error:  # whatever the function raises
         raise ReferenceDataError(
             f"--data {text} raised {type(error).__name__}: {error}",
             help="it is called without arguments, and gives mappings of columns to arrays",
         ) from error
-
-
-def is_sequence(given: object) -> bool:
-    """Whether samples can be read by number."""
-    return hasattr(given, "__len__") and hasattr(given, "__getitem__")
+    raise ReferenceDataError(
+        f"--data {text} gives {type(given).__name__}, which is not an iterable",
+        help="return a sequence of mappings, or yield them",
+    )
 
 
 def as_sample(given: object, text: str) -> dict[str, Array]:
@@ -124,62 +121,6 @@ def as_sample(given: object, text: str) -> dict[str, Array]:
     return {str(name): np.asarray(value) for name, value in given.items()}
 
 
-def spool(samples: Iterable[object], text: str) -> Iterator[Path]:
-    """Write what an iterator gives to .npz files in a temporary folder, in constant memory.
-
-    Samples of one file have equal shapes. The folder lasts as long as the process. Raises
-    ``ReferenceDataError`` if the iterator raised, or the disk is full.
-    """
-    folder = _spool_folder(text)
-    number = 0
-    stream = iter(samples)
-    while group := _group(stream, text):
-        for part in _by_shape(group):
-            path = folder / f"{number:06d}.npz"
-            try:
-                np.savez(path, allow_pickle=False, **part)
-            except (OSError, ValueError) as error:
-                raise broken_file_error(
-                    text, f"cannot be kept on disk: {error}", "set TMPDIR"
-                ) from error
-            number += 1
-            yield path
-
-
-_FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
-
-
-def _spool_folder(text: str) -> Path:
-    try:
-        folder = tempfile.TemporaryDirectory(prefix="onnx-passes-data-")
-    except OSError as error:
-        raise broken_file_error(
-            text, f"cannot be kept on disk: {error}", "set TMPDIR"
-        ) from error
-    _FOLDERS.append(folder)
-    return Path(folder.name)
-
-
-def _group(stream: Iterator[object], text: str) -> list[dict[str, Array]]:
-    try:
-        return [as_sample(given, text) for given in islice(stream, _SPOOL_SAMPLES)]
-    except ReferenceDataError:
-        raise
-    except Exception as error:  # whatever the iterator raises
-        raise broken_file_error(text, f"raised {type(error).__name__}: {error}") from error
-
-
-def _by_shape(group: list[dict[str, Array]]) -> Iterator[dict[str, Array]]:
-    """Join neighbours of one shape."""
-    start = 0
-    forms = [{n: (v.dtype, v.shape) for n, v in sample.items()} for sample in group]
-    for stop in range(1, len(group) + 1):
-        if stop == len(group) or forms[stop] != forms[start]:
-            run = group[start:stop]
-            yield {name: np.stack([sample[name] for sample in run]) for name in run[0]}
-            start = stop
-
-
 FORMS["function"] = SequencePart
 
 
@@ -189,7 +130,6 @@ FORM_OF = {
     ".tar": "tar",
     ".json": "json",
     ".parquet": "parquet",
-    ".arrow": "arrow",
 }
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _FORMS = (file_forms.ArrayPart, file_forms.JsonPart, file_forms.ParquetPart, TarPart)
@@ -203,15 +143,12 @@ def discover(spec: DataSpec, interface: DataInterface) -> Iterator[PartSpec]:
     is no data, of no known form, or of several forms.
     """
     if spec.named:
-        _refuse_split(spec)
         yield from _find_named(spec)
         return
     columns: list[str] = []
-    if not any((Path(spec.base) / s / "dataset_dict.json").is_file() for s in spec.sources):
-        _refuse_split(spec)
     for source in spec.sources:
         if _is_function(source, spec.base):
-            yield from _function(source)
+            yield PartSpec("function", {"": source}, source)
             continue
         paths = files.expand(source, spec.base)
         folders = [path for path in paths if not files.is_url(path) and os.path.isdir(path)]
@@ -226,41 +163,12 @@ def discover(spec: DataSpec, interface: DataInterface) -> Iterator[PartSpec]:
         yield from _columns(columns)
 
 
-def _refuse_split(spec: DataSpec) -> None:
-    if spec.split is not None:
-        raise UsageError(
-            f"the data has no splits, and split {spec.split!r} is asked for",
-            help="splits are those of the library 'datasets', saved by save_to_disk",
-        )
-
-
 def _is_function(source: str, base: str) -> bool:
     there = os.path.exists(Path(base) / Path(source).expanduser())
     return bool(_FUNCTION.fullmatch(source)) and not there
 
 
-def _function(source: str) -> Iterator[PartSpec]:
-    given = call_once(source)
-    if is_sequence(given):
-        yield PartSpec("function", {"": source}, source)
-        return
-    try:
-        stream = iter(given)
-    except TypeError as error:
-        raise ReferenceDataError(
-            f"--data {source} gives {type(given).__name__}, which is not an iterable",
-            help="return a sequence of mappings, or yield them",
-        ) from error
-    for number, path in enumerate(spool(stream, source)):
-        yield PartSpec("npz", {"": str(path)}, f"{source}/{number}")
-
-
 def _folder(folder: Path, spec: DataSpec, interface: DataInterface) -> Iterator[PartSpec]:
-    if (folder / "dataset_dict.json").is_file():
-        folder = _split(folder, spec.split)
-    if (folder / "state.json").is_file():
-        yield from _hugging_face(folder)
-        return
     sets = sorted(
         (p for p in folder.glob("test_data_set_*") if p.is_dir()),
         key=lambda p: _number(p.name),
@@ -278,8 +186,7 @@ def _folder(folder: Path, spec: DataSpec, interface: DataInterface) -> Iterator[
     if not found:
         raise ReferenceDataError(
             f"the folder {folder} holds no data",
-            help=f"known are {', '.join(FORM_OF)}, folders of ONNX test data, and data sets "
-            "saved by the library 'datasets'",
+            help=f"known are {', '.join(FORM_OF)}, and folders of ONNX test data",
         )
     yield from _files(found, str(folder), spec, interface)
 
@@ -353,41 +260,6 @@ def _find_named(spec: DataSpec) -> Iterator[PartSpec]:
             )
         by_column = dict(zip(found, paths, strict=True))
         yield PartSpec("npy", by_column, Path(paths[0]).name)
-
-
-def _hugging_face(folder: Path) -> Iterator[PartSpec]:
-    state = _json(folder / "state.json")
-    for item in state.get("_data_files", []):
-        path = folder / str(item.get("filename"))
-        yield PartSpec("arrow", {"": str(path)}, f"{folder.name}/{path.name}")
-    if state.get("_indices_files"):
-        raise ReferenceDataError(
-            f"the data set {folder} selects rows by an index, which is not read",
-            help="call flatten_indices() before save_to_disk()",
-        )
-
-
-def _split(folder: Path, wanted: str | None) -> Path:
-    splits = [str(name) for name in _json(folder / "dataset_dict.json").get("splits", [])]
-    if wanted is None and len(splits) == 1:
-        wanted = splits[0]
-    if wanted not in splits:
-        raise ReferenceDataError(
-            f"the data set {folder} has the splits {', '.join(splits)}"
-            + ("" if wanted is None else f", and none named {wanted!r}"),
-            help="name one: split=NAME" if wanted is None else did_you_mean(wanted, splits),
-        )
-    return folder / wanted
-
-
-def _json(path: Path) -> PlainMapping:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise ReferenceDataError(
-            f"{path} cannot be read: {error}", help="save it again"
-        ) from error
-    return found if isinstance(found, dict) else {}
 
 
 def _number(name: str) -> int:

@@ -1,86 +1,270 @@
-"""What runs shards: this process, a pool of processes, or a Dask cluster.
+"""What evaluates shards, in this process or a pool of processes.
 
-Shards go in by number, and outcomes come out in any order.
+Shards go in by number, and outcomes come out in any order. Outputs of batches are joined to be
+measured at once.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import logging
+import gc
+import importlib
+import math
 import multiprocessing
 import os
-import queue
-import re
 import signal
-import tempfile
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import ExitStack
+from functools import cache
 from multiprocessing.connection import wait as wait_for
-from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import NamedTuple, TypeAlias
 
-from onnx_passes.data import files
-from onnx_passes.data.evaluation_job import DataJob, ModelFile
-from onnx_passes.data.shard_evaluation import Evaluator, Sessions, evaluator_of, forget_others
-from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
-from onnx_passes.optional import import_optional
-from onnx_passes.plain import Foreign, PlainDict
+import numpy as np
 
-WAIT = 0.5
-"""Seconds between two looks at whether workers are still there."""
+from onnx_passes.arrays import Array
+from onnx_passes.data.dataset import Batches, DataSet, Shard
+from onnx_passes.data.evaluation_job import DataJob
+from onnx_passes.data.measures import Block, PairState
+from onnx_passes.errors import (
+    EngineCrashedError,
+    EngineError,
+    EngineMemoryError,
+    EngineTimeoutError,
+    OnnxPassesError,
+    UsageError,
+)
+from onnx_passes.model.load import load_model
+from onnx_passes.plain import PlainDict
+from onnx_passes.runtime.engine_base import Data, Outputs, Session
+
+FLUSH_BYTES = 16 << 20
+"""Bytes of outputs that are measured at once."""
+
+IN_TURN = 16
+"""Batches that one model runs on before the next model does."""
 
 
-class WorkersGoneError(EngineError):
-    """The workers cannot be reached any more; what they finished is in the journal."""
+class _OutputSlot(NamedTuple):
+    """Where an output of a batch goes: ``samples`` of many, ``shape`` of a whole batch."""
 
-    code: ClassVar[str] = "workers-gone"
+    dtype: np.dtype[np.generic]
+    shape: tuple[int, ...]
+    samples: Array
 
 
-class Executor(Protocol):
-    """Runs shards of a job."""
+class OutputBlocks:
+    """Collects outputs, and measures them when there are enough.
+
+    Outputs are copied soon. ONNX Runtime's allocator gets slower with each result that is
+    kept: a run of 4 µs takes 7 µs beside some thousand of them.
+    """
+
+    def __init__(self, states: Sequence[PairState], shard: Shard) -> None:
+        self._states, self._shard = states, shard
+        self._runs: list[dict[str, _OutputSlot]] = []
+        self._label: object = None
+        self._start = self._stop = self._end = 0
 
     @property
-    def name(self) -> str:
-        """What a report calls it."""
-        ...
+    def many(self) -> int:
+        """How many batches may be run before what they gave is added."""
+        size = self._shard.binding.batch
+        return max(1, min(IN_TURN, (self._end - self._start) // size))
 
-    @property
-    def slots(self) -> int:
-        """How many shards should be under way, so that no worker waits."""
-        ...
+    def add(self, batches: Batches, outputs: Sequence[Sequence[Outputs]]) -> None:
+        """Add what the runs gave.
 
-    def start(self, job: DataJob) -> None:
-        """Get ready for a job; workers that are kept from one before are used.
-
-        Raises ``OnnxPassesError`` if workers cannot be started or reached, or a model cannot
-        be run.
+        ``outputs`` are by run, then by batch. Raises ``EngineError`` if an output cannot be
+        divided into samples, ``ReferenceDataError`` if labels of one batch differ in type or
+        shape, and ``OnnxPassesError`` if what was collected cannot be measured.
         """
-        ...
+        if self._copy(batches, outputs):
+            return
+        for place, feeds in enumerate(batches.feeds):
+            start = batches.start + place * batches.size
+            one = Batches([feeds], start, batches.size, batches.filled)
+            found = [[run[place]] for run in outputs]
+            if not self._copy(one, found):
+                self.flush()
+                self._begin(one, [given for (given,) in found])
+                if not self._copy(one, found):
+                    self._shard.labels_of(one.start, one.stop)
+                    raise RuntimeError(f"batch at {start} does not fit what was made for it")
 
-    def submit(self, shard: int) -> None:
-        """Have a shard evaluated; the same one may be submitted again after its outcome."""
-        ...
+    def _copy(self, batches: Batches, outputs: Sequence[Sequence[Outputs]]) -> bool:
+        """Copy what the runs gave; return False if there is no room for what is like it."""
+        size, start, stop = batches.size, batches.start, batches.stop
+        if stop > self._end or not self._has_labels_of(batches):
+            return False
+        for run, slots in zip(outputs, self._runs, strict=True):
+            for name, (dtype, shape, samples) in slots.items():
+                values = [found.get(name) for found in run]
+                stacked = len(shape) == samples.ndim
+                # The last batch may be smaller.
+                wanted = (size + batches.filled, *shape[1:]) if stacked else shape
+                for value in values:
+                    if type(value) is not np.ndarray or value.dtype is not dtype:
+                        return False
+                    if value.shape != wanted:
+                        return False
+                where = samples[start - self._start : stop - self._start]
+                if batches.filled:
+                    values = [value[:size] for value in values]  # type: ignore[index]
+                if stacked:
+                    np.concatenate(values, out=where)  # type: ignore[arg-type]
+                elif size == 1:
+                    np.stack(values, out=where)  # type: ignore[arg-type]
+                else:
+                    return False
+            if any(len(found) != len(slots) for found in run):
+                return False
+        self._stop = stop
+        return True
 
-    def collect(self) -> PlainDict:
-        """Wait for an outcome; see ``Evaluator.shard``.
+    def _has_labels_of(self, batches: Batches) -> bool:
+        """Whether labels that are stored one by one are like those before."""
+        if not isinstance(self._shard.labels, list):
+            return True
+        labels = map(np.asarray, self._shard.labels[batches.start : batches.stop])
+        return {(label.dtype, label.shape) for label in labels} == {self._label}
 
-        A worker that died is an outcome too, with "error", "retry" and "died". Raises
-        ``WorkersGoneError`` if there are no workers any more.
-        """
-        ...
+    def _begin(self, batch: Batches, outputs: Sequence[Outputs]) -> None:
+        """Make room for samples like those of a batch."""
+        count = batch.size
+        forms = [
+            {name: _form(name, value, count + batch.filled) for name, value in found.items()}
+            for found in outputs
+        ]
+        each = sum(v.itemsize * math.prod(shape) for run in forms for v, shape in run.values())
+        room = max(count, FLUSH_BYTES // max(1, each))
+        self._start = self._stop = batch.start
+        self._end = min(len(self._shard.rows), batch.start + room)
+        if isinstance(self._shard.labels, list):
+            label = np.asarray(self._shard.labels[batch.start])
+            self._label = label.dtype, label.shape
+        self._runs = [
+            {
+                name: _OutputSlot(
+                    v.dtype, v.shape, np.empty((self._end - self._start, *shape), v.dtype)
+                )
+                for name, (v, shape) in run.items()
+            }
+            for run in forms
+        ]
 
-    def rest(self) -> None:
-        """Give up shards under way, and keep the workers for another job."""
-        ...
+    def flush(self) -> None:
+        """Measure what was collected; raise ``OnnxPassesError`` if that is not possible."""
+        start, stop = self._start, self._stop
+        self._end = 0
+        if start == stop:
+            return
+        rows, labels = self._shard.rows[start:stop], self._shard.labels_of(start, stop)
+        runs = [
+            {name: slot.samples[: stop - start] for name, slot in run.items()}
+            for run in self._runs
+        ]
+        self._start = self._stop
+        for state, right in zip(self._states, runs[1:] or runs, strict=True):
+            state.update(Block(rows, runs[0], right, labels))
+
+
+def _form(name: str, value: Data, size: int) -> tuple[Array, tuple[int, ...]]:
+    """Return an output, and its shape for one sample, whose axis may lack if there is one.
+
+    Raises ``EngineError`` if it is not a tensor, or has no such axis.
+    """
+    if not isinstance(value, np.ndarray):
+        raise EngineError(
+            f"output {name!r} is not a tensor, which a data set run cannot measure",
+            help="compare it without --data",
+        )
+    if value.shape[:1] == (size,):
+        return value, value.shape[1:]
+    if size == 1:
+        return value, value.shape
+    raise EngineError(
+        f"output {name!r} has no first axis of {size} samples: {value.shape}",
+        help="set batch to 1, so that each sample has an output of its own",
+    )
+
+
+TRANSIENT_ERRORS = (
+    EngineMemoryError,
+    EngineCrashedError,
+    EngineTimeoutError,
+    MemoryError,
+    OSError,
+)
+"""Faults that another attempt may not meet. All others are of the data or the model."""
+
+
+class Evaluator:
+    """Evaluates shards of one job in this process."""
+
+    def __init__(self, job: DataJob) -> None:
+        self.job = job
+        for module in job.imports:
+            importlib.import_module(module)
+        self._data = DataSet(job.plan)
+        self._stack = ExitStack()
+        self._sessions: list[Session] = []
+
+    def open_sessions(self) -> None:
+        """Make the sessions ready; raise ``OnnxPassesError`` if a model cannot be run."""
+        for run in self.job.runs[len(self._sessions) :]:
+            loaded = load_model(self.job.models[run.model].path).model
+            self._sessions.append(self._stack.enter_context(run.engine.make().prepare(loaded)))
 
     def close(self) -> None:
-        """End what :meth:`start` started; shards under way are given up."""
-        ...
+        """End the sessions."""
+        self._sessions.clear()
+        self._stack.close()
+
+    def shard(self, number: int) -> PlainDict:
+        """Evaluate a shard.
+
+        The result is plain JSON: "pairs", the state of each candidate, or "error", the reason
+        why there is none. Beside it is what is not part of the result.
+        """
+        start, used = time.perf_counter(), time.process_time()
+        found: PlainDict = {"shard": number}
+        try:
+            found["pairs"] = self._pairs(number)
+        except (OnnxPassesError, MemoryError, OSError) as error:
+            found["error"] = _reason(error)
+            found["retry"] = isinstance(error, TRANSIENT_ERRORS)
+        first, stop = self.job.plan.range(number)
+        found["samples"] = stop - first
+        found["seconds"] = time.perf_counter() - start
+        found["processor"] = time.process_time() - used
+        found["worker"] = os.getpid()
+        return found
+
+    def _pairs(self, number: int) -> list[PlainDict]:
+        job = self.job
+        states = [PairState(job.measures) for _ in job.candidates]
+        self.open_sessions()
+        shard = self._data.shard(number)
+        blocks = OutputBlocks(states, shard)
+        for part in shard.batches(lambda: blocks.many):
+            blocks.add(
+                part, [[session.run(f) for f in part.feeds] for session in self._sessions]
+            )
+        blocks.flush()
+        return [state.to_json() for state in states]
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OnnxPassesError):
+        where = f" ({error.where})" if error.where else ""
+        return f"{' '.join(error.message.split())}{where}"
+    if isinstance(error, MemoryError):
+        return "the worker ran out of memory"
+    return f"{type(error).__name__}: {error}"
 
 
 class InProcess:
@@ -91,13 +275,11 @@ class InProcess:
 
     def __init__(self) -> None:
         self._todo: list[int] = []
-        self._sessions = Sessions()
         self._evaluator: Evaluator | None = None
 
     def start(self, job: DataJob) -> None:
-        self._sessions.keep(job)
-        self._evaluator = Evaluator(job, self._sessions)
-        self._evaluator.warm()
+        self._evaluator = Evaluator(job)
+        self._evaluator.open_sessions()
 
     def submit(self, shard: int) -> None:
         self._todo.append(shard)
@@ -106,33 +288,9 @@ class InProcess:
         assert self._evaluator is not None
         return self._evaluator.shard(self._todo.pop(0))
 
-    def rest(self) -> None:
-        """Give up shards; the sessions stay ready."""
-        self._todo.clear()
-
     def close(self) -> None:
-        self._sessions.close()
-
-
-class KeptExecutor:
-    """An executor whose workers stay from one job to the next."""
-
-    def __init__(self, executor: Executor) -> None:
-        self._executor, self.name = executor, executor.name
-        self.start, self.submit = executor.start, executor.submit
-        self.collect, self.rest = executor.collect, executor.rest
-
-    @property
-    def slots(self) -> int:
-        return self._executor.slots
-
-    def close(self) -> None:
-        """Give up shards under way."""
-        self._executor.rest()
-
-    def end(self) -> None:
-        """End the workers."""
-        self._executor.close()
+        if self._evaluator is not None:
+            self._evaluator.close()
 
 
 def worker_death_outcome(shard: int, samples: int, reason: str) -> PlainDict:
@@ -142,14 +300,9 @@ def worker_death_outcome(shard: int, samples: int, reason: str) -> PlainDict:
         "samples": samples,
         "error": reason,
         "retry": True,
-        "died": True,
         "seconds": 0.0,
         "at": time.time(),
     }
-
-
-_job: tuple[str, str] = ("", "")
-"""The job of this process, and its digest."""
 
 
 class Pool:
@@ -167,23 +320,17 @@ class Pool:
         self._pool: ProcessPoolExecutor | None = None
         self._running: dict[Future[PlainDict], int] = {}
         self._suspects: deque[int] = deque()
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def start(self, job: DataJob) -> None:
         self._job = job
         self._text = job.to_text()
-        if self._pool is None:
-            self._make()
-        # A worker that is kept from another job reads this one when it first gets a shard.
-        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="onnx-passes-jobs-")
-        self._place = Path(self._folder.name) / job.digest
-        self._place.write_text(self._text, encoding="utf-8")
+        self._make()
 
     def _make(self) -> None:
         # Not fork: the threads of an engine do not survive it.
         context = multiprocessing.get_context("spawn")
         self._pool = ProcessPoolExecutor(
-            self._workers, context, initializer=_begin, initargs=(self._text, self._job.digest)
+            self._workers, context, initializer=_begin, initargs=(self._text,)
         )
 
     def submit(self, shard: int) -> None:
@@ -195,7 +342,7 @@ class Pool:
     def _run(self, shard: int) -> None:
         assert self._pool is not None
         try:
-            future = self._pool.submit(_evaluate, str(self._place), shard)
+            future = self._pool.submit(_evaluate, shard)
             self._running[future] = shard
         except BrokenProcessPool:
             self._suspects.append(shard)
@@ -227,18 +374,8 @@ class Pool:
             self._pool.shutdown(wait=True, cancel_futures=True)
         self._make()
 
-    def rest(self) -> None:
-        """Give up shards; the workers stay."""
-        for future in self._running:
-            future.cancel()
-        self._running.clear()
-        self._suspects.clear()
-
     def close(self) -> None:
         """End the workers, whatever they do."""
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
         pool, self._pool = self._pool, None
         if pool is None:
             return
@@ -250,12 +387,15 @@ class Pool:
             process.join()
 
 
-def _begin(text: str, digest: str) -> None:
-    global _job
+_jobs: list[str] = []
+"""The job of this worker, as JSON."""
+
+
+def _begin(text: str) -> None:
     # Ctrl-C reaches the whole group of processes; the client ends the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _job = text, digest
+    _jobs.append(text)
 
 
 def _end_with_parent() -> None:
@@ -265,324 +405,22 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _evaluate(place: str, shard: int) -> PlainDict:
-    global _job
-    digest = Path(place).name
-    if digest != _job[1]:
-        _job = Path(place).read_text("utf-8"), digest
-        forget_others(_job[0])
-    return evaluator_of(*_job).shard(shard)
+@cache
+def _evaluator() -> Evaluator:
+    evaluator = Evaluator(DataJob.from_text(_jobs[0]))
+    # Looking through all modules and models for garbage takes longer than a small shard.
+    gc.freeze()
+    return evaluator
 
 
-_jobs: dict[str, tuple[str, str | None]] = {}
-"""The jobs that this worker was sent, by digest, and where their models are."""
-
-_folders: list[tempfile.TemporaryDirectory[str]] = []
+def _evaluate(shard: int) -> PlainDict:
+    return _evaluator().shard(shard)
 
 
-def version() -> str:
-    """Return the version of this package on a worker."""
-    from onnx_passes import __version__
-
-    return __version__
+Executor: TypeAlias = InProcess | Pool
+"""Runs the shards of a job, which go in by number and come out in any order."""
 
 
-def make_plugin(text: str, digest: str) -> Foreign:
-    """Return a plugin that sends a job, as JSON, to each worker."""
-
-    class Warm(import_optional("distributed.diagnostics.plugin").WorkerPlugin):  # type: ignore[misc]
-        """Hands the job to each worker, those that join later included."""
-
-        def setup(self, worker: object) -> None:
-            from onnx_passes.data.workers import keep
-
-            del worker
-            keep(digest, text)
-
-    return Warm()
-
-
-def keep(digest: str, text: str) -> None:
-    """Remember a job, as JSON, in this worker."""
-    _jobs.setdefault(digest, (text, None))
-
-
-def evaluate_shard(digest: str, shard: int, parcel: PlainDict | None) -> PlainDict:
-    """Evaluate a shard in a worker.
-
-    ``parcel`` has the job with the files of its models, unless the worker should have both.
-    The result is that of ``Evaluator.shard``, or "need" if the worker lacks the job or a
-    model.
-    """
-    if parcel is not None and _jobs.get(digest, ("", None))[1] is None:
-        _jobs[digest] = parcel["job"], _unpack(parcel["models"])
-    if digest not in _jobs:
-        return {"shard": shard, "need": True}
-    text, folder = _jobs[digest]
-    if folder is None and not _has_models(text):
-        return {"shard": shard, "need": True}
-    return evaluator_of(text, digest, folder).shard(shard)
-
-
-_checked: dict[str, bool] = {}
-
-
-def _has_models(text: str) -> bool:
-    """Whether the models of a job are at their paths, with the content that it says."""
-    if text not in _checked:
-        _checked.clear()
-        job = DataJob.from_text(text)
-        _checked[text] = all(_is_there(model) for model in job.models)
-    return _checked[text]
-
-
-def _is_there(model: ModelFile) -> bool:
-    folder = Path(model.path).parent
-    try:
-        content = [files.digest(str(folder / name)) for name in model.files]
-    except OSError:
-        return False
-    return bool(hashlib.sha256(json.dumps(content).encode()).hexdigest() == model.digest)
-
-
-def _unpack(models: dict[str, dict[str, bytes]]) -> str:
-    folder = tempfile.TemporaryDirectory(prefix="onnx-passes-models-")
-    _folders.append(folder)
-    for digest, content in models.items():
-        for name, data in content.items():
-            path = Path(folder.name) / digest / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-    return folder.name
-
-
-CONNECT_SECONDS = 30
-_ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://\S+:\d+")
-
-
-def make_dask(address: str) -> Dask:
-    """Return an executor on a cluster.
-
-    ``address`` is ``local:N`` for N workers on this machine, or that of a scheduler. Raises
-    ``UsageError`` if the address cannot be read, or ``distributed`` is not installed.
-    """
-    import_optional("distributed")
-    local = re.fullmatch(r"local:(\d+)", address)
-    if local is not None and int(local[1]) > 0:
-        return Dask(None, int(local[1]))
-    if not _ADDRESS.fullmatch(address):
-        raise UsageError(
-            f"--scheduler {address!r} is not an address",
-            help="write local:8, tcp://host:8786 or tls://host:8786",
-        )
-    return Dask(address, 0)
-
-
-class Dask:
-    """Evaluates shards on the workers of a Dask cluster.
-
-    Each worker gets the job once, by a plugin, and makes its sessions when it first needs
-    them. A worker that the plugin missed gets the job with its shard. Models that a worker
-    does not find at their path are sent to it. ``address`` is that of the scheduler; None for
-    a cluster of ``workers`` on this machine. Certificates are those of Dask's configuration.
-    """
-
-    def __init__(self, address: str | None, workers: int) -> None:
-        self._address, self._workers = address, workers
-        local = f"Dask, {workers} local workers"
-        self.name = local if address is None else f"Dask at {address}"
-        self._cluster: Foreign = None
-        self._client: Foreign = None
-        self._done: queue.Queue[Foreign] = queue.Queue()
-        self._running: dict[Foreign, int] = {}
-        self._whole: set[int] = set()
-        self._tries: dict[int, int] = {}
-
-    @property
-    def slots(self) -> int:
-        """How many shards should be under way: two for each thread of a worker."""
-        if self._client is None:
-            return 2 * max(1, self._workers)
-        try:
-            threads = self._client.nthreads() if self._address is not None else {}
-        except OSError as error:
-            raise self._gone() from error
-        return 2 * int(max(1, self._workers, sum(threads.values())))
-
-    def start(self, job: DataJob) -> None:
-        distributed = import_optional("distributed")
-        for name in ("distributed", "distributed.client", "tornado.application"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)
-        self._job, self._text = job, job.to_text()
-        if self._client is None:
-            self._connect(distributed)
-        self._client.register_plugin(make_plugin(self._text, job.digest), name="onnx-passes")
-
-    def _connect(self, distributed: Foreign) -> None:
-        if self._address is None:
-            self._cluster = self._start_cluster(distributed)
-        target = self._cluster if self._cluster is not None else self._address
-        try:
-            self._client = distributed.Client(
-                target, timeout=CONNECT_SECONDS, set_as_default=False
-            )
-            if self._address is not None:
-                self._client.wait_for_workers(1, timeout=CONNECT_SECONDS)
-        except (OSError, TimeoutError, RuntimeError) as error:
-            if self._cluster is not None:
-                self._cluster.close()
-            raise EngineUnavailableError(
-                f"the scheduler {self._address} and its workers cannot be reached: {error}",
-                help="start them: dask scheduler, and dask worker ADDRESS --nthreads 1",
-            ) from error
-        self._check_versions()
-
-    def _start_cluster(self, distributed: Foreign) -> Foreign:
-        try:
-            # Its scheduler listens on this machine only, and serves no dashboard.
-            return distributed.LocalCluster(
-                n_workers=self._workers,
-                threads_per_worker=1,
-                processes=True,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",
-                scheduler_kwargs={"dashboard": False},
-                worker_dashboard_address=None,
-                silence_logs=logging.CRITICAL,
-            )
-        except (OSError, TimeoutError, RuntimeError) as error:
-            raise EngineUnavailableError(
-                f"a cluster of {self._workers} workers cannot be started here: {error}",
-                help="see whether there is memory for them, or use --jobs",
-            ) from error
-
-    def _check_versions(self) -> None:
-        from onnx_passes import __version__
-
-        try:
-            found = self._ask_versions()
-        except OSError as error:
-            raise EngineUnavailableError(
-                f"workers end as soon as they are asked: {error}",
-                help="see what they log, and whether there is memory for them",
-            ) from error
-        except Exception as error:  # whatever a worker without this package raises
-            raise EngineUnavailableError(
-                f"workers cannot import onnx-passes: {error}",
-                help="install the same version of onnx-passes on each worker",
-            ) from error
-        if other := {v for v in found.values() if v != __version__}:
-            theirs = ", ".join(sorted(other))
-            raise EngineUnavailableError(
-                f"workers have onnx-passes {theirs}, and this is {__version__}",
-                help="install the same version on each worker",
-            )
-
-    def _ask_versions(self, attempts: int = 3) -> dict[str, str]:
-        try:
-            found: dict[str, str] = self._client.run(version)
-        except OSError:  # a worker has just died; a new one takes its place
-            if attempts == 1:
-                raise
-            time.sleep(WAIT)
-            return self._ask_versions(attempts - 1)
-        return found
-
-    def submit(self, shard: int) -> None:
-        self._tries[shard] = self._tries.get(shard, 0) + 1
-        parcel = self._parcel() if shard in self._whole else None
-        # Each attempt is a task of its own: Dask would return the old result.
-        key = f"onnx-passes-{self._job.digest}-{shard}-{self._tries[shard]}"
-        try:
-            future = self._client.submit(
-                evaluate_shard, self._job.digest, shard, parcel, key=key, pure=False
-            )
-        except OSError as error:
-            raise self._gone() from error
-        self._running[future] = shard
-        future.add_done_callback(self._done.put)
-
-    def collect(self) -> PlainDict:
-        while True:
-            try:
-                future = self._done.get(timeout=WAIT)
-            except queue.Empty:
-                if self._client.status != "running" or self._is_gone():
-                    raise self._gone() from None
-                continue
-            shard = self._running.pop(future, None)
-            if shard is None:
-                continue
-            if future.status == "cancelled":
-                raise self._gone()
-            outcome = self._outcome(future, shard)
-            future.release()
-            if outcome.get("need") and shard not in self._whole:
-                self._whole.add(shard)
-                self.submit(shard)
-                continue
-            return outcome
-
-    def _outcome(self, future: Foreign, shard: int) -> PlainDict:
-        first, stop = self._job.plan.range(shard)
-        try:
-            found: PlainDict = future.result(timeout=CONNECT_SECONDS)
-        except Exception as error:  # what Dask makes of a dead worker, or of a fault in ours
-            killed = type(error).__name__ == "KilledWorker"
-            reason = (
-                "the workers that ran it died; they may have run out of memory"
-                if killed
-                else f"{type(error).__name__}: {error}"
-            )
-            # Dask has tried other workers already.
-            return worker_death_outcome(shard, stop - first, reason) | {"retry": not killed}
-        if found.get("need") and shard in self._whole:
-            reason = "its worker does not find the models"
-            return {"shard": shard, "samples": stop - first, "error": reason, "retry": True}
-        return found
-
-    def _is_gone(self) -> bool:
-        with suppress(Exception):
-            return not self._client.scheduler_info(n_workers=0).get("id")
-        return True
-
-    def _gone(self) -> WorkersGoneError:
-        return WorkersGoneError(
-            f"the scheduler {self._address or 'of the local cluster'} is gone",
-            help="with --journal the same command continues after the finished shards",
-        )
-
-    def _parcel(self) -> PlainDict:
-        """Return the job with the files of its models, for a worker that lacks them."""
-        found: dict[str, dict[str, bytes]] = {}
-        for model in self._job.models:
-            folder = Path(model.path).parent
-            found[model.digest] = {name: (folder / name).read_bytes() for name in model.files}
-        return {"job": self._text, "models": found}
-
-    def rest(self) -> None:
-        """Give up shards; the cluster stays."""
-        with suppress(Exception):
-            self._client.cancel(list(self._running))
-        self._running.clear()
-        self._whole.clear()
-        self._tries.clear()
-
-    def close(self) -> None:
-        """Disconnect; a local cluster ends."""
-        for part in (self._client, self._cluster):
-            if part is not None:
-                with suppress(Exception):
-                    part.close(timeout=5)
-        self._client = self._cluster = None
-
-
-def choose_executor(jobs: int | None, scheduler: str | None) -> Executor:
-    """Return what runs the shards: by default this process; ``UsageError`` for two."""
-    if jobs is not None and scheduler is not None:
-        raise UsageError("jobs and a scheduler are two kinds of workers", help="give one")
-    if scheduler is not None:
-        return make_dask(scheduler)
-    if jobs is not None:
-        return Pool(jobs)
-    return InProcess()
+def choose_executor(jobs: int | None) -> Executor:
+    """Return what runs the shards: worker processes, by default this process."""
+    return InProcess() if jobs is None else Pool(jobs)

@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnx_passes.errors import ConfigError
-from onnx_passes.plain import Plain, PlainDict
+from onnx_passes.plain import Plain
 from onnx_passes.report.run_report import SCHEMA_VERSION, RunReport
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel, ValidationError
+    from pydantic import BaseModel
 
-_MOST_COMPLAINTS = 3
 _WROTE = "give a file that `onnx-passes run --json FILE` wrote"
 
 
@@ -38,11 +37,10 @@ def read_json(path: str | os.PathLike[str]) -> RunReport:
     where = f"  --> {os.fspath(path)}"
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        told = f"cannot read the report: {error.strerror or error}"
-        raise ConfigError(told, where=where, help=_WROTE) from error
-    except UnicodeDecodeError as error:
-        raise _no_report(where, "it is not UTF-8 text") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"cannot read the report: {error}", where=where, help=_WROTE
+        ) from error
     return from_json(text, where=where)
 
 
@@ -50,11 +48,28 @@ def from_json(text: str, *, where: str | None = None) -> RunReport:
     """Return the report that JSON text holds; raise ConfigError as :func:`read_json` does."""
     from pydantic import ValidationError
 
-    _check_version(_parse(text, where), where)
+    try:
+        version = json.loads(text)["schema_version"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ConfigError(
+            "this is not a report of onnx-passes", where=where, help=_WROTE
+        ) from error
+    if version != SCHEMA_VERSION:
+        raise ConfigError(
+            f"the report has layout {version}; this onnx-passes reads layout {SCHEMA_VERSION}",
+            where=where,
+            help="run the pipeline again with --json, or read it by the version that wrote it",
+        )
     try:
         found = _document().model_validate_json(f'{{"run": {text}}}')
     except ValidationError as error:
-        raise _mangled(error, where) from None
+        first = error.errors()[0]
+        raise ConfigError(
+            f"the report does not fit layout {SCHEMA_VERSION}: "
+            f"{'.'.join(map(str, first['loc'][1:]))}: {first['msg']}",
+            where=where,
+            help="something changed it since; run the pipeline again with --json",
+        ) from None
     report: RunReport = getattr(found, "run")  # noqa: B009  (the class is made at run time)
     return report
 
@@ -76,55 +91,3 @@ def _spelled(data: Plain) -> Plain:
     if isinstance(data, float) and not math.isfinite(data):
         return "NaN" if math.isnan(data) else "Infinity" if data > 0 else "-Infinity"
     return data
-
-
-def _parse(text: str, where: str | None) -> PlainDict:
-    def refuse(token: str) -> None:
-        raise ValueError(f"{token} is not a JSON number")
-
-    try:
-        data = json.loads(text, parse_constant=refuse)
-    except RecursionError as error:
-        raise _no_report(where, "it is nested too deeply") from error
-    except ValueError as error:
-        raise _no_report(where, f"it is not JSON: {error}") from error
-    if not isinstance(data, dict) or "schema_version" not in data:
-        raise _no_report(where, "it has no schema_version")
-    return data
-
-
-def _check_version(data: PlainDict, where: str | None) -> None:
-    version = data["schema_version"]
-    if type(version) is not int:
-        raise _no_report(where, f"its schema_version is {version!r}, not a whole number")
-    if version > SCHEMA_VERSION:
-        raise ConfigError(
-            f"the report has layout {version}; this onnx-passes reads layout {SCHEMA_VERSION}",
-            where=where,
-            help="read it with the newer onnx-passes that wrote it, or upgrade this one",
-        )
-    if version < SCHEMA_VERSION:
-        raise ConfigError(
-            f"the report has the old layout {version}; this onnx-passes reads layout "
-            f"{SCHEMA_VERSION}",
-            where=where,
-            help="run the pipeline again with --json",
-        )
-
-
-def _no_report(where: str | None, why: str) -> ConfigError:
-    return ConfigError(f"this is not a report of onnx-passes: {why}", where=where, help=_WROTE)
-
-
-def _mangled(error: ValidationError, where: str | None) -> ConfigError:
-    faults = [
-        f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg'][:1].lower()}{e['msg'][1:]}"
-        for e in error.errors()
-    ]
-    more = len(faults) - _MOST_COMPLAINTS
-    told = "; ".join(faults[:_MOST_COMPLAINTS]) + (f"; and {more} more" if more > 0 else "")
-    return ConfigError(
-        f"the report does not fit layout {SCHEMA_VERSION}: {told}",
-        where=where,
-        help="something changed it after it was written; run the pipeline again with --json",
-    )

@@ -1,6 +1,6 @@
-"""Self-contained pages from templates, with charts; text of a model is never markup.
+"""Self-contained pages from templates, with a chart of errors; text of a model is escaped.
 
-Positions in charts are in percent, so a chart takes the width that it gets and its text keeps
+Positions in the chart are in percent, so it takes the width that it gets, and its text keeps
 its size.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -86,47 +86,6 @@ _MOST_TICKS = 6
 
 
 @dataclass(frozen=True)
-class Box:
-    """A part of a bar; its start and length are in percent."""
-
-    start: float
-    length: float
-    style: str
-
-
-@dataclass
-class BarRow:
-    """A row of a bar chart; its label may come from the model.
-
-    There are one or two bars: lengths and style classes, laid end to end. :func:`scaled` makes
-    boxes of them in ``lines``.
-    """
-
-    label: str
-    told: str
-    bars: Sequence[Sequence[tuple[float, str]]]
-    href: str | None = None
-    lines: list[list[Box]] = field(default_factory=list)
-
-
-def scaled(rows: Sequence[BarRow]) -> Sequence[BarRow]:
-    """Return rows of a bar chart; all share one linear scale from 0."""
-    longest = max((sum(n for n, _ in bar) for row in rows for bar in row.bars), default=0) or 1
-    for row in rows:
-        row.lines = [_boxes(bar, longest) for bar in row.bars]
-    return rows
-
-
-def _boxes(bar: Sequence[tuple[float, str]], longest: float) -> list[Box]:
-    boxes: list[Box] = []
-    start = 0.0
-    for length, style in bar:
-        boxes.append(Box(start, 100 * length / longest, style))
-        start += boxes[-1].length
-    return boxes
-
-
-@dataclass(frozen=True)
 class Dot:
     """A row of the error plot; its label may come from the model.
 
@@ -163,27 +122,3 @@ class DotChart:
     def _at(self, exponent: float) -> float:
         share = (exponent - self._low) / (self._high - self._low)
         return _LEFT + share * (_RIGHT - _LEFT)
-
-
-@dataclass(frozen=True)
-class Line:
-    """Values along the pipeline, as an SVG path in a box of 1000 by 100."""
-
-    label: str
-    ends: Sequence[str]
-    path: str
-
-
-def line(
-    label: str, values: Iterable[float], ends: Sequence[str], high: float | None = None
-) -> Line:
-    """Return values, at the start and after each pass, as a line of steps."""
-    first, *rest = values
-    rest = rest or [first]
-    high = high or max(first, *rest) or 1.0
-    levels = [number(100 - 92 * min(value / high, 1.08)) for value in (first, *rest)]
-    points = [f"0 {levels[0]}"]
-    for index, level in enumerate(levels[1:]):
-        width = 1000 / len(rest)
-        points += [f"{number((index + i) * width)} {level}" for i in (0, 1)]
-    return Line(label, ends, "M" + " L".join(points))

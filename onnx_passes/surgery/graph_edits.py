@@ -14,12 +14,11 @@ import onnx_ir as ir
 from onnx_passes.errors import UsageError
 from onnx_passes.model.extract import Cut
 from onnx_passes.model.extract import extract as cut_out
-from onnx_passes.model.extract import extract as extract_part
 from onnx_passes.model.inference import makes_map
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 from onnx_passes.model.walk import all_graphs, values_read
-from onnx_passes.passes.annotation.shape_inference import infer_shapes, try_infer_shapes
+from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.cleanup.remove_unused_functions import RemoveUnusedFunctions
 from onnx_passes.passes.cleanup.remove_unused_initializers import RemoveUnusedInitializers
@@ -329,39 +328,6 @@ def rename(
             node.name = new
 
 
-def set_metadata(
-    model: ir.Model,
-    properties: Mapping[str, str | None],
-    *,
-    producer: str | None = None,
-    doc: str | None = None,
-) -> None:
-    """Set what a model says of itself.
-
-    Args:
-        model: The model, changed in place.
-        properties: Metadata by key; None removes a key.
-        producer: Name of the program that made it.
-        doc: Its documentation.
-
-    Raises:
-        UsageError: A key that is to be removed is not there.
-    """
-    for key, value in properties.items():
-        if value is not None:
-            model.metadata_props[key] = value
-        elif key in model.metadata_props:
-            del model.metadata_props[key]
-        else:
-            raise UsageError(
-                f"the model has no metadata {key!r}", help=near(key, model.metadata_props)
-            )
-    if producer is not None:
-        model.producer_name = producer
-    if doc is not None:
-        model.doc_string = doc
-
-
 def _check(what: str, wanted: Mapping[str, str], there: Mapping[str, object]) -> None:
     for old, new in wanted.items():
         if old not in there:
@@ -541,68 +507,6 @@ def _find_source(value: ir.Value, sources: set[ir.Value]) -> str | None:
             pending += values_read(maker)
         seen.add(current)
     return None
-
-
-def split(
-    model: ir.Model, at: Sequence[str] = (), *, most: int | None = None
-) -> list[ir.Model]:
-    """Cut a model into parts that give what it gives when they run one after the other.
-
-    Each part takes inputs of the model and outputs of the parts before it, by name.
-
-    Args:
-        model: The model; only missing types and shapes are added. Weights are shared.
-        at: Names of values; a part ends with the node that computes one.
-        most: Bytes of weights that a part may hold. A node with more is a part by itself.
-
-    Raises:
-        UsageError: No node computes such a value, or nothing says where to cut.
-    """
-    if not at and most is None:
-        raise UsageError("nothing says where to cut", help="give --at or --max-size")
-    infer_shapes(model)
-    nodes = list(toposort(model).graph)
-    known = {str(v.name): node for node in nodes for v in node.outputs}
-    for name in at:
-        if name not in known:
-            raise UsageError(f"no node computes {name!r}", help=near(name, known))
-    place = _places(nodes, {known[name] for name in at}, most)
-    read_in: dict[ir.Value, int] = {}
-    for node in nodes:
-        read_in.update(dict.fromkeys(values_read(node), place[node]))
-    found = []
-    for index in range(max(place.values(), default=-1) + 1):
-        part = [node for node in nodes if place[node] == index]
-        inside = {v for node in part for v in node.outputs}
-        outs = [v for v in inside if v.is_graph_output() or read_in.get(v, -1) > index]
-        ins = dict.fromkeys(v for node in part for v in values_read(node) if v not in inside)
-        if outs:
-            starts = [Cut(str(v.name)) for v in ins if not _is_weight(v)]
-            order = sorted(outs, key=lambda v: str(v.name))
-            found.append(extract_part(model, starts, [Cut(str(v.name)) for v in order]))
-    return found
-
-
-def _places(
-    nodes: Sequence[ir.Node], ends: set[ir.Node], most: int | None
-) -> dict[ir.Node, int]:
-    """Return the number of the part that each node goes to."""
-    place: dict[ir.Node, int] = {}
-    index, held, weights = 0, 0, set[ir.Value]()
-    for node in nodes:
-        new = {v for v in values_read(node) if _is_weight(v)} - weights
-        size = sum(v.const_value.nbytes for v in new if v.const_value is not None)
-        if most is not None and place and held and held + size > most:
-            index, held, weights = index + 1, 0, set()
-        place[node] = index
-        held, weights = held + size, weights | new
-        if node in ends:
-            index, held, weights = index + 1, 0, set()
-    return place
-
-
-def _is_weight(value: ir.Value) -> bool:
-    return value.is_initializer() and not value.is_graph_input()
 
 
 def _values(model: ir.Model) -> dict[str, ir.Value]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import onnx_ir as ir
@@ -148,31 +148,17 @@ def _describe(tensor: ir.TensorProtocol) -> PlainDict:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         some = some[np.isfinite(some)]
     some = some if some.size else np.zeros(1)
-    exact = _sum(some, lambda part: part) / some.size
-    spread = _sum(some, lambda part: np.square(part - exact)) / some.size
+    exact = some.mean(dtype=np.float64)
     mean = round(float(exact)) if array.dtype.kind in "iub" else float(exact)
     return {
         "dtype": tensor.dtype.name,
         "shape": list(array.shape),
         "sha256": tensor_digest(tensor).hex(),
         "mean": mean,
-        "std": float(np.sqrt(spread)),
+        "std": float(some.std(dtype=np.float64)),
         "min": float(some.min()),
         "max": float(some.max()),
     }
-
-
-def _sum(array: Array, term: Callable[[Array], Array]) -> np.float64:
-    """Add up terms in double precision, of some elements at a time.
-
-    The halves are those of numpy's own sums, so that the result is the same to the last bit.
-    ``array`` is [n]; ``term`` returns the terms of elements.
-    """
-    count = len(array)
-    if count <= _AT_ONCE:
-        return np.float64(np.add.reduce(term(array.astype(np.float64))))
-    half = count // 2 - count // 2 % 8
-    return _sum(array[:half], term) + _sum(array[half:], term)
 
 
 def _replace(value: ir.Value, tensor: ir.TensorProtocol, mean: float) -> None:

@@ -32,22 +32,8 @@ from onnx_passes.tuning.choice import (
 )
 from onnx_passes.tuning.format_scores import BuildChecker, Score, Scorer, describe_failure
 from onnx_passes.tuning.groups import FLOAT32
-from onnx_passes.tuning.loss_budget import (
-    AllSamples,
-    BudgetUse,
-    RejectedError,
-    Sketch,
-    draw,
-)
-from onnx_passes.tuning.search_record import (
-    Ended,
-    Record,
-    SearchResult,
-    Task,
-    TriedModel,
-    find_tried,
-    record_tried,
-)
+from onnx_passes.tuning.loss_budget import BudgetUse, RejectedError, SamplesInMemory
+from onnx_passes.tuning.search_record import Ended, SearchResult, Task, TriedModel
 
 _DISAGREES = 1.5
 """Ratio of measured and expected loss from which on the groups to blame are sought."""
@@ -125,12 +111,11 @@ class TuningAttempts:
         self,
         task: Task,
         table: ChoiceTable,
-        record: Record,
-        whole: AllSamples,
+        whole: SamplesInMemory,
         refuses: Callable[[ir.Model, Mapping[str, str]], str | None],
         report: Callable[[str], object],
     ) -> None:
-        self._task, self._table, self._record = task, table, record
+        self._task, self._table = task, table
         self._whole, self._refuses, self._report = whole, refuses, report
         self._few = FewSamples(task, table)
         self.rejected: set[Part] = set()
@@ -145,7 +130,7 @@ class TuningAttempts:
 
     @property
     def measured(self) -> int:
-        """The number of choices that were run on all samples, in an earlier search or here."""
+        """The number of choices that were run on all samples."""
         return sum(tried.spent is not None for tried in self.tried)
 
     @property
@@ -236,17 +221,13 @@ class TuningAttempts:
         self, choice: Choice, few: float | None
     ) -> tuple[Choice, TriedModel, ir.Model | None]:
         table, names = self._table, self._table.names(choice)
-        older = find_tried(self._record, names)  # of an earlier search
-        if older is not None and older.spent is None:
-            self._reject(choice, older)
-            return choice, older, None
         try:
             model = self._task.build(names)
-            reason = None if older is not None else self._refuses(model, names)
+            reason = self._refuses(model, names)
         except Exception as error:
             reason, model = describe_failure(error), None
-        spent = None if older is None else older.spent
-        if reason is None and model is not None and spent is None:
+        spent = None
+        if reason is None and model is not None:
             try:
                 spent = self._whole.measure(model)
                 self.runs += 1
@@ -258,22 +239,13 @@ class TuningAttempts:
             return choice, tried, None
         why = spent.problem and f"{spent.problem}; {table.describe_worst(choice)}"
         tried = self._note(choice, spent, why, model)
-        if few is None and older is None and (outputs := self._last_few()) is not None:
-            few = table.measure(self._task.join(outputs)).total
         self._learn(self._expected[choice], few, spent.total)
         if not tried.accepted:
-            if few is not None:
-                self._blame(choice, few)
+            self._blame(choice, self._few.measure(choice) if few is None else few)
             self._reject(choice, tried)
             return choice, tried, None
         self.tried.append(tried)
         return choice, tried, model
-
-    def _last_few(self) -> list[Outputs] | None:
-        """Return what the last model computed on the samples of the scores."""
-        outputs, task = self._whole.last, self._task
-        drawn = task.drawn or Sketch(task.sketch)
-        return None if outputs is None else drawn.take(task.feeds, outputs)
 
     def _note(
         self, choice: Choice, spent: BudgetUse | None, why: str, model: ir.Model | None = None
@@ -283,11 +255,7 @@ class TuningAttempts:
         if model is not None and self._task.objective == "size":
             cost = float(written_bytes(model))
         accepted = spent is not None and spent.holds
-        names = table.names(choice)
-        tried = TriedModel(names, cost, expected, spent, accepted, why)
-        if find_tried(self._record, names) is None:
-            record_tried(self._record, tried)
-        return tried
+        return TriedModel(table.names(choice), cost, expected, spent, accepted, why)
 
     def _learn(self, expected: float, few: float | None, spent: float) -> None:
         """Correct what is expected by what was measured on all samples."""
@@ -318,11 +286,10 @@ class TuningSearch:
     def __init__(
         self,
         task: Task,
-        record: Record,
         report: Callable[[str], object] = lambda text: None,
         progress: Callable[[int, int], object] = lambda done, total: None,
     ) -> None:
-        self.task, self.record, self.report, self.progress = task, record, report, progress
+        self.task, self.report, self.progress = task, report, progress
         self._all = task.whole()
         self._whole = 0
         self._start = time.monotonic()
@@ -334,17 +301,10 @@ class TuningSearch:
         """Search; an interrupt ends it with the best model so far.
 
         ConfigError if the original does not keep the budget, EngineError if the engine does
-        not run it, IncompleteDataError if a part of the data could not be evaluated.
+        not run it.
         """
-        try:
-            return self._run_all()
-        finally:
-            self._all.close()
-
-    def _run_all(self) -> SearchResult:
-        spent = self._all.begin()
+        task, spent = self.task, self._all.begin()
         self._whole += 1
-        task = self.task = self._draw()
         nothing = {group.name: "float32" for group in task.groups}
         first = TriedModel(nothing, 0.0, 0.0, spent, accepted=True)
         result = SearchResult(task, task.original, first, -math.inf, 0.0)
@@ -359,9 +319,6 @@ class TuningSearch:
         result.work["whole model"] = float(self._whole)
         if result.model is task.original:
             result.notes.append(f"the original is returned: {self._reason(result)}")
-        self.record.add(
-            "choice", names=dict(result.best.names), cost=result.best.cost, ended=result.ended
-        )
         return result
 
     def _reason(self, result: SearchResult) -> str:
@@ -371,19 +328,6 @@ class TuningSearch:
         if self._table is None:
             return "nothing was scored"
         return self._table.describe_least()
-
-    def _draw(self) -> Task:
-        """Choose the samples of the scores, or those that an earlier search has chosen."""
-        task, original = self.task, self._all.original
-        if original is None or task.drawn is not None:
-            return task
-        drawn = self.record.sketch(task.feeds)
-        if drawn is None and self.record.of("score"):
-            drawn = Sketch(task.sketch)  # an earlier search took the first ones
-        if drawn is None:
-            drawn = draw(task.feeds, task.sketch, original, task.budget)
-            self.record.add_sketch(drawn)
-        return replace(task, sketch=drawn.feeds, drawn=drawn)
 
     def _search(self, result: SearchResult) -> None:
         task = self.task
@@ -398,7 +342,7 @@ class TuningSearch:
         for name, reason in self._judged.items():
             self.report(f"{name} does not build the original: {reason}")
         early = self._try_cheapest(result, scorer)
-        if early and not task.score_all and self.record.folder is None:
+        if early and not task.score_all:
             return
         self.report("scoring each group in each format")
         scores: list[Score] = []
@@ -406,10 +350,7 @@ class TuningSearch:
             result.scores = scores
         for place, group in enumerate(task.groups):
             self.progress(place, len(task.groups))
-            scorer.groups = [group]
-            for score in scorer.score(self.record.score):
-                self.record.add_score(score)
-                scores.append(score)
+            scores += scorer.score(group)
         self.progress(len(task.groups), len(task.groups))
         result.scores = scores
         rows = [
@@ -420,9 +361,7 @@ class TuningSearch:
             # What no group has, so that costs are bytes of whole files.
             rest = written_bytes(task.model) - sum(row[0].cost for row in rows)
             rows[0] = [replace(score, cost=score.cost + rest) for score in rows[0]]
-        outputs = scorer.recorded.outputs
-        rows = [[task.join_effects(score, outputs) for score in row] for row in rows]
-        table = ChoiceTable(rows, task.join(outputs), task.budget, spread=task.spread)
+        table = ChoiceTable(rows, scorer.recorded.outputs, task.budget)
         self._table = table
         if early:
             self._draw_front(result, table)
@@ -431,9 +370,7 @@ class TuningSearch:
         result.best = TriedModel(
             result.best.names, result.start, 0.0, result.best.spent, accepted=True
         )
-        self._tries = TuningAttempts(
-            task, table, self.record, self._all, self._refuses, self.report
-        )
+        self._tries = TuningAttempts(task, table, self._all, self._refuses, self.report)
         first = result.tried
         try:
             self._improve(result, table)
@@ -453,7 +390,7 @@ class TuningSearch:
     def _refuses(self, model: ir.Model, names: Mapping[str, str]) -> str | None:
         """Return why a model is not accepted, before it is run; None if it may be."""
         task = self.task
-        faults = audit(model, task.model, task.groups, names, task.formats, task.ranges)
+        faults = audit(model, task.model, task.groups, names, task.formats)
         if faults:
             return f"it does not hold the chosen formats: {faults[0]}"
         return self._judges.refuses(self._judged, model)
@@ -470,18 +407,12 @@ class TuningSearch:
             return False
         scores = scorer.costs()
         names, cost, bound = find_cheapest(task, scores)
-        older = find_tried(self.record, names)
-        if older is not None and not older.accepted:
-            result.tried.append(older)
-            return False
         if set(names.values()) == {FLOAT32}:
             return False
         found = self._run_cheapest(names, cost, scorer.recorded.outputs)
         if found is None:
             return False
         tried, model = found
-        if older is None:
-            record_tried(self.record, tried)
         result.tried.append(tried)
         if model is None:
             self.report(f"the cheapest choice is rejected: {tried.why}")
@@ -520,8 +451,7 @@ class TuningSearch:
             model = task.build(names)
             why = self._refuses(model, names) or ""
             if not why:
-                ours, theirs = map(task.spread, (task.run_few(model), task.join(original)))
-                few = task.budget.measure(ours, theirs, sure=False)
+                few = task.budget.measure(task.run_few(model), original, sure=False)
                 expected = few.total
                 if expected > _HOPELESS and not few.broken:
                     return None

@@ -157,18 +157,15 @@ class ChoiceTable:
     """The options of each group.
 
     `rows` has the scores of each group, float32 first, without refused formats. `outputs` are
-    the original's on the samples of the scores, and `spread` makes outputs of all samples of
-    them. Predictions are multiplied by `factor`, which is how much more was lost on all
-    samples.
+    the original's on the samples of the scores. Predictions are multiplied by `factor`, which
+    is how much more was lost on all samples.
     """
 
     rows: list[list[Score]]
     outputs: Sequence[Outputs]
     budget: LossBudget
     factor: float = 1.0
-    spread: Callable[[Sequence[Outputs]], Sequence[Outputs]] = lambda outputs: outputs
     _known: dict[Choice, BudgetUse] = field(default_factory=dict)
-    _reference: Sequence[Outputs] | None = None
 
     @property
     def start(self) -> Choice:
@@ -230,9 +227,7 @@ class ChoiceTable:
 
     def measure(self, outputs: Sequence[Outputs]) -> BudgetUse:
         """Return what outputs on the samples of the scores use of the budget."""
-        if self._reference is None:
-            self._reference = self.spread(self.outputs)
-        return self.budget.measure(self.spread(outputs), self._reference, sure=False)
+        return self.budget.measure(outputs, self.outputs, sure=False)
 
     def alone(self, row: int, option: int) -> Choice:
         """Return the choice in which one group has an option, and all others float32."""
@@ -429,18 +424,10 @@ def find_culprits(
     """Find the fewest nodes that must stay in float32.
 
     No node of the result can be left out. ConfigError if the original does not keep the
-    budget, EngineError if the engine does not run it. IncompleteDataError if data could not be
-    evaluated, PassError if the format's pass refuses the model.
+    budget, EngineError if the engine does not run it. PassError if the format's pass refuses
+    the model.
     """
     search = _Search(task, item)
-    try:
-        return _find(search, report)
-    finally:
-        search.whole.close()
-
-
-def _find(search: _Search, report: Callable[[str], object]) -> Culprits:
-    task, item = search.task, search.item
     search.whole.begin()
     nodes = [name for group in task.groups for name in group.nodes]
     without = search.measure(())
@@ -489,7 +476,7 @@ class _Search:
         task, item = self.task, self.item
         names = {g.name: item.name for g in task.groups}
         formats = {FLOAT32: task.formats[FLOAT32], item.name: item}
-        faults = audit(self.model, task.model, task.groups, names, formats, task.ranges)
+        faults = audit(self.model, task.model, task.groups, names, formats)
         left = {fault.node for fault in faults}
         if item.pass_name == "convert-float16":
             halves = {n.name for n in self.model.graph.all_nodes() if _is_half(n)}

@@ -1,29 +1,19 @@
-"""A search from a pipeline file: its task, its data set, and the search as a step."""
+"""A search from a pipeline file: its task, and the search as a step."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.configs.data_spec import DataSpec
-from onnx_passes.configs.engine_configs import options_of, resolve_engines
+from onnx_passes.configs.engine_configs import resolve_engines
 from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.schema import DEFAULT_ENGINES, PipelineConfig
 from onnx_passes.configs.steps import PassUse, read_steps
-from onnx_passes.contracts import metrics
-from onnx_passes.data.dataset import DataSet
-from onnx_passes.data.evaluation_job import EngineChoice
-from onnx_passes.data.input_binding import DataInterface
-from onnx_passes.data.measures import make_metric
-from onnx_passes.data.plan import IncompleteDataError, make_plan
-from onnx_passes.data.workers import Executor, choose_executor
-from onnx_passes.errors import ConfigError, PassError, ReferenceDataError
+from onnx_passes.errors import ConfigError, PassError
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.options import did_you_mean
@@ -42,84 +32,9 @@ from onnx_passes.tuning.groups import (
     prepare,
     raise_opset,
 )
-from onnx_passes.tuning.loss_budget import FlipLimit, LossBudget, Stream, Watch
-from onnx_passes.tuning.search_record import Record, Task, lines, to_json
+from onnx_passes.tuning.loss_budget import FlipLimit, LossBudget
+from onnx_passes.tuning.search_record import Task, lines, to_json
 from onnx_passes.verify.reference_data import ReferenceData, load_reference
-
-
-@dataclass(frozen=True)
-class DataSource:
-    """A whole data set, and what runs models over it; for its fields see :class:`Stream`."""
-
-    spec: DataSpec
-    executor: Callable[[], Executor]
-    allow_mixed: bool = False
-    journals: Path | None = None
-    watch: Watch | None = None
-
-
-def source_of(config: PipelineConfig) -> DataSource | None:
-    """Return the data set of a file, if any; UsageError if it has no source, or two."""
-    data = config.reference.data
-    if data is None:
-        return None
-    base, allow_nan = str(config.folder or Path()), config.reference.allow_nan
-    return DataSource(
-        data.spec(base, early=False, allow_nan=allow_nan),
-        lambda: choose_executor(data.jobs, data.scheduler),
-    )
-
-
-def make_stream(model: ir.Model, config: PipelineConfig, source: DataSource) -> Stream:
-    """Plan a data set, and choose the engine that runs over it.
-
-    ConfigError if a metric lacks labels, ReferenceDataError if the data does not fit the
-    model. UsageError if a metric needs all samples at once, or the engine has no number of
-    threads.
-    """
-    plan = make_plan(source.spec, DataInterface.of(model))
-    for name in config.verify.metrics:
-        make_metric(name)
-        if metrics.lookup(name).expects == "labels" and plan.binding.labels is None:
-            raise ConfigError(
-                f"the metric {name!r} needs labels, and the data has none",
-                where=config.where("verify", "metrics", name),
-                help="name their column: labels: COLUMN, or --labels",
-            )
-    if config.engines == DEFAULT_ENGINES:
-        choice = EngineChoice("onnxruntime", {"optimization": "all"})
-    else:
-        use = config.engines[0]
-        choice = EngineChoice(use.name, options_of(config, use))
-        choice.check_threads()
-    return Stream(
-        plan,
-        choice,
-        source.executor,
-        source.allow_mixed,
-        config.imports,
-        source.journals,
-        source.watch,
-    )
-
-
-def draw_batches(stream: Stream, count: int) -> list[Feeds]:
-    """Return whole batches from all over a data set, or raise IncompleteDataError."""
-    try:
-        shard = DataSet(stream.plan).sample(count)
-        return [feed for part in shard.batches() for feed in part.feeds]
-    except ReferenceDataError as error:
-        where = f" ({error.where})" if error.where else ""
-        raise IncompleteDataError(
-            f"a part of the data set could not be evaluated: {error.message}{where}",
-            help=error.help,
-        ) from error
-    except OSError as error:
-        raise IncompleteDataError(
-            f"a part of the data set could not be evaluated: {error}",
-            help="mend that part, or leave it out of the data",
-        ) from error
-
 
 _LARGE = 1 << 28
 """Bytes of weights from which on sessions of a model share no memory."""
@@ -128,16 +43,12 @@ _CHANGES = ("convert-", "quantize-")
 
 
 def task_of(
-    model: ir.Model,
-    config: PipelineConfig,
-    source: DataSource | None = None,
-    reference: ReferenceData | None = None,
+    model: ir.Model, config: PipelineConfig, reference: ReferenceData | None = None
 ) -> Task:
     """Return what a pipeline file asks.
 
-    `source` and `reference` replace the data of the file; the model is not changed.
-    ConfigError if the file is wrong or lacks data or a budget. ReferenceDataError if the data
-    does not fit, IncompleteDataError if it cannot be read.
+    `reference` replaces the data of the file; the model is not changed. ConfigError if the
+    file is wrong or lacks data or a budget, ReferenceDataError if the data does not fit.
     """
     if config.passes:
         raise ConfigError(
@@ -155,20 +66,14 @@ def task_of(
         )
     if reference is None:
         reference = load_reference(config.reference.model_dump(), model, config.folder)
-    if source is not None and reference.samples:
-        raise ConfigError(
-            "there are two sources of data, reference.inputs and a whole data set",
-            where=config.where("reference", "inputs"),
-            help="give one of the two",
-        )
-    if source is None and not reference.samples:
+    if not reference.samples:
         raise ConfigError(
             "there is no data, and what a model loses on random inputs says nothing",
             where=config.where("reference"),
-            help="give reference.data or --data, or reference.inputs for few samples",
+            help="give reference.inputs; reference.data is for the check at the end of a run",
         )
     arrays = [value for sample in reference.samples for value in sample.values()]
-    if arrays and not any(isinstance(a, np.ndarray) and a.size for a in arrays):
+    if not any(isinstance(a, np.ndarray) and a.size for a in arrays):
         raise ConfigError(
             "the data holds no samples",
             where=config.where("reference", "inputs"),
@@ -191,7 +96,6 @@ def task_of(
                 )
     given = prepare(model)
     prepared, notes = raise_opset(given, formats.values())
-    stream = None if source is None else make_stream(prepared, config, source)
     names = [name for name in formats if name != FLOAT32]
     groups = {
         name: (group.model_dump(exclude={"formats"}), group.formats)
@@ -199,8 +103,7 @@ def task_of(
     }
     flips = None
     if asked.flips is not None:
-        section, data = asked.flips, config.reference.data
-        scores = section.output or (data.scores if data is not None else None)
+        section, scores = asked.flips, asked.flips.output
         ends = [str(value.name) for value in model.graph.outputs]
         if scores is not None and scores not in ends:
             raise ConfigError(
@@ -220,12 +123,9 @@ def task_of(
         asked.objective,
         LossBudget(dict(config.verify.metrics), flips, labels),
         reference.samples,
-        take_few(prepared, reference.samples, asked.samples)
-        if stream is None
-        else draw_batches(stream, asked.samples),
+        take_few(prepared, reference.samples, asked.samples),
         asked.evaluations,
         asked.seconds or math.inf,
-        stream,
         judges=_judges(config),
         gap=asked.gap,
         given=given,
@@ -342,24 +242,27 @@ def _engine(config: PipelineConfig, model: ir.Model) -> Engine:
 
 
 def take_few(model: ir.Model, feeds: Sequence[Feeds], count: int) -> list[Feeds]:
-    """Return the first samples of some feeds.
+    """Return samples from all over some feeds.
 
-    A batch is cut where the model says that its inputs share a first dimension of any size;
-    else whole feeds are taken.
+    Rows are taken if the model says that its inputs share a first dimension of any size; else
+    whole feeds are taken.
     """
     dims = {_first(value) for value in model.graph.inputs if str(value.name) in feeds[0]}
     if len(dims) != 1 or None in dims:
-        return list(feeds[: max(1, count)])
+        return [feeds[number] for number in _spread(len(feeds), count)]
+    sizes = [min(len(np.asarray(value)) for value in feed.values()) for feed in feeds]
+    ends, numbers = np.cumsum(sizes), _spread(sum(sizes), count)
     found: list[Feeds] = []
-    for feed in feeds:
-        sizes = {np.shape(value)[0] for value in feed.values()}  # type: ignore[arg-type]
-        size = min(sizes)
-        taken = min(count, size)
-        found.append({name: np.asarray(value)[:taken] for name, value in feed.items()})
-        count -= taken
-        if count <= 0:
-            break
+    for feed, size, end in zip(feeds, sizes, ends, strict=True):
+        rows = [number - (end - size) for number in numbers if end - size <= number < end]
+        if rows:
+            found.append({name: np.asarray(value)[rows] for name, value in feed.items()})
     return found
+
+
+def _spread(total: int, count: int) -> list[int]:
+    """Return at most `count` numbers below `total`, evenly spread, and at least one."""
+    return [int(n) for n in np.linspace(0, total - 1, max(1, min(count, total))).round()]
 
 
 def _first(value: ir.Value) -> str | None:
@@ -368,7 +271,7 @@ def _first(value: ir.Value) -> str | None:
 
 
 def search_within(
-    model: ir.Model, config: PlainMapping, samples: Sequence[PlainMapping], record: str | None
+    model: ir.Model, config: PlainMapping, samples: Sequence[PlainMapping]
 ) -> tuple[ir.Model | None, list[str]]:
     """Search for precisions on behalf of a pass.
 
@@ -376,14 +279,14 @@ def search_within(
     one given, and what was found as text. ConfigError without a budget or for a wrong setting,
     PassError if the search was interrupted.
     """
-    kept = {"tune", "verify", "engines", "imports"}
-    own = {name: value for name, value in config.items() if name in kept}
+    own = {name: config[name] for name in ("tune", "engines", "imports") if name in config}
+    # The end of the run judges the accuracy, over all of its data.
+    limits = config.get("verify", {})
+    own["verify"] = {name: value for name, value in limits.items() if name != "accuracy"}
     reference = ReferenceData(
         [dict(sample) for sample in samples], None, "those of the pipeline"
     )
-    task = task_of(model, config_from_data(own), None, reference)
-    folder = None if record is None else Path(record)
-    result = TuningSearch(task, Record(folder, task.key)).run()
+    result = TuningSearch(task_of(model, config_from_data(own), reference)).run()
     if result.ended == "interrupted":
         raise PassError("tune: the search was interrupted")
     text = lines(to_json(result))

@@ -5,7 +5,7 @@ An engine that only builds models judges formats and measures nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -293,17 +293,9 @@ class Scorer:
         rows = {n: v for n, v in feeds.items() if isinstance(v, np.ndarray)}
         return operations(self.model, rows)
 
-    def score(self, known: Callable[[str, str], Score | None]) -> list[Score]:
-        """Score each group in each of its formats; `known` returns earlier scores."""
-        found = []
-        for group in self.groups:
-            names = [FLOAT32, *(n for n in group.formats if n != FLOAT32)]
-            older = {name: known(group.name, name) for name in names}
-            if all(score is not None for score in older.values()):
-                found += [score for score in older.values() if score is not None]
-            else:
-                found += self._score(group, names)
-        return found
+    def score(self, group: FormatGroup) -> list[Score]:
+        """Score a group in each of its formats."""
+        return self._score(group, [FLOAT32, *(n for n in group.formats if n != FLOAT32)])
 
     def costs(self) -> list[Score]:
         """Return the scores of all groups without runs: the cost alone, or why it is refused.
@@ -386,8 +378,7 @@ class Scorer:
     def _audit(
         self, after: ir.Model, before: ir.Model, group: FormatGroup, name: str
     ) -> list[AuditFinding]:
-        chosen, ranges = {group.name: name}, self.recorded.ranges
-        return audit(after, before, [group], chosen, self.formats, ranges)
+        return audit(after, before, [group], {group.name: name}, self.formats)
 
     def _judge(
         self,

@@ -306,7 +306,6 @@ def list_needed_values(regions: Iterable[Region | None]) -> set[str]:
 
 Steps: TypeAlias = tuple[tuple[str, PlainMapping], ...]
 COMPENSATING = "quantize-weights-gptq"
-SMOOTHING = "smooth-activations"
 _LEARNERS = (COMPENSATING, "correct-biases")
 FLOAT32 = "float32"
 """The format of a part that stays as it is."""
@@ -328,16 +327,6 @@ class Format:
     def rank(self) -> int:
         """Where its pass stands among others: types of values change last."""
         return 1 if self.pass_name in ("convert-float16", "convert-bfloat16") else 0
-
-    @property
-    def is_smoothed(self) -> bool:
-        """Whether scales move from values to weights before they are rounded."""
-        return any(name == SMOOTHING for name, _ in self.before)
-
-    @property
-    def slack(self) -> float:
-        """By how many steps a weight may be off beyond what rounding to the nearest does."""
-        return 7.5 if self.pass_name == COMPENSATING else 0.0
 
     @property
     def steps(self) -> Steps:
@@ -371,7 +360,7 @@ _NBITS = {"form": "matmulnbits", "block": 32}
 _BY_INT8 = {**_NBITS, "compute": "int8"}
 _INT4, _INT2 = {"weights": "int4", "block": 32}, {"weights": "int2", "block": 32}
 _CORRECTED: Steps = (("correct-biases", {}),)
-_SMOOTH: Steps = ((SMOOTHING, {}),)
+_SMOOTH: Steps = (("smooth-activations", {}),)
 
 
 def _compensated(name: str, bits: int, **options: object) -> Format:

@@ -33,12 +33,12 @@ $ build model.onnx -o a.engine
 --profile image=1x2 => --profile: there is no input 'image'
 --profile a=1x2 --profile y=1x2 => --profile: there is no input 'y'
 --compute-capabilities ada => cannot be 'ada'
---optimization-level 9 => --optimization-level
---network-hook nowhere => network_hook cannot be 'nowhere'
+-e 'tensorrt-rtx{{optimization_level=9}}' => optimization_level
+-e 'tensorrt-rtx{{network_hook=nowhere}}' => network_hook cannot be 'nowhere'
+-e onnxruntime => --engine onnxruntime does not compile
 --profile a=1x2 --profile a=4x2 --profile b=1 --profile b=2 --profile b=2 => --profile is given
   2 times for 'a', and 3 times for another input
---workspace much => workspace cannot be 'much'
---time-limit 0 => time_limit must be seconds over 0
+-e 'tensorrt-rtx{{workspace=much}}' => workspace cannot be 'much'
 $ certify
 eliminate-identiti => eliminate-identity
 eliminate-identity --time soon => is not a time
@@ -131,7 +131,6 @@ $ compare digits.onnx -e onnxruntime -e reference --data image=images.npy label=
 --accuracy drop=x => is not a share
 --accuracy drops=1% => cannot be read
 --metric accuracy => is not a range of a metric
---jobs 2 --scheduler local:2 => two kinds of workers
 --engine onnxruntime{{threads=0}} => number of threads
 --labels digit => no column 'digit'
 --metric nonesuch=0:1 => there is no metric
@@ -155,8 +154,6 @@ no/d.npz => No such file
 x.npy => write over what is read
 $ inspect data
 z.npy => did you mean 'x.npy'
-$ set-metadata digits.onnx -o out.onnx
-=> error
 $ extract model.onnx -o part.onnx
 --inputs t => the model has no value 't'
 --inputs s:2x:float32 => '2x' is not a shape
@@ -179,7 +176,6 @@ $ reduce digits.onnx -o small.onnx -q
 --check "{sys.executable} -c 'import time; time.sleep(30)' {{model}}" --timeout 1 => ran
   longer than 1 s
 --check 'true {{model}}' --fail-regex ( => is not a regular expression
--j 2 --check true => needs {{model}}
 => nothing says what fails
 --engine onnxruntime --pass x => are 2 checks
 --engine onxruntime => did you mean 'onnxruntime'?
@@ -196,18 +192,9 @@ $ reduce digits.onnx -o small.onnx -q
 --engine onnxruntime --rtol -1 => --rtol -1: it has to be a number
 --engine onnxruntime --fail-code 1 => --fail-code needs --check, not
 --atol 1 --check true => --atol needs --engine or --pass, not --check
---engine onnxruntime -j 2 => -j 2 needs --check
 --fail-code 3 --ignore-fail-code 3 --check true => contradict each other
 --check '' => --check is empty
 --check './other.npz {{model}}' => './other.npz' may not be executed
---engine onnxruntime --limit 5 => --limit needs a data set
-$ reduce sanitized.onnx -o small.onnx --data x.npy
---check true => --data and --check do not go together
---check-function a:b => --check-function and --data do not go together
---interactive => --interactive and --data do not go together
---engine onnxruntime --against golden => --against golden do not go
--c cleanup --load-inputs x.npz => --load-inputs and --data
--c cleanup --columns z=x => the model has no input 'z'
 $ sanitize sanitized.onnx -o out.onnx
 => nothing to do
 --override-input-shapes z:1x4 => the model has no input 'z'
@@ -219,10 +206,7 @@ $ sanitize sanitized.onnx -o out.onnx
 --set-upper-bound a:many => 'many' is not a number
 --set-upper-bound nothing:1 => no node computes 'nothing'
 $ tune digits.onnx -c tune.yaml -o out.onnx
---data image=images.npy => two sources of data
---jobs 2 => --jobs needs a data set
 --set 'verify.accuracy=1%' => not to verify.accuracy
---record no.zip => is not a folder
 $ tune digits.onnx -c tune.yaml -o out.onnx --set
 tune.formats=[float15] => there is no format 'float15'
 'tune.formats=[{{mine: {{quantize-weight: {{}}}}}}]' => quantize-weight

@@ -205,7 +205,6 @@ def test_a_negative_size_is_a_dynamic_dimension_and_a_note(cli, saved, preset):
         ("sanitize", "-o", "o.onnx", "--cleanup", "--fold-constants"),
         ("sanitize", "-o", "o.onnx", "--override-input-shapes", "a:[n,2]", "b:[n,2]"),
         ("extract", "-o", "o.onnx", "--outputs", "y"),
-        ("split", "-o", "parts", "--at", "s"),
         ("view", "-o", "v.html"),
     ],
 )

@@ -62,7 +62,7 @@ def test_build_writes_an_engine_and_nothing_else(cli, model, tmp_path):
     done = cli(
         *("build", model, "-o", "a.engine", "--compute-capabilities", "8.0,12.0"),
         *("--profile", "a=1x2:4x2:8x2", "--profile", "b=1x2:4x2:8x2"),
-        *("--optimization-level", "1", "--workspace", "64MiB"),
+        *("-e", "tensorrt-rtx{optimization_level=1,workspace=64MiB}"),
     )
     assert done.code == 0, done.err
     assert done.out.startswith("wrote a.engine, ")
@@ -75,8 +75,8 @@ def test_build_writes_an_engine_and_nothing_else(cli, model, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--plugin", "nowhere.so"), "plugins: there is no file "),
-        (("--plugin", "model.onnx"), "model.onnx registers nothing: "),
+        (("-e", "tensorrt-rtx{plugins=[nowhere.so]}"), "plugins: there is no file "),
+        (("-e", "tensorrt-rtx{plugins=[model.onnx]}"), "model.onnx registers nothing: "),
     ],
 )
 def test_what_the_compiler_does_not_have_is_told(cli, model, words, told):

@@ -151,7 +151,6 @@ def test_one_output_may_have_limits_of_its_own(cli, wrong):
         ("psnr=30", 0),
         ("quantile=0.5", 1),
         ("quantile=0", 0),
-        ("error-growth", 1),
     ],
 )
 def test_every_judge_comes_to_its_own_verdict(cli, wrong, judge, code):

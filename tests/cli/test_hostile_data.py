@@ -127,14 +127,6 @@ def test_what_is_named_wrongly_is_an_error_of_usage(hostile, source, message):
     assert message in found.err
 
 
-@pytest.mark.parametrize("source", ["at:later", "lost", "cast"])
-def test_reduce_does_not_take_broken_data_for_a_failure(hostile, source):
-    words = ("-o", "small.onnx", "--engine", "onnxruntime{optimization=all}", "-q")
-    found = hostile(source, *words, "--against", "onnxruntime", command="reduce")
-    assert found.code == 5, found.err
-    assert "a part of the data set could not be evaluated" in found.err
-
-
 def test_columns_may_be_named_file_by_file(cli):
     for name in ("images", "labels"):
         for part in range(2):

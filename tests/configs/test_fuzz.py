@@ -35,10 +35,10 @@ logging: {verbose: true, checkpoint: false}
 limits: {pass_seconds: 1, rewrites: null}
 dump_after: [cfg-fold]
 save: {external_data: keep, size_threshold: 1 KiB}
-extra: {<<: {a: 1}, b: 2}
+extra: {a: 1, b: 2}
 """
 TOKENS = [
-    *["{", "}", "[", "]", ":", ": ", "- ", ",", "\n", "\t", "  ", "&a ", "*a", "<<: ", "|"],
+    *["{", "}", "[", "]", ":", ": ", "- ", ",", "\n", "\t", "  ", "&a ", "*a", "|"],
     *["!!str ", "!x ", "'", '"', "#", "? ", "---\n", "...", "%", "@", "~", "null", "true"],
     *["-1", "1e999", ".nan", "0x", "\x00", "\x85", "\u2028", "\ufeff", "é", "😀", "\\ud800"],
     *["<", ">", "(", ")", "cfg-fold"],

@@ -71,17 +71,6 @@ def test_scalars_follow_the_core_schema(text, value):
     assert type(found) is type(value)
 
 
-def test_merge_keys_give_defaults():
-    text = "base: &b {x: 1, y: 2}\nuse: {<<: *b, y: 3}\nboth: {<<: [{x: 4}, *b]}"
-    assert data(text)["use"] == {"x": 1, "y": 3}
-    assert data(text)["both"] == {"x": 4, "y": 2}
-
-
-def test_places_survive_merges():
-    tree = parse_yaml(Source("f.yaml", "a: &x {k: 1}\nb:\n  <<: *x"))
-    assert tree.keys["b", "k"].place == "f.yaml:1:8"
-
-
 @pytest.mark.parametrize(
     ("text", "message", "place"),
     [
@@ -96,7 +85,6 @@ def test_places_survive_merges():
         ("? [1]\n: 2", "a key must be text", "1:3"),
         ("a: &x [*x]", "nested more than", "1:4"),
         ("a: *nowhere", "not valid YAML", "1:4"),
-        ("<<: 3", "'<<' takes a mapping", "1:5"),
         ("a: !!int x", "cannot be read as int", "1:4"),
         ("a: !!bool maybe", "cannot be read as bool", "1:4"),
         ('a: "\\UFFFFFFFF"', "not valid YAML", "1:"),
@@ -131,12 +119,3 @@ def test_alias_bombs_are_refused():
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]
     assert "more than 100000 values" in complaint("\n".join(lines)).message
-
-
-def test_merge_bombs_are_refused():
-    lines = ["a0: &a0 {k: {x: 1}}"]
-    lines += [
-        f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}], k{i}: *a{i - 1}}}"
-        for i in range(1, 9)
-    ]
-    assert "values" in complaint("\n".join(lines)).message

@@ -1,7 +1,5 @@
 """A small classifier, a worse one, and data for both."""
 
-import gc
-
 import numpy as np
 import onnx
 import pytest
@@ -14,15 +12,8 @@ CLASSES, WIDTH = 5, 8
 @pytest.fixture(autouse=True)
 def libraries():
     """Skip where the libraries of the extras are not installed."""
-    for library in ("scipy", "pyarrow", "fsspec", "distributed"):
+    for library in ("scipy", "pyarrow", "fsspec"):
         pytest.importorskip(library, reason=f"{library} is missing: pip install -e '.[dev]'")
-
-
-@pytest.fixture
-def cluster_is_collected():
-    """Collect what distributed leaves of a cluster here, and not in a later test."""
-    yield
-    gc.collect()
 
 
 def classifier(weights, batch="N"):

@@ -14,9 +14,3 @@ def test_each_sample_is_as_likely_in_each_place():
     counts = np.bincount(first, minlength=10)
     # Chi squared with 9 degrees of freedom is above 27.9 once in 1,000.
     assert ((counts - 400) ** 2 / 400).sum() < 27.9
-
-
-def test_the_order_of_a_million_takes_no_memory_beyond_what_is_asked_for():
-    rows = Order(10**12, 5).rows(10**11, 10**11 + 4)
-    assert len(set(rows.tolist())) == 4
-    assert rows.max() < 10**12

@@ -66,10 +66,10 @@ def test_each_command_and_option_is_on_the_page(module):
 
 
 def test_each_key_of_a_pipeline_file_is_on_the_page(module):
-    from onnx_passes.configs.json_schema import json_schema
+    from onnx_passes.configs.schema import PipelineConfig
 
     page = module("references").pipeline_files()
-    schema = json_schema()
+    schema = PipelineConfig.model_json_schema()
     for key in (*schema["properties"], *schema["$defs"]["Verify"]["properties"]):
         assert f"| `{key}` |" in page
 

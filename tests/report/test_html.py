@@ -161,14 +161,12 @@ def test_passes_that_changed_the_model_are_shown_first_and_all_where_none_did(sa
         }
 
 
-def test_each_figure_has_its_data(sample):
+def test_the_page_has_errors_against_limits_and_operators(sample):
     text = Page(to_html(sample("resnet50"))).text
-    for title in ["Error against limit", "Along the pipeline", "Time by pass", "Operators"]:
-        assert title in text
-    assert "53 → 45" in text  # Relu
+    assert "Error against limit" in text
     assert "8.8e-6, 34 % of the limit" in text
     assert "4 more passes kept every output bit for bit" in text
-    assert "Error budget spent" in text
+    assert re.search(r"Relu\s*53\s*45", text)
 
 
 def test_each_engine_has_its_verdict_and_versions(sample):
@@ -204,7 +202,6 @@ def test_a_huge_run_is_cut_with_the_counts_stated(sample):
     text = to_html(sample("huge"))
     assert len(text) < 5_000_000
     assert "7,000 rewrites are left out here" in text
-    assert "Of 1,000, the slowest are shown" in text
 
 
 def test_the_cut_keeps_failures(sample, build):

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onnx_passes.report.pages import BarRow, Dot, DotChart, environment, line, scaled
+from onnx_passes.report.pages import Dot, DotChart, environment
 
 PAGE = environment().from_string(
     "{% import 'parts.html' as parts %}"
@@ -54,18 +54,8 @@ def drawn(name, chart):
     return str(getattr(charts, name)(chart))
 
 
-def row(*lengths, bars=1):
-    return BarRow("a", "", [[(n, "first") for n in lengths]] * bars)
-
-
 def places(chart):
     return [chart.place(dot.error) for dot in chart.rows]
-
-
-def test_charts_of_nothing_and_of_zeros_are_drawn():
-    assert "nan" not in drawn("bars", scaled([row(0)]))
-    assert drawn("bars", scaled([])) == '<ol class="rows"></ol>'
-    assert "nan" not in drawn("lines", [line("flat", [0, 0], ["", ""])])
 
 
 def test_an_error_lies_left_of_its_limit_exactly_when_it_is_smaller():
@@ -87,8 +77,3 @@ def test_any_errors_can_be_drawn(pairs):
     chart = DotChart([Dot("x", error, limit, "", "good") for error, limit in pairs])
     assert all(0 <= place <= 100 for place in places(chart))
     assert "nan" not in drawn("dots", chart)
-
-
-def test_steps_fall_where_the_value_falls():
-    found = line("nodes", [100, 100, 50], ["100", "50"])
-    assert found.path == "M0 8 L0 8 L500 8 L500 54 L1000 54"

@@ -7,9 +7,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import UsageError
-from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.surgery import insert, load, split
+from onnx_passes.surgery import insert
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
 
@@ -18,36 +17,6 @@ def run(model, feeds):
     names = {v.name for v in model.graph.inputs}
     with OnnxRuntimeEngine().prepare(model) as session:
         return session.run({k: v for k, v in feeds.items() if k in names})
-
-
-def run_all(parts, feeds):
-    for part in parts:
-        feeds = {**feeds, **run(part, feeds)}
-    return feeds
-
-
-@pytest.mark.parametrize("most", [1, 5_000, 20_000, 10**9])
-def test_parts_one_after_the_other_give_what_the_model_gives(most):
-    model = load(DIGITS)
-    feeds = generate(model)[0]
-    parts = split(load(DIGITS), most=most)
-    assert (len(parts) == 1) is (most == 10**9)
-    found = run_all(parts, feeds)
-    for name, array in run(model, feeds).items():
-        np.testing.assert_array_equal(found[name], array)
-
-
-def test_a_cut_is_where_it_was_asked_for():
-    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
-        g (float[2] x) => (float[2] y) { a = Neg(x) b = Exp(a) c = Abs(a) y = Add(b, c) }""")
-    first, second = split(model, ["b"])
-    assert [v.name for v in first.graph.outputs] == ["a", "b"]
-    assert sorted(v.name for v in second.graph.inputs) == ["a", "b"]
-    with pytest.raises(UsageError, match="no node computes 'bb'"):
-        split(model, ["bb"])
-    with pytest.raises(UsageError, match="nothing says where to cut") as refused:
-        split(model)
-    assert "--at or --max-size" in refused.value.help
 
 
 def test_one_node_replaces_several():

@@ -17,13 +17,9 @@ from onnx_passes.model.save import save_model, written_bytes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.audit import AuditFinding
 from onnx_passes.tuning.budget_search import TuningSearch
-from onnx_passes.tuning.format_scores import Scorer
 from onnx_passes.tuning.groups import convert
 from onnx_passes.tuning.loss_budget import FlipLimit
-from onnx_passes.tuning.search_record import Record, lines, to_json
-
-INTEGERS = ("int8-static", "int8-weights")
-"""Formats whose models run on the engine of the task alone."""
+from onnx_passes.tuning.search_record import lines, to_json
 
 
 class Counting:
@@ -47,8 +43,8 @@ class Counting:
         return self.engine.prepare(model)
 
 
-def run(task, record=None):
-    return TuningSearch(task, record or Record(None, "")).run()
+def run(task):
+    return TuningSearch(task).run()
 
 
 def measured(task, model):
@@ -129,20 +125,6 @@ def test_what_an_engine_cannot_build_is_not_chosen(task):
     assert refused == {"the engine refuses it: no kernel for it"}
 
 
-def test_a_search_goes_on_from_its_record(task, tmp_path, monkeypatch):
-    asked = task(INTEGERS, {"snr": (43.5, math.inf)})
-    engine = Counting(["scores"], stop_at=3)
-    first = run(dataclasses.replace(asked, engine=engine), Record(tmp_path / "r", asked.key))
-    assert first.ended == "interrupted"
-    with monkeypatch.context() as patch:
-        patch.delattr(Scorer, "_score")  # every score is known
-        again = dataclasses.replace(asked, engine=Counting(["scores"]))
-        second = run(again, Record(tmp_path / "r", asked.key))
-    assert second.gap <= asked.gap
-    alone = run(asked)
-    assert second.best.names == alone.best.names
-
-
 def test_what_gains_less_than_the_gap_takes_no_run(task):
     limits = {"snr": (36.0, math.inf)}
     near, exact = (run(task(limits=limits, gap=gap)) for gap in (0.3, 0.0))
@@ -170,7 +152,7 @@ def test_an_original_that_cannot_be_recorded_is_kept(task, monkeypatch):
 
     monkeypatch.setattr("onnx_passes.tuning.format_scores.record", refuse)
     told = []
-    result = TuningSearch(task(), Record(None, ""), told.append).run()
+    result = TuningSearch(task(), told.append).run()
     assert result.ended == "not recorded"
     assert set(result.best.names.values()) == {"float32"}
     assert "inner values cannot be outputs" in told[-1]
@@ -201,15 +183,6 @@ def test_the_bound_of_flips_counts_all_models_that_are_tried(task):
     found = result.best.spent.flips
     assert found.value <= found.high <= 0.05
     assert found.confidence == pytest.approx(1 - 0.05 / 6)
-
-
-def test_the_record_tells_every_decision(task):
-    record = Record(None, "")
-    result = run(task(), record)
-    assert len(record.of("score")) == len(result.scores)
-    assert [e["accepted"] for e in record.of("try")] == [t.accepted for t in result.tried]
-    (choice,) = record.of("choice")
-    assert choice["names"] == dict(result.best.names)
 
 
 class Judge:
@@ -261,23 +234,22 @@ def test_a_whole_model_that_a_judge_refuses_is_rejected(task):
 
 
 @pytest.mark.parametrize("evaluations", [1, 2])
-def test_a_search_that_may_run_one_model_ends_when_it_is_rejected(task, evaluations):
+def test_a_search_that_may_run_one_model_ends_when_it_is_rejected(
+    task, evaluations, monkeypatch
+):
     asked = dataclasses.replace(
         task(limits={"snr": (60.0, math.inf)}), evaluations=evaluations, score_all=True
     )
 
-    class Strict(onnx_passes.tuning.budget_search.TuningSearch):
-        def _run_all(self):
-            measure = self._all.measure
+    search = TuningSearch(asked)
+    measure = search._all.measure
 
-            def more(model):
-                spent = measure(model)
-                return dataclasses.replace(spent, shares=dict.fromkeys(spent.shares, 1.1))
+    def measure_more(model):
+        spent = measure(model)
+        return dataclasses.replace(spent, shares=dict.fromkeys(spent.shares, 1.1))
 
-            self._all.measure = more
-            return super()._run_all()
-
-    found = Strict(asked, Record(None, "")).run()
+    monkeypatch.setattr(search._all, "measure", measure_more)
+    found = search.run()
     assert not [tried for tried in found.tried if tried.accepted]
     assert found.best.cost == found.start
 

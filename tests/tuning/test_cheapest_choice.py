@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from onnx_passes.tuning.budget_search import TuningSearch
-from onnx_passes.tuning.search_record import Record, lines, to_json
+from onnx_passes.tuning.search_record import lines, to_json
 
 
 def run(task, report=lambda text: None):
-    return TuningSearch(task, Record(None, ""), report).run()
+    return TuningSearch(task, report).run()
 
 
 @pytest.mark.parametrize("name", ["float16", "int8-weights"])
@@ -57,10 +57,3 @@ def test_a_hopeless_choice_is_not_run_on_all_samples(task):
 def test_time_is_measured_before_anything_is_chosen(task):
     result = run(task(("float16",), objective="time", score_all=False))
     assert all(not np.isnan(score.snr) for score in result.scores if not score.refused)
-
-
-def test_a_record_tells_the_error_of_each_group(task, tmp_path):
-    asked = task(("float16",), score_all=False)
-    record = Record(tmp_path, "")
-    TuningSearch(asked, record).run()
-    assert len(record.of("score")) == 2 * len(asked.groups)

@@ -14,7 +14,7 @@ from onnx_passes.testing import parse
 from onnx_passes.tuning.budget_search import TuningSearch
 from onnx_passes.tuning.groups import BUILTIN, partition, prepare
 from onnx_passes.tuning.loss_budget import LossBudget
-from onnx_passes.tuning.search_record import Record, Task, save
+from onnx_passes.tuning.search_record import Task, save
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21, "own" : 1]>'
 
@@ -40,8 +40,7 @@ def search(model, feeds, formats=("int8-weights",), limit=25.0, objective="bops"
             [feeds],
             [feeds],
             score_all=True,
-        ),
-        Record(None, ""),
+        )
     ).run()
 
 

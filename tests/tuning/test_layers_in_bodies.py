@@ -36,7 +36,7 @@ def scored(model, feed, formats, objective="size"):
     items = {name: BUILTIN[name] for name in ("float32", *formats)}
     engine = OnnxRuntimeEngine(optimization="all")
     scorer = Scorer(model, groups, items, engine, objective, [feed])
-    found = {(s.group, s.format): s for s in scorer.score(lambda group, item: None)}
+    found = {(s.group, s.format): s for group in groups for s in scorer.score(group)}
     return model, groups, found, scorer
 
 
@@ -76,31 +76,16 @@ def prepared(images):
     nodes = [name for group in groups for name in group.nodes]
     saved = convert(model, {"int8-static": nodes}, BUILTIN, known)
     names = {group.name: "int8-static" for group in groups}
-    return saved, (model, groups, names, BUILTIN, found.ranges)
+    return saved, (model, groups, names, BUILTIN)
 
 
-@pytest.mark.parametrize("fault", ["none", "scale", "zero point", "integers", "not rounded"])
-def test_faults_in_a_body_are_found_and_named(images, fault):
+def test_a_layer_in_a_body_that_reads_values_in_float32_is_named(images):
     saved, asked = prepared(images)
+    assert audit(saved, *asked) == []
     body = next(g for g in saved.graphs() if any(n.name == "large/head.product" for n in g))
     layer = next(node for node in body if node.name == "large/head.product")
-    pair, weight = (value.producer() for value in layer.inputs[:2])
-    if fault == "scale":
-        spoil(pair.inputs[1], lambda array: array * 3)
-    elif fault == "zero point":
-        spoil(pair.inputs[2], lambda array: (array + 9).astype(array.dtype))
-    elif fault == "integers":
-        spoil(weight.inputs[0], lambda array: np.roll(array, 1, 0))
-    elif fault == "not rounded":
-        layer.replace_input_with(0, pair.inputs[0].producer().inputs[0])
-    found = audit(saved, *asked)
-    assert bool(found) == (fault != "none")
-    if fault in ("integers", "not rounded"):
-        assert [finding.node for finding in found] == ["large/head.product"]
-
-
-def spoil(value, change):
-    value.const_value = ir.tensor(change(value.const_value.numpy()), name=value.name)
+    layer.replace_input_with(0, layer.inputs[0].producer().inputs[0].producer().inputs[0])
+    assert [finding.node for finding in audit(saved, *asked)] == ["large/head.product"]
 
 
 def test_biases_in_bodies_are_corrected_in_the_whole_model_as_in_the_region(images):
@@ -133,8 +118,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_the_command_line_tunes_a_loop_and_explains_a_node_of_it(folder, capfd):
-    options = ("writer.onnx", "-c", "tune.yaml", "--record", "search")
+def test_the_command_line_tunes_a_loop(folder):
+    options = ("writer.onnx", "-c", "tune.yaml")
     assert run_command(folder, *options, "-o", "out.onnx", "--json", "found.json") == 0
     data = json.loads((folder / "found.json").read_text())
     assert data["cost"]["chosen"] < 0.6 * data["cost"]["original"]
@@ -143,10 +128,6 @@ def test_the_command_line_tunes_a_loop_and_explains_a_node_of_it(folder, capfd):
     session = OnnxRuntimeEngine().prepare(ir.load(folder / "out.onnx"))
     with session as running:
         assert set(running.run({"tokens": TOKENS})) == {"written", "scores"}
-    capfd.readouterr()
-    assert run_command(folder, *options, "--explain", "net/block0.up.product") == 0
-    told = capfd.readouterr().out
-    assert f"has the format {chosen['net/block0.up.product']}" in told
 
 
 def test_the_name_of_a_loop_means_what_is_in_it(images):

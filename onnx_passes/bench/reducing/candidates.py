@@ -11,10 +11,9 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol, Self
@@ -106,11 +105,6 @@ class ModelCheck(Protocol):
         ...
 
     @property
-    def width(self) -> int:
-        """How many candidates may be judged at a time."""
-        ...
-
-    @property
     def reads_values(self) -> bool:
         """Whether the answer depends on the values of the inputs."""
         ...
@@ -136,7 +130,6 @@ class Reduction:
         checks: Number of checks that were run.
         replayed: Number of answers that came from a file.
         told: What the check says of the result.
-        others: Models of other nodes that fail as well, by themselves.
         good: A model that does not fail, as close in size as one was seen; None without one.
         notes: What else there is to know, a sentence each.
     """
@@ -149,7 +142,6 @@ class Reduction:
     replayed: int
     told: str
     good: ir.Model | None = None
-    others: tuple[ir.Model, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -303,7 +295,7 @@ class Trial:
 class Ledger:
     """Judges candidates, and remembers the answers.
 
-    ``tell`` is called in the order of the numbers. ``replay`` is a file that answers are read
+    ``tell`` is called after each. ``replay`` is a file that answers are read
     from, if it exists, and written to. ``about`` hashes what answers depend on besides the
     check: the model, and how it is taken apart.
     """
@@ -326,56 +318,28 @@ class Ledger:
         """How many checks were run."""
         return sum(not trial.replayed for trial in self.trials)
 
-    def ask(self, questions: Sequence[Question]) -> list[CheckOutcome]:
-        """Judge candidates, those that were seen before excepted."""
-        new = {q.key: q for q in questions if q.key not in self.seen}
-        fresh = [q for q in new.values() if q.key not in self._known]
-        for question in new.values():
-            if question.key in self._known:
-                self._note(question, self._known[question.key], 0.0, None, replayed=True)
-        first = len(self.trials) + 1
-        numbered = list(enumerate(fresh, first))
-        if len(fresh) > 1 and self.check.width > 1:
-            with ThreadPoolExecutor(self.check.width) as pool:
-                answers = list(pool.map(self._judged, numbered))
+    def ask(self, question: Question) -> CheckOutcome:
+        """Judge a candidate, unless it was seen before."""
+        key, number = question.key, len(self.trials) + 1
+        if key in self.seen:
+            return self.seen[key]
+        replayed, seconds, candidate = key in self._known, 0.0, None
+        if replayed:
+            outcome = self._known[key]
+        elif (candidate := question.build()) is None:
+            outcome = CheckOutcome(Status.UNJUDGED, "the type of an input is not known")
         else:
-            answers = [self._judged(one) for one in numbered]
-        for question, (outcome, seconds, candidate) in zip(fresh, answers, strict=True):
-            self._note(question, outcome, seconds, candidate, replayed=False)
-        if fresh and self.replay is not None:
-            self._write(self.replay)
-        return [self.seen[q.key] for q in questions]
-
-    def _judged(
-        self, one: tuple[int, Question]
-    ) -> tuple[CheckOutcome, float, SmallerModel | None]:
-        number, question = one
-        candidate = question.build()
-        if candidate is None:
-            return (
-                CheckOutcome(Status.UNJUDGED, "the type of an input is not known"),
-                0.0,
-                None,
-            )
-        start = time.perf_counter()
-        outcome = self.check.judge(candidate, number)
-        return outcome, time.perf_counter() - start, candidate
-
-    def _note(
-        self,
-        question: Question,
-        outcome: CheckOutcome,
-        seconds: float,
-        candidate: SmallerModel | None,
-        *,
-        replayed: bool,
-    ) -> None:
-        self.seen[question.key] = outcome
-        number = len(self.trials) + 1
+            start = time.perf_counter()
+            outcome = self.check.judge(candidate, number)
+            seconds = time.perf_counter() - start
+        self.seen[key] = outcome
         trial = Trial(number, question.nodes, outcome, seconds, replayed, candidate)
         self.tell(trial)
         # Models of all trials together may be large.
-        self.trials.append(Trial(number, question.nodes, outcome, seconds, replayed))
+        self.trials.append(replace(trial, candidate=None))
+        if self.replay is not None and not replayed:
+            self._write(self.replay)
+        return outcome
 
     def _read(self, path: Path) -> dict[str, CheckOutcome]:
         help_ = "name another file: --replay reads it where it is there, and writes it"

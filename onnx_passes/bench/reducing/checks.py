@@ -46,7 +46,6 @@ UNKNOWN = CheckOutcome(Status.UNJUDGED, "values of its inputs are not known")
 class _SameFault:
     """A fault of another kind than that of the whole model is another fault."""
 
-    width: int = field(default=1, init=False)
     reads_values: bool = field(default=True, init=False)
     kind: str | None = field(default=None, init=False)
 
@@ -190,7 +189,6 @@ class FunctionCheck:
     function: Callable[[str], object]
     store: CandidateStore
     text: str
-    width: int = 1
     reads_values: bool = False
 
     def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
@@ -224,7 +222,6 @@ class AskCheck:
     ask: Callable[[Path, int], bool]
     store: CandidateStore
     artifact: Path
-    width: int = 1
     text: str = "a person"
     reads_values: bool = False
 
@@ -309,7 +306,7 @@ class CommandCheck:
 
     ``{model}`` becomes the candidate's path, ``{inputs}`` a .npz file with the values of its
     inputs. Without ``{model}``, candidates go to ``artifact``. ``timeout`` is in seconds, and
-    ends child processes too; ``width`` commands run at a time.
+    ends child processes too.
     """
 
     command: str | Sequence[str]
@@ -317,18 +314,11 @@ class CommandCheck:
     rules: FailureCriteria = FailureCriteria()
     artifact: Path = Path(ARTIFACT)
     timeout: float = _TIMEOUT
-    width: int = 1
     words: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
         """Look for the command; raise UsageError if there is none."""
         self.words = processes.check_words(self.command)
-        if self.width > 1 and not self.placed:
-            raise UsageError(
-                f"-j {self.width} needs {{model}} in --check: all checks would read "
-                f"{str(self.artifact)!r}",
-                help="write {model} where the command takes the path of the model",
-            )
 
     @property
     def placed(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,7 +47,6 @@ class Boundary:
     _recorded: Recording | None = None
     _found: Feeds | None = None
     _inferred: Inferred = field(init=False, repr=False)
-    _lock: Lock = field(default_factory=Lock, repr=False)
 
     def __post_init__(self) -> None:
         """Infer nothing yet."""
@@ -72,8 +70,7 @@ class Boundary:
 
     def use(self, values: Mapping[str, Array]) -> None:
         """Use other inputs from now on; drop what was recorded of those before."""
-        with self._lock:
-            self.golden, self._recorded, self._found = values, None, None
+        self.golden, self._recorded, self._found = values, None, None
 
     def value(self, name: str) -> Array | None:
         """Return a value, recorded if need be; None where it is not known, or no tensor."""
@@ -112,10 +109,9 @@ class Boundary:
         return array if array.ndim <= 1 and array.size <= _SMALL else None
 
     def _record(self) -> Recording:
-        with self._lock:  # several candidates may be asked for values at a time
-            if self._recorded is None:
-                self._recorded = self._run()
-            return self._recorded
+        if self._recorded is None:
+            self._recorded = self._run()
+        return self._recorded
 
     def _run(self) -> Recording:
         from onnx_passes.verify.recording import Recording, expose_values

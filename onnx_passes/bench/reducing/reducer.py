@@ -1,21 +1,16 @@
 """Find the smallest model that still fails: fewer nodes, smaller sizes, simpler values.
 
-A guess of the culprit comes first. The search uses bisection and delta debugging. Every result
-is checked.
+The search uses bisection and delta debugging. Every result is checked.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice, pairwise
+from itertools import pairwise
 from pathlib import Path
-from threading import RLock
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -33,32 +28,24 @@ from onnx_passes.bench.reducing.candidates import (
     Status,
     Trial,
 )
-from onnx_passes.bench.reducing.checks import RunCheck
 from onnx_passes.bench.reducing.parts import Boundary, Nodes, Parts, Piece, Renderer, reach
-from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import ModelError, OnnxPassesError, UsageError
-from onnx_passes.model.digest import canonical_hash, leaf_key, tensor_digest
+from onnx_passes.model.digest import canonical_hash, tensor_digest
 from onnx_passes.model.walk import Choice, tensors_replaced
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds
 from onnx_passes.runtime.engine_models import split_weights
 from onnx_passes.verify.evidence import OutputCheck
-from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.shrink import Case, Shrinker, first_of
 
-Mode: TypeAlias = Literal["auto", "bisect", "linear", "ddmin"]
-MODES: tuple[Mode, ...] = ("auto", "bisect", "linear", "ddmin")
+Mode: TypeAlias = Literal["auto", "bisect", "linear"]
+MODES: tuple[Mode, ...] = ("auto", "bisect", "linear")
 
 
 class PartJudge(Protocol):
-    """Returns the parts that fail; what cannot be judged does not."""
+    """Says whether a part fails; what cannot be judged does not."""
 
-    @property
-    def width(self) -> int:
-        """How many parts are judged at a time."""
-        ...
-
-    def fail(self, parts: Sequence[Nodes]) -> list[bool]:
-        """Judge some parts, at most ``width`` of them."""
+    def fails(self, kept: Nodes) -> bool:
+        """Judge a part, which has at least one node."""
         ...
 
 
@@ -66,19 +53,17 @@ def search(parts: Parts, judge: PartJudge, mode: Mode, bad: Nodes) -> Nodes:
     """Return a set of nodes that fails, as small as the mode finds.
 
     ``bisect`` finds the earliest end of a failing part and then its latest start, in a
-    logarithmic number of checks. ``linear`` removes one node at a time until none can go,
-    ``ddmin`` halves of what is left first (Zeller and Hildebrandt, 2002). ``auto`` bisects for
-    one node after the other without which nothing fails, looking near those it knows first (as
-    QuickXplain does for constraints; Junker, 2004). It ends with ``ddmin``, so that no single
-    node can be removed from the result. ``bad`` are the nodes to begin with, which fail.
+    logarithmic number of checks. ``linear`` removes one node at a time until none can go.
+    ``auto`` bisects for one node after the other without which nothing fails, looking near
+    those it knows first (as QuickXplain does for constraints; Junker, 2004). Then it removes
+    halves of what is left (ddmin; Zeller and Hildebrandt, 2002), so that no single node can be
+    removed from the result. ``bad`` are the nodes to begin with, which fail.
     """
     run = _Minimiser(parts, judge)
     if mode == "bisect":
         return run.latest_start(run.earliest_end(bad))
     if mode == "linear":
         return run.one_by_one(bad)
-    if mode == "ddmin":
-        return run.ddmin(bad, pieces=2)
     if len(bad) > 2:  # of two, each is tried alone either way
         bad = run.needed(bad)
     return run.ddmin(bad, pieces=len(bad))
@@ -99,41 +84,28 @@ class _Minimiser:
         count = self.shortest(order, lambda n: self.parts.trim(order[total - n :]), low=0)
         return self.parts.trim(order[total - count :])
 
-    def shortest(self, order: Sequence[int], part: _Part, *, low: int) -> int:
+    def shortest(self, order: Sequence[int], part: Callable[[int], Nodes], *, low: int) -> int:
         """Return the least number for which a part fails, above one that does not."""
+        return first_of(low, len(order), lambda points: [self.fails(part(n)) for n in points])
 
-        def fail(points: Sequence[int]) -> list[bool]:
-            return self.failing([part(point) for point in points])
+    def fails(self, kept: Nodes) -> bool:
+        """Judge a part; one without nodes does not fail."""
+        return bool(kept) and self.judge.fails(kept)
 
-        return first_of(low, len(order), fail, self.judge.width)
-
-    def failing(self, candidates: Sequence[Nodes]) -> list[bool]:
-        """Judge parts; one without nodes does not fail."""
-        real = [kept for kept in candidates if kept]
-        told = iter(self.judge.fail(real) if real else ())
-        return [next(told) if kept else False for kept in candidates]
-
-    def first(self, candidates: Sequence[Nodes]) -> Nodes | None:
-        """Return the first part that fails."""
-        for start in range(0, len(candidates), self.judge.width):
-            batch = candidates[start : start + self.judge.width]
-            for kept, wrong in zip(batch, self.failing(batch), strict=True):
-                if wrong:
-                    return kept
-        return None
+    def first_smaller(self, candidates: Sequence[Nodes], bad: Nodes) -> Nodes | None:
+        """Return the first part of fewer nodes that fails."""
+        smaller = (kept for kept in candidates if len(kept) < len(bad))
+        return next(filter(self.fails, smaller), None)
 
     def one_by_one(self, bad: Nodes) -> Nodes:
         shrunk = True
         while shrunk and len(bad) > 1:
             shrunk = False
-            left = sorted(bad)
-            while left:
-                batch, left = left[-self.judge.width :], left[: -self.judge.width]
-                tries = [self.parts.trim(bad - {i}) for i in reversed(batch) if i in bad]
-                kept = self.first([t for t in tries if len(t) < len(bad)])
+            for index in sorted(bad, reverse=True):
+                if index not in bad:
+                    continue
+                kept = self.first_smaller([self.parts.trim(bad - {index})], bad)
                 if kept is not None:
-                    left += [i for i in batch if i in kept and i not in left]
-                    left = [i for i in left if i in kept]
                     bad, shrunk = kept, True
         return bad
 
@@ -144,14 +116,13 @@ class _Minimiser:
             chunks = [frozenset(chunk) for chunk in _split(order, pieces)]
             single = pieces == len(order) > 2  # that one node fails alone was known before
             alone = [] if single else [self.parts.trim(chunk) for chunk in chunks]
-            kept = self.first([t for t in alone if len(t) < len(bad)])
+            kept = self.first_smaller(alone, bad)
             if kept is not None:
                 bad, pieces = kept, 2
                 continue
             # Each of two chunks is the complement of the other, which was tried.
             left = chunks if pieces > 2 else ()
-            without = [self.parts.trim(bad - chunk) for chunk in left]
-            kept = self.first([t for t in without if len(t) < len(bad)])
+            kept = self.first_smaller([self.parts.trim(bad - chunk) for chunk in left], bad)
             if kept is not None:
                 bad, pieces = kept, pieces - 1
             elif pieces == len(order):
@@ -183,15 +154,9 @@ class _Minimiser:
         low, step = -1, 0
         while step < len(rest):
             # What is missing is near; steps get longer, in case that it is not.
-            steps = [step]
-            while len(steps) < self.judge.width and 2 * steps[-1] < len(rest):
-                steps.append(max(1, 2 * steps[-1]))
-            wrong = self.failing([part(s) for s in steps])
-            for each, bad in zip(steps, wrong, strict=True):
-                if bad:
-                    return self.shortest(rest[:each], part, low=low)
-                low = each
-            step = max(1, 2 * steps[-1])
+            if self.fails(part(step)):
+                return self.shortest(rest[:step], part, low=low)
+            low, step = step, max(1, 2 * step)
         return self.shortest(rest, part, low=low)
 
     def _nearest(self, found: Sequence[int], rest: Sequence[int]) -> list[int]:
@@ -211,207 +176,9 @@ class _Minimiser:
         return sorted(rest, key=lambda i: (i not in inside, distance.get(i, far), -i))
 
 
-class _Part(Protocol):
-    def __call__(self, count: int, /) -> Nodes:
-        """Return the part of the first nodes of an order."""
-        ...
-
-
 def _split(order: list[int], pieces: int) -> list[list[int]]:
     bounds = [len(order) * i // pieces for i in range(pieces + 1)]
     return [order[a:b] for a, b in pairwise(bounds)]
-
-
-_MEMORY = 1 << 30  # bytes of values; both runs are held at a time
-_EPSILON = float(np.finfo(np.float32).eps)
-_SAID = 1 << 16  # bytes at the end of what a check printed
-_FEW = 2  # a log that names more nodes than these says nothing
-
-
-def suspects(parts: Parts, check: ModelCheck) -> Iterator[Nodes]:
-    """Yield parts of a checked model that are likely at fault, the likeliest first."""
-    yield from (frozenset([index]) for index in _by_values(parts, check))
-    yield from rare(parts)
-
-
-def _by_values(parts: Parts, check: ModelCheck) -> list[int]:
-    if isinstance(check, RunCheck):
-        if check.kind == "finite":
-            return not_finite(parts, check.engine)
-        if check.kind == "differs":
-            return divergent(parts, check.engine, check.contract)
-        return []
-    if parts.boundary.golden.keys() & _made(parts):
-        return divergent(parts, parts.boundary.engine)
-    return []
-
-
-def nodes_in_log(parts: Parts, outcome: CheckOutcome) -> list[int]:
-    """Return the nodes that the log of a failure names, if these are few."""
-    said = f"{outcome.told}\n{outcome.log[-_SAID:].decode(errors='replace')}"
-    names = {node.name: i for i, node in enumerate(parts.nodes) if node.name}
-    words = (word.rstrip(".:") for word in re.findall(r"[^\s'\"()\[\],;]+", said))
-    found = list(dict.fromkeys(names[word] for word in words if word in names))
-    return found if len(found) <= _FEW else []
-
-
-def divergent(
-    parts: Parts, engine: Engine, contract: Equality | Tolerance | None = None
-) -> list[int]:
-    """Return the node whose value is the first to be wrong, and that which adds most to it.
-
-    ``engine`` is in doubt; the boundary knows the right values. Without a ``contract`` only
-    the node that adds most is reported. The list is empty if right values are not known, or if
-    the model does not run with all values as outputs.
-    """
-    made, boundary = _made(parts), parts.boundary
-    names = [n for n in made if n in boundary.golden] or list(made)
-    known = ((name, boundary.value(name)) for name in names)
-    right = {name: array for name, array in known if array is not None}
-    if not right or sum(array.nbytes for array in right.values()) > _MEMORY:
-        return []
-    seen = _values(parts, engine, right)
-    if seen is None:
-        return []
-    off = {name: size for name in seen if (size := _off(right[name], seen[name])) > 0}
-    found = []
-    if contract is not None and (first := _first(names, off, right, seen, contract)):
-        found.append(first)
-    if (most := _most(parts, off)) is not None:
-        found.append(most)
-    return list(dict.fromkeys(made[name] for name in found))
-
-
-def not_finite(parts: Parts, engine: Engine) -> list[int]:
-    """Return the first node that makes NaN or Inf when the model runs."""
-    seen = _values(parts, engine, _made(parts))
-    if seen is None:
-        return []
-    for index, node in enumerate(parts.nodes):
-        for value in node.outputs:
-            array = seen.get(str(value.name))
-            if array is not None and array.dtype.kind == "f" and not np.isfinite(array).all():
-                return [index]
-    return []
-
-
-def _made(parts: Parts) -> dict[str, int]:
-    """Return the node that computes each value, by the value's name."""
-    return {
-        str(v.name): i for i, node in enumerate(parts.nodes) for v in node.outputs if v.name
-    }
-
-
-def _values(
-    parts: Parts, engine: Engine, wanted: Mapping[str, object]
-) -> dict[str, Array] | None:
-    try:
-        feeds: Feeds = parts.boundary.feeds()
-        with exposing(parts, wanted), engine.prepare(parts.model) as session:
-            ran: Mapping[str, Data] = session.run(feeds)
-    except OnnxPassesError:
-        return None
-    return {n: a for n, a in ran.items() if n in wanted and isinstance(a, np.ndarray)}
-
-
-@contextmanager
-def exposing(parts: Parts, wanted: Mapping[str, object]) -> Iterator[None]:
-    """Make inner values outputs of the model for a while; a copy would take longer to make."""
-    graph = parts.model.graph
-    count, known = len(graph.outputs), set(graph.outputs)
-    try:
-        graph.outputs.extend(
-            value
-            for node in parts.nodes
-            for value in node.outputs
-            if value.name in wanted and value not in known
-        )
-        yield
-    finally:
-        while len(graph.outputs) > count:  # a slice that is deleted leaves its values marked
-            graph.outputs.pop()
-
-
-def _off(right: Array, seen: Array) -> float:
-    """Return the largest difference, as a share of the largest right value."""
-    if right.shape != seen.shape:
-        return float("inf")
-    if np.array_equal(right, seen) or right.dtype.kind not in "fiu" or not right.size:
-        return 0.0
-    with np.errstate(all="ignore"):
-        a, b = right.astype(np.float64), seen.astype(np.float64)
-        size = float(np.max(np.abs(a - b)) / (np.max(np.abs(a)) + np.finfo(np.float32).tiny))
-    return float("inf") if np.isnan(size) else size
-
-
-def _first(
-    names: Sequence[str],
-    off: Mapping[str, float],
-    right: Mapping[str, Array],
-    seen: Mapping[str, Array],
-    contract: Equality | Tolerance,
-) -> str | None:
-    promise = Promise(contract, inside=True)
-    for name in names:
-        if name in off and promise.broken({name: right[name]}, {name: seen[name]}):
-            return name
-    return None
-
-
-def _most(parts: Parts, off: Mapping[str, float]) -> str | None:
-    """Return the value that is off most, against what is read to compute it."""
-    most: tuple[float, str] | None = None
-    for index, node in enumerate(parts.nodes):
-        read = max((off.get(str(v.name), 0.0) for v in parts.reads[index]), default=0.0)
-        for value in node.outputs:
-            size = off.get(str(value.name), 0.0)
-            grown = size / max(read, _EPSILON)
-            if size and (most is None or grown > most[0]):
-                most = grown, str(value.name)
-    return None if most is None else most[1]
-
-
-_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
-
-
-def rare(parts: Parts) -> list[Nodes]:
-    """Return the nodes of kinds that occur once, and then ends of one edge of each kind.
-
-    Parts of more than half of the nodes are left out: bisection does as well as these.
-    """
-    kinds = _kinds(parts)
-    counts = Counter(kinds)
-    once = frozenset(i for i, kind in enumerate(kinds) if counts[kind] == 1)
-    found = [once, _edges(parts, kinds)]
-    return [p for p in dict.fromkeys(found) if p and 2 * len(p) <= len(kinds)]
-
-
-def _edges(parts: Parts, kinds: list[int]) -> Nodes:
-    makers = {v: i for i, node in enumerate(parts.nodes) for v in node.outputs}
-    kept: set[int] = set()
-    seen: set[tuple[int, int, int]] = set()
-    for index, read in enumerate(parts.reads):
-        for place, value in enumerate(read):
-            maker = makers.get(value, -1)
-            edge = (kinds[maker] if maker >= 0 else -1, place, kinds[index])
-            if edge not in seen:
-                seen.add(edge)
-                kept |= {index, maker} if maker >= 0 else {index}
-    return frozenset(kept)
-
-
-def _kinds(parts: Parts) -> list[int]:
-    """Number the nodes' operators with their attributes; equal ones get equal numbers."""
-    numbers: dict[object, int] = {}
-    return [numbers.setdefault(_kind(node), len(numbers)) for node in parts.nodes]
-
-
-def _kind(node: ir.Node) -> object:
-    attributes = tuple(
-        (name, attribute.type if attribute.type in _GRAPHS else leaf_key(attribute))
-        for name, attribute in sorted(node.attributes.items())
-    )
-    return node.domain, node.op_type, node.overload, len(node.inputs), attributes
 
 
 _LARGEST = 64 << 20  # bytes of a weight that are still looked at
@@ -547,8 +314,7 @@ class Reducer:
     """Reduces a model by a check.
 
     ``tell`` is called after each check; ``replay`` is a file of answers. ``shrink`` counts the
-    checks for smaller dimensions and simpler values of the result; 0 for none. ``every`` looks
-    for other failing parts in what the result leaves out.
+    checks for smaller dimensions and simpler values of the result; 0 for none.
     """
 
     parts: Parts
@@ -557,12 +323,10 @@ class Reducer:
     tell: Callable[[Trial], None] = lambda trial: None
     replay: Path | None = None
     shrink: int = 0
-    every: bool = False
     ledger: Ledger = field(init=False)
     good: dict[Nodes, CheckOutcome] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     _renderers: dict[Choice, Renderer] = field(default_factory=dict)
-    _lock: AbstractContextManager[object] = field(default_factory=RLock, repr=False)
 
     def __post_init__(self) -> None:
         """Read the answers that are there."""
@@ -573,18 +337,12 @@ class Reducer:
             about = f"{hashed} {parts.keep_inputs:d}{parts.keep_outputs:d}"
         self.ledger = Ledger(self.check, self.tell, self.replay, about)
 
-    @property
-    def width(self) -> int:
-        """How many parts are judged at a time."""
-        return self.check.width
-
-    def fail(self, parts: Sequence[Nodes]) -> list[bool]:
-        """Judge some parts."""
-        outcomes = self.ledger.ask([self._question(kept) for kept in parts])
-        for kept, outcome in zip(parts, outcomes, strict=True):
-            if outcome.status is Status.GOOD:
-                self.good[kept] = outcome
-        return [outcome.bad for outcome in outcomes]
+    def fails(self, kept: Nodes) -> bool:
+        """Judge a part."""
+        outcome = self.ledger.ask(self._question(kept))
+        if outcome.status is Status.GOOD:
+            self.good[kept] = outcome
+        return outcome.bad
 
     def run(self) -> Reduction:
         """Reduce.
@@ -595,17 +353,14 @@ class Reducer:
         whole = self.parts.whole
         if not whole:
             raise ModelError("the model has no nodes that could be taken away")
-        guesses = self._guesses(whole)
-        early = list(islice(guesses, self.width - 1))
-        if not self.fail([whole, *early])[0]:
-            raise self._nothing(self.ledger.ask([self._question(whole)])[0])
-        kept = search(self.parts, self, self.mode, self._suspected(whole, early, guesses))
+        if not self.fails(whole):
+            raise self._nothing(self.ledger.ask(self._question(whole)))
+        kept = search(self.parts, self, self.mode, whole)
         if not self._discerns(kept):
             self._control()
         model = self.parts.part(kept)
         assert model is not None
-        told = self.ledger.ask([self._question(kept)])[0]
-        others = self._others(kept) if self.every else []
+        told = self.ledger.ask(self._question(kept))
         feeds = (
             self._feeds(model.graph.inputs) if self.shrink or self.check.reads_values else None
         )
@@ -620,44 +375,16 @@ class Reducer:
             checks=self.ledger.run,
             replayed=len(self.ledger.trials) - self.ledger.run,
             told=told.told,
-            others=tuple(others),
             good=self._nearest_good(kept),
             notes=tuple(self.notes),
         )
-
-    def _guesses(self, whole: Nodes) -> Iterator[Nodes]:
-        """Return suspects with what they need, found when asked for."""
-        if self.mode != "auto" or len(whole) == 1:
-            return
-
-        for suspect in suspects(self.parts, self.check):
-            grown = self.parts.grow(suspect)
-            if grown != whole:
-                yield grown
-
-    def _suspected(
-        self, whole: Nodes, early: Sequence[Nodes], others: Iterator[Nodes]
-    ) -> Nodes:
-        """Return a suspect that fails by itself, or else all."""
-        if self.mode != "auto":
-            return whole
-
-        outcome = self.ledger.ask([self._question(whole)])[0]
-        called = (self.parts.grow([i]) for i in nodes_in_log(self.parts, outcome))
-        for suspect in chain(called, early, others):
-            # What is beside one node is asked for later anyway, if it fails.
-            alone = len(suspect) == 1
-            beside = self._beside(suspect)[: self.width - 1] if alone else []
-            if self.fail([suspect, *beside])[0]:
-                return suspect
-        return whole
 
     def _discerns(self, kept: Nodes) -> bool:
         """Whether the check passes any part; where none was seen, what is beside is tried."""
         for each in self._beside(kept):
             if self.good:
                 break
-            self.fail([each])
+            self.fails(each)
         return bool(self.good)
 
     def _beside(self, kept: Nodes) -> list[Nodes]:
@@ -665,17 +392,6 @@ class Reducer:
         edges = (self.parts.parents, self.parts.children)
         near = {other for index in kept for links in edges for other in links[index]}
         return [self.parts.grow([index]) for index in sorted(near - kept)[:2]]
-
-    def _others(self, kept: Nodes) -> list[ir.Model]:
-        found = []
-        rest = self.parts.trim(self.parts.whole - kept)
-        while rest and self.fail([rest])[0]:
-            kept = search(self.parts, self, self.mode, rest)
-            model = self.parts.part(kept)
-            assert model is not None
-            found.append(model)
-            rest = self.parts.trim(rest - kept)
-        return found
 
     def _hash(self, model: ir.Model, feeds: Feeds) -> str:
         return hash_of(model, feeds if self.check.reads_values else {})
@@ -686,7 +402,7 @@ class Reducer:
             question = Question(
                 self._hash(model, feeds), nodes, lambda: SmallerModel(model, lambda: feeds)
             )
-            return self.ledger.ask([question])[0].bad
+            return self.ledger.ask(question).bad
 
         simplifier = Simplifier(model, feeds, fails, self.parts.boundary.engine, self.shrink)
         small = simplifier.run()
@@ -701,8 +417,7 @@ class Reducer:
         return Question(key, len(kept), lambda: self._candidate(kept))
 
     def _candidate(self, kept: Nodes) -> SmallerModel | None:
-        with self._lock:
-            piece = self.parts.piece(kept)
+        piece = self.parts.piece(kept)
         if piece is None:
             return None
         return SmallerModel(
@@ -712,8 +427,7 @@ class Reducer:
         )
 
     def _model(self, piece: Piece) -> ir.Model:
-        with self._lock:
-            return self.parts.model if self._is_whole(piece) else self.parts.model_of(piece)
+        return self.parts.model if self._is_whole(piece) else self.parts.model_of(piece)
 
     def _is_whole(self, piece: Piece) -> bool:
         """Whether a part is the model as it is, which need not be copied."""
@@ -727,19 +441,17 @@ class Reducer:
         )
 
     def _render(self, piece: Piece, choose: Choice) -> onnx.ModelProto:
-        with self._lock:
-            if self.parts.model.functions:
-                model = self._model(piece)
-                with tensors_replaced(model, choose):
-                    return ir.to_proto(model)
-            if choose not in self._renderers:
-                self._renderers[choose] = Renderer(self.parts, choose)
-            return self._renderers[choose].render(piece)
+        if self.parts.model.functions:
+            model = self._model(piece)
+            with tensors_replaced(model, choose):
+                return ir.to_proto(model)
+        if choose not in self._renderers:
+            self._renderers[choose] = Renderer(self.parts, choose)
+        return self._renderers[choose].render(piece)
 
     def _feeds(self, inputs: Sequence[ir.Value]) -> Feeds | None:
         names = [str(value.name) for value in inputs if not value.is_initializer()]
-        with self._lock:
-            return self.parts.boundary.values(names)
+        return self.parts.boundary.values(names)
 
     def _nothing(self, outcome: CheckOutcome) -> UsageError:
         last = outcome.last_words
@@ -760,7 +472,7 @@ class Reducer:
     def _control(self) -> None:
         """Raise UsageError if a check that always failed fails an empty model too."""
         question = Question("identity", 1, SmallerModel.identity)
-        outcome = self.ledger.ask([question])[0]
+        outcome = self.ledger.ask(question)
         if outcome.bad:
             raise UsageError(
                 "the check fails on every model, even on one of a single Identity"

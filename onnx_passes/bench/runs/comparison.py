@@ -6,7 +6,7 @@ A tally adds up the comparisons of a run with the reference, sample by sample.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -64,40 +64,15 @@ from onnx_passes.runtime.engine_base import (
 )
 from onnx_passes.runtime.ort import rounding_engine
 from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
-from onnx_passes.verify.bodies import expose_bodies, typed
 from onnx_passes.verify.evidence import OutputCheck
-from onnx_passes.verify.float64 import evaluate
-from onnx_passes.verify.recording import expose_values, inlined, is_informative
-
-
-class WideValues:
-    """Values of a model in double precision, computed when they are asked for."""
-
-    def __init__(self, model: Callable[[], ir.Model], samples: Spool) -> None:
-        self._model, self._samples = model, samples
-        self._known: tuple[tuple[int, tuple[str, ...]], Outputs] | None = None
-
-    def of(self, sample: int, names: Sequence[str]) -> Outputs:
-        """Return values of a sample; EngineError if a node cannot be computed."""
-        key = (sample, tuple(names))
-        if self._known is None or self._known[0] != key:
-            model = self._model()
-            if set(names) - {str(value.name) for value in model.graph.outputs}:
-                model = expose_values(expose_bodies(typed(inlined(model))))
-                known = {str(value.name): value for value in model.graph.outputs}
-                model.graph.outputs.clear()
-                model.graph.outputs.extend(known[n] for n in names if n in known)
-            outputs = evaluate(model, [self._samples.sample(sample)]).outputs[0]
-            self._known = (key, outputs)
-        return self._known[1]
+from onnx_passes.verify.recording import is_informative
 
 
 class Tally:
     """Compares a run with the reference.
 
-    ``pair`` is filled in. The values of ``reference`` are kept. ``truth`` has values in double
-    precision; None without a model. ``postprocess`` applies to both sides first. If ``loose``,
-    values inside need not be in both.
+    ``pair`` is filled in. The values of ``reference`` are kept. ``postprocess`` applies first,
+    to both sides. If ``loose``, values inside need not be in both.
     """
 
     def __init__(
@@ -105,13 +80,12 @@ class Tally:
         pair: Pair,
         reference: Run,
         judge: ResultJudge,
-        truth: WideValues | None,
         *,
         postprocess: LargestIndices | None = None,
         loose: bool = False,
     ) -> None:
         self._pair, self._reference, self._judge = pair, reference, judge
-        self._truth, self._loose, self._postprocess = truth, loose, postprocess
+        self._loose, self._postprocess = loose, postprocess
         self._worst: dict[str, OutputCheck] = {}
         self._order: dict[str, int] = {}
         self._makers: Mapping[str, str] = {}
@@ -149,16 +123,10 @@ class Tally:
             return
         inner = frozenset(outputs) - own if own else frozenset()
 
-        def truth() -> Outputs:
-            assert self._truth is not None
-            return self._truth.of(sample, list(outputs))
-
         if self._postprocess is not None:
             expected = self._postprocess(expected, own | self._reference.types.keys())
             outputs = self._postprocess(outputs, own)
-        side = SampleValues(
-            expected, outputs, inner, truth if self._truth is not None else None
-        )
+        side = SampleValues(expected, outputs, inner)
         for check in self._judge(side):
             self._merge(sample, check)
 
@@ -467,15 +435,12 @@ class _Comparison:
 
     def _tally(self, run: Run) -> Tally:
         assert self.reference is not None
-        right = self._right()
-        truth = None if right is None else WideValues(right.loader, self.samples)
         pair = Pair(self.reference.name, run.name, self.settings.judge.name)
         loose = self.settings.outputs == ALL or self.reference.state == SAVED
         tally = Tally(
             pair,
             self.reference,
             self.settings.judge,
-            truth,
             postprocess=self.settings.postprocess,
             loose=loose,
         )
@@ -485,18 +450,6 @@ class _Comparison:
         tally.begin(theirs, run.names, {**self.reference.makers, **run.makers})
         self.tallies.append(tally)
         return tally
-
-    def _right(self) -> Runner | None:
-        """Return the runner of the model that is held to be right, if it is here."""
-        assert self.reference is not None
-        for runner, name in zip(self.runners, self.names, strict=True):
-            if name == self.reference.name:
-                return runner
-            if self.reference.state == SAVED and self.reference.model_hash == self._hash(
-                runner
-            ):
-                return runner
-        return None
 
     def _validate(self, run: Run, sample: int, outputs: Outputs) -> None:
         known = {found.output for found in self.found.invalid if found.run == run.name}

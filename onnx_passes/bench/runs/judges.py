@@ -22,7 +22,7 @@ from onnx_passes.model.formats import closest_file_name
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Data, Outputs, did_you_mean
 from onnx_passes.verify.evidence import OutputCheck
-from onnx_passes.verify.judge import Promise, compare, error_growth
+from onnx_passes.verify.judge import Promise, compare
 
 
 def named_function(text: str, option: str) -> Callable[..., Any]:
@@ -150,13 +150,12 @@ class SampleValues:
     """What is compared at once: some values of one sample.
 
     ``inner`` names values inside the model: their small elements carry the error of large
-    ones. ``truth`` returns the same values in double precision.
+    ones.
     """
 
     expected: Outputs
     actual: Outputs
     inner: frozenset[str] = frozenset()
-    truth: Callable[[], Outputs] | None = None
 
 
 class ResultJudge(Protocol):
@@ -263,8 +262,8 @@ def judge(text: str = "simple", simple: Simple | None = None) -> ResultJudge:
     Args:
         text: ``simple``; ``l2=1e-5`` (relative: the norm of the difference over that of the
             reference), ``cosine=0.997``, ``snr=20``, ``psnr=30`` (in dB) with these defaults.
-            Also ``quantile=0.99`` of elements within the limits, ``indices=0`` places, growth
-            of the error against float64, ``error-growth=2``, or ``module:function``.
+            Also ``quantile=0.99`` of elements within the limits, ``indices=0`` places, or
+            ``module:function``.
         simple: The limits of ``simple`` and ``quantile``.
 
     Raises:
@@ -296,8 +295,6 @@ def judge(text: str = "simple", simple: Simple | None = None) -> ResultJudge:
             if value is None or value != int(value):
                 raise UsageError(f"--compare {text!r}: places are counted", help="indices=5")
             return Indices(int(value))
-        case "error-growth":
-            return Growth(value or 1.0)
     function, upward, unit = _SCORES[word]
     return TensorScore(word, function, value or 0.0, upward, unit)
 
@@ -320,12 +317,10 @@ _DEFAULTS: dict[str, float | None] = {
     "psnr": 30.0,
     "quantile": None,
     "indices": 0.0,
-    "error-growth": 2.0,
 }
 _RANGES = {
     "cosine": (-1.0, 1.0),
     "quantile": (0.0, 1.0),
-    "error-growth": (1.0, float("inf")),
     "snr": (-float("inf"), float("inf")),
     "psnr": (-float("inf"), float("inf")),
 }
@@ -481,27 +476,6 @@ class Indices:
             actual=str(actual[worst]),
             reason=f"{far} of {expected.size} indices are over {self.places} places off",
         )
-
-
-@dataclass(frozen=True)
-class Growth:
-    """The error against float64 may grow by a factor."""
-
-    limit: float
-
-    @property
-    def name(self) -> str:
-        """The factor."""
-        return f"error-growth at most {self.limit:g}"
-
-    def __call__(self, side: SampleValues) -> list[OutputCheck]:
-        """Compare both with the result in double precision."""
-        if side.truth is None:
-            raise UsageError(
-                "error-growth needs the model of the reference, to compute it in float64",
-                help="name it beside --load-outputs",
-            )
-        return list(error_growth(side.expected, side.actual, side.truth(), self.limit))
 
 
 @dataclass(frozen=True)

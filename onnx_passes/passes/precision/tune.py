@@ -28,11 +28,9 @@ class Tune(passes.Transformation):
     Attributes:
         data: .npz files, each with the inputs of one run by name; by default the inputs under
             ``reference`` of the pipeline.
-        record: A folder for every score and decision, from which a search continues.
     """
 
     data: list[str] = Field(default_factory=list)
-    record: str | None = None
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Search."""
@@ -45,7 +43,7 @@ class Tune(passes.Transformation):
         # It runs passes and engines: most of the package, which other uses need not load.
         from onnx_passes.tuning.configured_search import search_within
 
-        found, lines = search_within(model, self.config, feeds, self.record)
+        found, lines = search_within(model, self.config, feeds)
         self.context.notes.extend(line for line in lines if line)
         if found is None:
             return ir.passes.PassResult(model, modified=False)

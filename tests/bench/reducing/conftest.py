@@ -39,7 +39,7 @@ def parts_of(boundary_of):
 class Operators:
     """Fails for a model that holds all of some operators."""
 
-    width, reads_values = 1, False
+    reads_values = False
 
     def __init__(self, *wanted):
         self.wanted, self.text, self.judged = set(wanted), " ".join(wanted), []

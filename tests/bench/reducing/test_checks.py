@@ -157,22 +157,6 @@ def test_a_command_that_hangs_is_ended_with_its_children(judge, tmp_path):
     pytest.fail("the child still runs")
 
 
-def test_checks_at_a_time_need_a_file_each(diamond):
-    with CandidateStore(diamond) as store, pytest.raises(UsageError, match=r"needs \{model\}"):
-        CommandCheck("true", store, width=2)
-
-
-def test_checks_run_at_a_time_find_the_same(diamond, parts_of):
-    script = (
-        "import sys, onnx\n"
-        "sys.exit({'Neg', 'Add'} <= {n.op_type for n in onnx.load(sys.argv[1]).graph.node})"
-    )
-    command = shlex.join([sys.executable, "-c", script, "{model}"])
-    with CandidateStore(diamond) as store:
-        found = Reducer(parts_of(diamond), CommandCheck(command, store, width=3)).run()
-    assert [node.op_type for node in found.model.graph] == ["Neg", "Add"]
-
-
 @pytest.fixture
 def heavy(tmp_path):
     """A model of two MatMuls, whose weights lie beside it."""

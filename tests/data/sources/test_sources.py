@@ -1,7 +1,6 @@
 """The same samples in each form of data are the same data."""
 
 import io
-import json
 import tarfile
 from typing import NamedTuple
 
@@ -69,22 +68,10 @@ def as_parquet(folder, x, y):
         pq.write_table(table, folder / f"{number}.parquet", row_group_size=5)
 
 
-def as_hugging_face(folder, x, y):
-    names = []
-    for number, part in enumerate(np.array_split(np.arange(len(x)), 2)):
-        names.append({"filename": f"data-{number:05}-of-00002.arrow"})
-        table = pa.table({"x": list(x[part]), "label": y[part]})
-        path = str(folder / names[-1]["filename"])
-        with pa.OSFile(path, "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
-            writer.write_table(table, max_chunksize=4)
-    (folder / "state.json").write_text(json.dumps({"_data_files": names}))
-
-
 FORMS = {
     function.__name__: function
     for function in (
         *(as_npy, as_npy_in_parts, as_npz, as_npz_of_one_sample, as_tar, as_parquet),
-        as_hugging_face,
     )
 }
 
@@ -135,18 +122,6 @@ def test_a_url_is_read_through_fsspec(tmp_path):
     plan, _, batches = read(DataSpec((f"file://{tmp_path}/*.parquet",), batch=COUNT))
     assert plan.total == COUNT
     assert np.array_equal(batches[0].feeds["x"], x)
-
-
-def test_a_split_of_several_is_named(tmp_path):
-    x, y = drawn()
-    for split in ("train", "test"):
-        (tmp_path / split).mkdir()
-        as_hugging_face(tmp_path / split, x, y)
-    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
-    with pytest.raises(ReferenceDataError, match="train, test"):
-        read(DataSpec((str(tmp_path),)))
-    plan, _, _ = read(DataSpec((str(tmp_path),), split="test"))
-    assert plan.total == COUNT
 
 
 def test_folders_of_test_data_are_feeds(tmp_path):

@@ -29,6 +29,12 @@ def test_a_cheaper_model_within_the_budget_takes_the_place(digits, images, run):
     assert any("int4-gptq" in note or "int8-weights" in note for note in notes)
 
 
+def test_the_accuracy_over_all_data_is_left_to_the_end_of_the_run(digits, images):
+    verify = CONFIG["verify"] | {"accuracy": "1 %"}
+    result, _ = tuned(digits(21), images, CONFIG | {"verify": verify})
+    assert result.modified
+
+
 def test_a_model_with_functions_is_tuned(images, digits):
     model = digits(21)
     x = ir.val("x", dtype=ir.DataType.FLOAT)
