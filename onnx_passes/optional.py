@@ -12,6 +12,7 @@ EXTRAS = {
     "pyarrow": ("data", "reads Parquet files and Hugging Face data sets"),
     "scipy": ("data", "computes confidence intervals and integer programs"),
     "PIL": ("data", "decodes images"),
+    "distributed": ("distributed", "runs data sets on a Dask cluster"),
 }
 
 

@@ -15,6 +15,7 @@ from onnx_passes.cli.common import FILE
 from onnx_passes.cli.data_options import (
     announce,
     data_options,
+    make_executor,
     read_engine_choice,
     read_rule,
     read_spec,
@@ -177,12 +178,13 @@ def compare_on_data(
     from onnx_passes.bench.runs.comparison import rounding_notes
     from onnx_passes.data.job_evaluation import Journal, evaluate
     from onnx_passes.data.result_text import result_lines
-    from onnx_passes.data.workers import choose_executor
+    from onnx_passes.data.shard_evaluation import WorkerProcessors
     from onnx_passes.model.load import load_model
 
     _refuse(given)
     _check_places(models, given)
     job, rule = _job(models, engines, given, isolate=isolate), read_rule(given)
+    fleet = WorkerProcessors(job, allow_mixed=given["mixed_cpus"])
     with ExitStack() as stack:
         journal = None
         if given["journal"] is not None:
@@ -190,11 +192,12 @@ def compare_on_data(
         result = evaluate(
             job,
             rule,
-            choose_executor(given["jobs"]),
+            make_executor(given),
             journal=journal,
             on_progress=announce(stack),
+            accept=fleet.accept,
         )
-    notes: list[str] = []
+    notes = [*fleet.notes]
     for run in job.runs:
         notes += rounding_notes(
             run.name, run.engine.make(), load_model(models[run.model]).model

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from onnx_passes.data.demand import Demand
     from onnx_passes.data.evaluation_job import EngineChoice
     from onnx_passes.data.job_evaluation import Progress
+    from onnx_passes.data.workers import Executor
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -61,6 +62,12 @@ DATA = (
     ),
     click.option("--scores", metavar="OUTPUT", help="The output that holds class scores."),
     click.option("--jobs", type=click.IntRange(1), help="Worker processes; default none."),
+    click.option(
+        "--scheduler", metavar="ADDRESS", help="A Dask cluster: local:8, or tcp://host:8786."
+    ),
+    click.option(
+        "--mixed-cpus", is_flag=True, help="Allow different processors for 8-bit models."
+    ),
     click.option("--journal", type=FILE, metavar="FILE", help="Continue from, and extend."),
     click.option("--timing", type=FILE, metavar="FILE", help="Write how long it took."),
     click.option(
@@ -159,6 +166,13 @@ def read_rule(given: PlainMapping) -> Demand:
         accuracy = Accuracy(drop, confidence, early)
     confidence = accuracy.confidence if accuracy is not None else 0.95
     return Demand(accuracy, dict(map(read_range, given["metrics"])), confidence)
+
+
+def make_executor(given: PlainMapping) -> Executor:
+    """Return what runs the shards."""
+    from onnx_passes.data.workers import choose_executor
+
+    return choose_executor(given["jobs"], given["scheduler"])
 
 
 def announce(stack: ExitStack) -> Callable[[Progress], None] | None:

@@ -317,6 +317,9 @@ class DataSection(Section):
     jobs: Whole | None = Field(
         default=None, ge=1, description="Worker processes; null for this process."
     )
+    scheduler: str | None = Field(
+        default=None, description="A Dask cluster: local:8, or tcp://host:8786."
+    )
     scores: str | None = Field(
         default=None, description="The output that holds class scores; by default the first."
     )
@@ -327,7 +330,7 @@ class DataSection(Section):
         A run that may stop `early` needs a shuffled order. UsageError without a source, or for
         two.
         """
-        own = self.model_dump(exclude={"source", "files", "jobs", "scores"})
+        own = self.model_dump(exclude={"source", "files", "jobs", "scheduler", "scores"})
         own |= {"sources": self.source, "named": self.files, "base": base}
         if early and self.shuffle is None:
             own["shuffle"] = 0

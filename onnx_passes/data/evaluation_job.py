@@ -118,6 +118,11 @@ class DataJob:
         }
         return {name: _hash(part) for name, part in parts.items()}
 
+    @property
+    def digest(self) -> str:
+        """Hash of the key."""
+        return _hash(self.key)
+
 
 def _version(run: RunSpec) -> PlainDict:
     return dict(run.engine.make().describe())

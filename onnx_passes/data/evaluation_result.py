@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -29,7 +30,7 @@ class RunTiming:
 
     ``seconds`` is wall time; workers spent ``busy`` seconds on shards, and ``processor``
     seconds of processor time. ``samples`` are those that workers evaluated, ``resumed`` the
-    shards from the journal.
+    shards from the journal. ``machines`` counts shards by digest of the processor.
     """
 
     executor: str
@@ -39,6 +40,7 @@ class RunTiming:
     processor: float = 0.0
     retries: int = 0
     resumed: int = 0
+    machines: Counter[str] = field(default_factory=Counter)
     started: float = field(default_factory=time.perf_counter)
 
     def add(self, outcome: PlainDict) -> None:
@@ -46,6 +48,8 @@ class RunTiming:
         self.processor += float(outcome.get("processor", 0.0))
         if "error" not in outcome:
             self.samples += int(outcome["samples"])
+        if "worker" in outcome:
+            self.machines[str(outcome["worker"].get("cpu", ""))] += 1
 
     def to_json(self) -> PlainDict:
         return {
@@ -57,6 +61,7 @@ class RunTiming:
             "processor_seconds": self.processor,
             "retries": self.retries,
             "resumed_shards": self.resumed,
+            "machines": dict(self.machines),
         }
 
 

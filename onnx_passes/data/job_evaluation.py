@@ -244,17 +244,19 @@ def evaluate(
     *,
     journal: Journal | None = None,
     on_progress: Callable[[Progress], None] | None = None,
+    accept: Callable[[PlainDict], None] | None = None,
 ) -> DataResult:
     """Evaluate a data set.
 
     The result does not depend on the executor, on the number of its workers, on the order in
     which they finish, or on how often a shard was tried. The executor is started and closed. A
-    run continues from the shards in the journal, and adds to them. Raises ``UsageError`` if
-    scipy is not installed, and other errors if a model cannot be run, or the journal cannot be
-    written.
+    run continues from the shards in the journal, and adds to them. ``accept`` is called with
+    each outcome before it counts; it raises to end the run. Raises ``UsageError`` if scipy is
+    not installed. Raises other errors if a model cannot be run, the workers are gone, or the
+    journal cannot be written.
     """
     import_optional("scipy.special")  # known before hours of work, not after
-    return _Evaluation(job, rule, executor, journal, on_progress).run()
+    return _Evaluation(job, rule, executor, journal, on_progress, accept).run()
 
 
 class _Evaluation:
@@ -265,9 +267,10 @@ class _Evaluation:
         executor: Executor,
         journal: Journal | None,
         on_progress: Callable[[Progress], None] | None,
+        accept: Callable[[PlainDict], None] | None,
     ) -> None:
         self.job, self.rule, self.executor, self.journal = job, rule, executor, journal
-        self.on_progress = on_progress
+        self.on_progress, self.accept = on_progress, accept
         self.state = _State([PairState(job.measures) for _ in job.candidates])
         self.ready: dict[int, PlainDict] = {}
         self.attempts: dict[int, int] = {}
@@ -353,6 +356,8 @@ class _Evaluation:
         if shard < self.state.merged or shard in self.ready:
             return  # a worker that was thought dead has finished after all
         self.timing.add(outcome)
+        if self.accept is not None:
+            self.accept(outcome)
         if "error" in outcome and outcome.get("retry"):
             self.attempts[shard] = self.attempts.get(shard, 0) + 1
             if self.attempts[shard] < ATTEMPTS:

@@ -5,19 +5,26 @@ Outputs of batches are joined to be measured at once. The processor of the worke
 
 from __future__ import annotations
 
+import gc
+import hashlib
 import importlib
 import math
 import os
+import platform
 import time
+from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.data.dataset import Batches, DataSet, Shard
-from onnx_passes.data.evaluation_job import DataJob
+from onnx_passes.data.evaluation_job import DataJob, ModelFile
 from onnx_passes.data.measures import Block, PairState
 from onnx_passes.errors import (
     EngineCrashedError,
@@ -25,10 +32,99 @@ from onnx_passes.errors import (
     EngineMemoryError,
     EngineTimeoutError,
     OnnxPassesError,
+    UsageError,
 )
 from onnx_passes.model.load import load_model
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Data, Outputs, Session
+
+_REPORTED_FLAGS = (
+    "avx",
+    "avx2",
+    "fma",
+    "avx512f",
+    "avx512_vnni",
+    "avx_vnni",
+    "amx_int8",
+    "asimddp",
+    "sve",
+)
+
+
+@cache
+def machine() -> PlainDict:
+    """Return what is known of this machine.
+
+    "name" is the host, "cpu" the processor, "flags" the instruction sets by which kernels are
+    chosen, and "digest" a hash of all flags.
+    """
+    model, flags = platform.processor() or platform.machine(), [platform.machine()]
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                key, _, value = line.partition(":")
+                if key.strip() in ("model name", "CPU part") and value:
+                    model = value.strip()
+                if key.strip() in ("flags", "Features"):
+                    flags += sorted(value.split())
+                    break
+    except OSError:
+        pass  # another system: the processor's name distinguishes machines
+    return {
+        "name": platform.node(),
+        "cpu": model,
+        "flags": [flag for flag in _REPORTED_FLAGS if flag in flags],
+        "digest": hashlib.sha256(" ".join([model, *flags]).encode()).hexdigest()[:16],
+    }
+
+
+_MARKS = ("QLinear", "Integer", "QuantizeLinear")
+
+
+def uses_int8(model: ir.Model) -> bool:
+    """Whether a model computes with quantized values."""
+    return any(mark in node.op_type for node in all_nodes(model) for mark in _MARKS)
+
+
+class WorkerProcessors:
+    """Notes the processors that results come from.
+
+    ``allow_mixed`` allows results of different processors to be joined for 8-bit models.
+    """
+
+    def __init__(self, job: DataJob, *, allow_mixed: bool) -> None:
+        self._allow = allow_mixed
+        self._first: str | None = None
+        self._mixed = False
+        self._int8 = any(uses_int8(load_model(model.path).model) for model in job.models)
+
+    def accept(self, outcome: PlainDict) -> None:
+        """Look at the outcome of a shard.
+
+        Raises ``UsageError`` if it comes from another processor, and a model computes in 8
+        bits.
+        """
+        cpu = outcome.get("worker", {}).get("cpu")
+        if cpu is None or cpu == self._first:
+            return
+        if self._first is None:
+            self._first = cpu
+            return
+        self._mixed = True
+        if self._int8 and not self._allow:
+            raise UsageError(
+                "workers have different processors, which may differ in 8 bits",
+                help="use machines of one kind, or accept it with --mixed-cpus",
+            )
+
+    @property
+    def notes(self) -> list[str]:
+        """What a report says of it."""
+        if not self._mixed:
+            return []
+        return ["workers have different processors: results may differ in the last bits"]
+
 
 FLUSH_BYTES = 16 << 20
 """Bytes of outputs that are measured at once."""
@@ -230,7 +326,7 @@ class Evaluator:
         found["samples"] = stop - first
         found["seconds"] = time.perf_counter() - start
         found["processor"] = time.process_time() - used
-        found["worker"] = os.getpid()
+        found["worker"] = {"pid": os.getpid(), "cpu": machine()["digest"]}
         return found
 
     def _pairs(self, number: int) -> list[PlainDict]:
@@ -254,3 +350,37 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "the worker ran out of memory"
     return f"{type(error).__name__}: {error}"
+
+
+_evaluators: OrderedDict[str, Evaluator] = OrderedDict()
+
+
+def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator:
+    """Return the evaluator of a job in this process, made when it is first asked for.
+
+    ``text`` is the job as JSON. ``folder`` has its models, if they moved.
+    """
+    key = f"{digest} {folder}"
+    if key not in _evaluators:
+        job = DataJob.from_text(text)
+        if folder is not None:
+            job = move_models(job, Path(folder))
+        _evaluators[key] = Evaluator(job)
+        while len(_evaluators) > 2:
+            _evaluators.popitem(last=False)[1].close()
+        # Models of jobs before are garbage with cycles.
+        if gc.get_freeze_count():
+            gc.unfreeze()
+            gc.collect()
+        # Looking through all modules and models for garbage takes longer than a small shard.
+        gc.freeze()
+    return _evaluators[key]
+
+
+def move_models(job: DataJob, folder: Path) -> DataJob:
+    """Return a job whose models are in folders of their digests."""
+    models = tuple(
+        ModelFile(m.name, str(folder / m.digest / m.files[0]), m.digest, m.files)
+        for m in job.models
+    )
+    return DataJob(job.plan, models, job.runs, job.measures, job.imports)

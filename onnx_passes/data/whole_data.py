@@ -24,6 +24,7 @@ from onnx_passes.data.job_evaluation import evaluate
 from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import make_plan
 from onnx_passes.data.result_text import verdict_text
+from onnx_passes.data.shard_evaluation import WorkerProcessors
 from onnx_passes.data.workers import choose_executor
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.save import save_model
@@ -143,7 +144,10 @@ class WholeData:
             Measures.of(Tolerance(), limits, scores=data.scores),
             config.imports,
         )
-        return evaluate(job, rule, choose_executor(data.jobs))
+        executor = choose_executor(data.jobs, data.scheduler)
+        return evaluate(
+            job, rule, executor, accept=WorkerProcessors(job, allow_mixed=False).accept
+        )
 
     def _reproduce(self, result: DataResult, use: EngineUse, paths: tuple[Path, Path]) -> None:
         """Leave both models, the worst samples, and how to compare them again."""

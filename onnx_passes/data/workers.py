@@ -1,27 +1,82 @@
-"""What runs shards: this process, or a pool of processes.
+"""What runs shards: this process, a pool of processes, or a Dask cluster.
 
 Shards go in by number, and outcomes come out in any order.
 """
 
 from __future__ import annotations
 
-import gc
+import hashlib
+import json
+import logging
 import multiprocessing
 import os
+import queue
+import re
 import signal
+import tempfile
 import threading
 import time
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from functools import cache
+from contextlib import suppress
 from multiprocessing.connection import wait as wait_for
-from typing import TypeAlias
+from pathlib import Path
+from typing import ClassVar, Protocol
 
-from onnx_passes.data.evaluation_job import DataJob
-from onnx_passes.data.shard_evaluation import Evaluator
-from onnx_passes.errors import UsageError
-from onnx_passes.plain import PlainDict
+from onnx_passes.data import files
+from onnx_passes.data.evaluation_job import DataJob, ModelFile
+from onnx_passes.data.shard_evaluation import Evaluator, evaluator_of
+from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
+from onnx_passes.optional import import_optional
+from onnx_passes.plain import Foreign, PlainDict
+
+WAIT = 0.5
+"""Seconds between two looks at whether workers are still there."""
+
+
+class WorkersGoneError(EngineError):
+    """The workers cannot be reached any more; what they finished is in the journal."""
+
+    code: ClassVar[str] = "workers-gone"
+
+
+class Executor(Protocol):
+    """Runs shards of a job."""
+
+    @property
+    def name(self) -> str:
+        """What a report calls it."""
+        ...
+
+    @property
+    def slots(self) -> int:
+        """How many shards should be under way, so that no worker waits."""
+        ...
+
+    def start(self, job: DataJob) -> None:
+        """Get ready for a job.
+
+        Raises ``OnnxPassesError`` if workers cannot be started or reached, or a model cannot
+        be run.
+        """
+        ...
+
+    def submit(self, shard: int) -> None:
+        """Have a shard evaluated; the same one may be submitted again after its outcome."""
+        ...
+
+    def collect(self) -> PlainDict:
+        """Wait for an outcome; see ``Evaluator.shard``.
+
+        A worker that died is an outcome too, with "error", "retry" and "died". Raises
+        ``WorkersGoneError`` if there are no workers any more.
+        """
+        ...
+
+    def close(self) -> None:
+        """End what :meth:`start` started; shards under way are given up."""
+        ...
 
 
 class InProcess:
@@ -57,9 +112,14 @@ def worker_death_outcome(shard: int, samples: int, reason: str) -> PlainDict:
         "samples": samples,
         "error": reason,
         "retry": True,
+        "died": True,
         "seconds": 0.0,
         "at": time.time(),
     }
+
+
+_job: tuple[str, str] = ("", "")
+"""The job of this process, and its digest."""
 
 
 class Pool:
@@ -87,7 +147,7 @@ class Pool:
         # Not fork: the threads of an engine do not survive it.
         context = multiprocessing.get_context("spawn")
         self._pool = ProcessPoolExecutor(
-            self._workers, context, initializer=_begin, initargs=(self._text,)
+            self._workers, context, initializer=_begin, initargs=(self._text, self._job.digest)
         )
 
     def submit(self, shard: int) -> None:
@@ -144,15 +204,12 @@ class Pool:
             process.join()
 
 
-_jobs: list[str] = []
-"""The job of this worker, as JSON."""
-
-
-def _begin(text: str) -> None:
+def _begin(text: str, digest: str) -> None:
+    global _job
     # Ctrl-C reaches the whole group of processes; the client ends the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _jobs.append(text)
+    _job = text, digest
 
 
 def _end_with_parent() -> None:
@@ -162,22 +219,310 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-@cache
-def _evaluator() -> Evaluator:
-    evaluator = Evaluator(DataJob.from_text(_jobs[0]))
-    # Looking through all modules and models for garbage takes longer than a small shard.
-    gc.freeze()
-    return evaluator
-
-
 def _evaluate(shard: int) -> PlainDict:
-    return _evaluator().shard(shard)
+    return evaluator_of(*_job).shard(shard)
 
 
-Executor: TypeAlias = InProcess | Pool
-"""Runs the shards of a job, which go in by number and come out in any order."""
+_jobs: dict[str, tuple[str, str | None]] = {}
+"""The jobs that this worker was sent, by digest, and where their models are."""
+
+_folders: list[tempfile.TemporaryDirectory[str]] = []
 
 
-def choose_executor(jobs: int | None) -> Executor:
-    """Return what runs the shards: worker processes, by default this process."""
-    return InProcess() if jobs is None else Pool(jobs)
+def version() -> str:
+    """Return the version of this package on a worker."""
+    from onnx_passes import __version__
+
+    return __version__
+
+
+def make_plugin(text: str, digest: str) -> Foreign:
+    """Return a plugin that sends a job, as JSON, to each worker."""
+
+    class Warm(import_optional("distributed.diagnostics.plugin").WorkerPlugin):  # type: ignore[misc]
+        """Hands the job to each worker, those that join later included."""
+
+        def setup(self, worker: object) -> None:
+            from onnx_passes.data.workers import keep
+
+            del worker
+            keep(digest, text)
+
+    return Warm()
+
+
+def keep(digest: str, text: str) -> None:
+    """Remember a job, as JSON, in this worker."""
+    _jobs.setdefault(digest, (text, None))
+
+
+def evaluate_shard(digest: str, shard: int, parcel: PlainDict | None) -> PlainDict:
+    """Evaluate a shard in a worker.
+
+    ``parcel`` has the job with the files of its models, unless the worker should have both.
+    The result is that of ``Evaluator.shard``, or "need" if the worker lacks the job or a
+    model.
+    """
+    if parcel is not None and _jobs.get(digest, ("", None))[1] is None:
+        _jobs[digest] = parcel["job"], _unpack(parcel["models"])
+    if digest not in _jobs:
+        return {"shard": shard, "need": True}
+    text, folder = _jobs[digest]
+    if folder is None and not _has_models(text):
+        return {"shard": shard, "need": True}
+    return evaluator_of(text, digest, folder).shard(shard)
+
+
+_checked: dict[str, bool] = {}
+
+
+def _has_models(text: str) -> bool:
+    """Whether the models of a job are at their paths, with the content that it says."""
+    if text not in _checked:
+        _checked.clear()
+        job = DataJob.from_text(text)
+        _checked[text] = all(_is_there(model) for model in job.models)
+    return _checked[text]
+
+
+def _is_there(model: ModelFile) -> bool:
+    folder = Path(model.path).parent
+    try:
+        content = [files.digest(str(folder / name)) for name in model.files]
+    except OSError:
+        return False
+    return bool(hashlib.sha256(json.dumps(content).encode()).hexdigest() == model.digest)
+
+
+def _unpack(models: dict[str, dict[str, bytes]]) -> str:
+    folder = tempfile.TemporaryDirectory(prefix="onnx-passes-models-")
+    _folders.append(folder)
+    for digest, content in models.items():
+        for name, data in content.items():
+            path = Path(folder.name) / digest / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+    return folder.name
+
+
+CONNECT_SECONDS = 30
+_ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://\S+:\d+")
+
+
+def make_dask(address: str) -> Dask:
+    """Return an executor on a cluster.
+
+    ``address`` is ``local:N`` for N workers on this machine, or that of a scheduler. Raises
+    ``UsageError`` if the address cannot be read, or ``distributed`` is not installed.
+    """
+    import_optional("distributed")
+    local = re.fullmatch(r"local:(\d+)", address)
+    if local is not None and int(local[1]) > 0:
+        return Dask(None, int(local[1]))
+    if not _ADDRESS.fullmatch(address):
+        raise UsageError(
+            f"--scheduler {address!r} is not an address",
+            help="write local:8, tcp://host:8786 or tls://host:8786",
+        )
+    return Dask(address, 0)
+
+
+class Dask:
+    """Evaluates shards on the workers of a Dask cluster.
+
+    Each worker gets the job once, by a plugin, and makes its sessions when it first needs
+    them. A worker that the plugin missed gets the job with its shard. Models that a worker
+    does not find at their path are sent to it. ``address`` is that of the scheduler; None for
+    a cluster of ``workers`` on this machine. Certificates are those of Dask's configuration.
+    """
+
+    def __init__(self, address: str | None, workers: int) -> None:
+        self._address, self._workers = address, workers
+        local = f"Dask, {workers} local workers"
+        self.name = local if address is None else f"Dask at {address}"
+        self._cluster: Foreign = None
+        self._client: Foreign = None
+        self._done: queue.Queue[Foreign] = queue.Queue()
+        self._running: dict[Foreign, int] = {}
+        self._whole: set[int] = set()
+        self._tries: dict[int, int] = {}
+
+    @property
+    def slots(self) -> int:
+        """How many shards should be under way: two for each thread of a worker."""
+        if self._client is None:
+            return 2 * max(1, self._workers)
+        try:
+            threads = self._client.nthreads() if self._address is not None else {}
+        except OSError as error:
+            raise self._gone() from error
+        return 2 * int(max(1, self._workers, sum(threads.values())))
+
+    def start(self, job: DataJob) -> None:
+        distributed = import_optional("distributed")
+        for name in ("distributed", "distributed.client", "tornado.application"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        self._job, self._text = job, job.to_text()
+        self._connect(distributed)
+        self._client.register_plugin(make_plugin(self._text, job.digest), name="onnx-passes")
+
+    def _connect(self, distributed: Foreign) -> None:
+        if self._address is None:
+            self._cluster = self._start_cluster(distributed)
+        target = self._cluster if self._cluster is not None else self._address
+        try:
+            self._client = distributed.Client(
+                target, timeout=CONNECT_SECONDS, set_as_default=False
+            )
+            if self._address is not None:
+                self._client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        except (OSError, TimeoutError, RuntimeError) as error:
+            if self._cluster is not None:
+                self._cluster.close()
+            raise EngineUnavailableError(
+                f"the scheduler {self._address} and its workers cannot be reached: {error}",
+                help="start them: dask scheduler, and dask worker ADDRESS --nthreads 1",
+            ) from error
+        self._check_versions()
+
+    def _start_cluster(self, distributed: Foreign) -> Foreign:
+        try:
+            # Its scheduler listens on this machine only, and serves no dashboard.
+            return distributed.LocalCluster(
+                n_workers=self._workers,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": False},
+                worker_dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            )
+        except (OSError, TimeoutError, RuntimeError) as error:
+            raise EngineUnavailableError(
+                f"a cluster of {self._workers} workers cannot be started here: {error}",
+                help="see whether there is memory for them, or use --jobs",
+            ) from error
+
+    def _check_versions(self) -> None:
+        from onnx_passes import __version__
+
+        try:
+            found = self._ask_versions()
+        except OSError as error:
+            raise EngineUnavailableError(
+                f"workers end as soon as they are asked: {error}",
+                help="see what they log, and whether there is memory for them",
+            ) from error
+        except Exception as error:  # whatever a worker without this package raises
+            raise EngineUnavailableError(
+                f"workers cannot import onnx-passes: {error}",
+                help="install the same version of onnx-passes on each worker",
+            ) from error
+        if other := {v for v in found.values() if v != __version__}:
+            theirs = ", ".join(sorted(other))
+            raise EngineUnavailableError(
+                f"workers have onnx-passes {theirs}, and this is {__version__}",
+                help="install the same version on each worker",
+            )
+
+    def _ask_versions(self, attempts: int = 3) -> dict[str, str]:
+        try:
+            found: dict[str, str] = self._client.run(version)
+        except OSError:  # a worker has just died; a new one takes its place
+            if attempts == 1:
+                raise
+            time.sleep(WAIT)
+            return self._ask_versions(attempts - 1)
+        return found
+
+    def submit(self, shard: int) -> None:
+        self._tries[shard] = self._tries.get(shard, 0) + 1
+        parcel = self._parcel() if shard in self._whole else None
+        # Each attempt is a task of its own: Dask would return the old result.
+        key = f"onnx-passes-{self._job.digest}-{shard}-{self._tries[shard]}"
+        try:
+            future = self._client.submit(
+                evaluate_shard, self._job.digest, shard, parcel, key=key, pure=False
+            )
+        except OSError as error:
+            raise self._gone() from error
+        self._running[future] = shard
+        future.add_done_callback(self._done.put)
+
+    def collect(self) -> PlainDict:
+        while True:
+            try:
+                future = self._done.get(timeout=WAIT)
+            except queue.Empty:
+                if self._client.status != "running" or self._is_gone():
+                    raise self._gone() from None
+                continue
+            shard = self._running.pop(future, None)
+            if shard is None:
+                continue
+            if future.status == "cancelled":
+                raise self._gone()
+            outcome = self._outcome(future, shard)
+            future.release()
+            if outcome.get("need") and shard not in self._whole:
+                self._whole.add(shard)
+                self.submit(shard)
+                continue
+            return outcome
+
+    def _outcome(self, future: Foreign, shard: int) -> PlainDict:
+        first, stop = self._job.plan.range(shard)
+        try:
+            found: PlainDict = future.result(timeout=CONNECT_SECONDS)
+        except Exception as error:  # what Dask makes of a dead worker, or of a fault in ours
+            killed = type(error).__name__ == "KilledWorker"
+            reason = (
+                "the workers that ran it died; they may have run out of memory"
+                if killed
+                else f"{type(error).__name__}: {error}"
+            )
+            # Dask has tried other workers already.
+            return worker_death_outcome(shard, stop - first, reason) | {"retry": not killed}
+        if found.get("need") and shard in self._whole:
+            reason = "its worker does not find the models"
+            return {"shard": shard, "samples": stop - first, "error": reason, "retry": True}
+        return found
+
+    def _is_gone(self) -> bool:
+        with suppress(Exception):
+            return not self._client.scheduler_info(n_workers=0).get("id")
+        return True
+
+    def _gone(self) -> WorkersGoneError:
+        return WorkersGoneError(
+            f"the scheduler {self._address or 'of the local cluster'} is gone",
+            help="with --journal the same command continues after the finished shards",
+        )
+
+    def _parcel(self) -> PlainDict:
+        """Return the job with the files of its models, for a worker that lacks them."""
+        found: dict[str, dict[str, bytes]] = {}
+        for model in self._job.models:
+            folder = Path(model.path).parent
+            found[model.digest] = {name: (folder / name).read_bytes() for name in model.files}
+        return {"job": self._text, "models": found}
+
+    def close(self) -> None:
+        """Disconnect; a local cluster ends."""
+        for part in (self._client, self._cluster):
+            if part is not None:
+                with suppress(Exception):
+                    part.close(timeout=5)
+        self._client = self._cluster = None
+
+
+def choose_executor(jobs: int | None, scheduler: str | None) -> Executor:
+    """Return what runs the shards: by default this process; ``UsageError`` for two."""
+    if jobs is not None and scheduler is not None:
+        raise UsageError("jobs and a scheduler are two kinds of workers", help="give one")
+    if scheduler is not None:
+        return make_dask(scheduler)
+    if jobs is not None:
+        return Pool(jobs)
+    return InProcess()

@@ -1,5 +1,7 @@
 """A small classifier, a worse one, and data for both."""
 
+import gc
+
 import numpy as np
 import onnx
 import pytest
@@ -12,8 +14,15 @@ CLASSES, WIDTH = 5, 8
 @pytest.fixture(autouse=True)
 def libraries():
     """Skip where the libraries of the extras are not installed."""
-    for library in ("scipy", "pyarrow", "fsspec"):
+    for library in ("scipy", "pyarrow", "fsspec", "distributed"):
         pytest.importorskip(library, reason=f"{library} is missing: pip install -e '.[dev]'")
+
+
+@pytest.fixture
+def cluster_is_collected():
+    """Collect what distributed leaves of a cluster here, and not in a later test."""
+    yield
+    gc.collect()
 
 
 def classifier(weights, batch="N"):

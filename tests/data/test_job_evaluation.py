@@ -17,11 +17,15 @@ from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.job_evaluation import Journal, JournalError, evaluate
 from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import make_plan
-from onnx_passes.data.workers import InProcess, Pool, worker_death_outcome
-from onnx_passes.errors import UsageError
+from onnx_passes.data.workers import InProcess, Pool, make_dask, worker_death_outcome
+from onnx_passes.errors import EngineUnavailableError, UsageError
 from onnx_passes.model.load import load_model
 
 ACCURACY = Demand(Accuracy(0.02, 0.95))
+LEFT_OPEN = pytest.mark.filterwarnings(
+    # distributed leaves the sockets of a worker that was killed to the garbage collector.
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 
 
 @pytest.fixture
@@ -113,9 +117,49 @@ class LosesAWorker(Pool):
 def test_a_pool_gives_the_same_bytes_after_a_worker_is_killed(make_job):
     job = make_job(count=1500)
     plain = evaluate(job, ACCURACY, InProcess()).text()
-    pool = LosesAWorker(2)
-    assert evaluate(job, ACCURACY, pool).text() == plain
-    assert pool.killed is not None
+    killed = []
+
+    def kill_first(outcome):
+        if not killed and "worker" in outcome:
+            killed.append(outcome["worker"]["pid"])
+            os.kill(killed[0], signal.SIGKILL)
+
+    pooled = evaluate(job, ACCURACY, Pool(2), accept=kill_first)
+    assert killed
+    assert pooled.text() == plain
+
+
+@LEFT_OPEN
+@pytest.mark.usefixtures("cluster_is_collected")
+def test_dask_gives_the_same_bytes_after_a_worker_is_killed(make_job):
+    job = make_job(count=1500)
+    plain = evaluate(job, ACCURACY, InProcess()).text()
+    killed = []
+
+    def kill_first(outcome):
+        if not killed and "worker" in outcome:
+            killed.append(outcome["worker"]["pid"])
+            os.kill(killed[0], signal.SIGKILL)
+
+    found = evaluate(job, ACCURACY, make_dask("local:2"), accept=kill_first)
+    assert killed
+    assert found.text() == plain
+
+
+@LEFT_OPEN
+@pytest.mark.usefixtures("cluster_is_collected")
+def test_a_scheduler_that_is_not_there_is_told(make_job, monkeypatch):
+    monkeypatch.setattr("onnx_passes.data.workers.CONNECT_SECONDS", 1)
+    dask = make_dask("tcp://127.0.0.1:9")
+    with pytest.raises(EngineUnavailableError, match="cannot be reached"):
+        dask.start(make_job())
+    dask.close()
+
+
+@pytest.mark.parametrize("address", ["local:0", "host:8786", "local:", "http://x:1"])
+def test_addresses_that_are_none_are_refused(address):
+    with pytest.raises(UsageError, match="is not an address"):
+        make_dask(address)
 
 
 class Ends(InProcess):
@@ -249,7 +293,8 @@ def test_a_run_stops_when_enough_is_known(make_job, noise, drop, outcome):
 
 
 @pytest.mark.slow
-def test_a_client_that_is_killed_goes_on_with_the_same_bytes(make_job, tmp_path):
+@pytest.mark.parametrize("workers", [["--jobs", "2"], ["--scheduler", "local:2"]])
+def test_a_client_that_is_killed_goes_on_with_the_same_bytes(make_job, tmp_path, workers):
     job = make_job(count=60_000)
     words = [sys.executable, "-m", "onnx_passes", "compare", *(m.path for m in job.models)]
     words += ["--data", str(tmp_path / "data"), "--shard", "64", "--shuffle", "1"]
@@ -257,7 +302,7 @@ def test_a_client_that_is_killed_goes_on_with_the_same_bytes(make_job, tmp_path)
     subprocess.run([*words, f"--json={tmp_path}/plain.json"], check=False, capture_output=True)
     journal = tmp_path / "journal"
     client = subprocess.Popen(
-        [*words, f"--json={tmp_path}/x.json", "--jobs", "2", "--journal", str(journal)],
+        [*words, f"--json={tmp_path}/x.json", *workers, "--journal", str(journal)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -265,7 +310,7 @@ def test_a_client_that_is_killed_goes_on_with_the_same_bytes(make_job, tmp_path)
         assert client.poll() is None
     client.kill()
     client.wait()
-    again = [*words, f"--json={tmp_path}/again.json", "--jobs", "2", "--journal", str(journal)]
+    again = [*words, f"--json={tmp_path}/again.json", *workers, "--journal", str(journal)]
     subprocess.run([*again, "--timing", tmp_path / "t.json"], check=False, capture_output=True)
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "plain.json").read_bytes()
     assert json.loads((tmp_path / "t.json").read_text())["resumed_shards"] >= 18

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples" / "data_sets"
-for library in ("sklearn", "scipy"):
+for library in ("sklearn", "scipy", "distributed"):
     pytest.importorskip(
         library, reason=f"{library} is missing: see examples/data_sets/README.md"
     )
@@ -38,6 +38,32 @@ def test_the_verdict_is_that_of_the_readme(tmp_path, bits, code, verdict):
         shown = (FOLDER / "README.md").read_text()
         for line in done.stdout.splitlines()[2:6]:
             assert line in shown
+
+
+@pytest.mark.slow
+def test_the_cluster_gives_the_same_bytes(tmp_path):
+    run("round_weights.py", 6, tmp_path / "rounded.onnx")
+    with subprocess.Popen(
+        [sys.executable, "start_cluster.py", "0"],
+        cwd=FOLDER,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as cluster:
+        try:
+            address = cluster.stdout.readline().split()[-1]
+            words = ("--accuracy", "drop=1%", "--shard", "100")
+            plain = compare(tmp_path / "rounded.onnx", *words, f"--json={tmp_path}/a.json")
+            spread = compare(
+                tmp_path / "rounded.onnx",
+                *words,
+                f"--json={tmp_path}/b.json",
+                "--scheduler",
+                address,
+            )
+            assert plain.returncode == spread.returncode == 0, spread.stderr
+            assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+        finally:
+            cluster.terminate()
 
 
 def test_what_tune_chose_is_checked_on_all_images_as_the_readme_says(tmp_path):

@@ -1,0 +1,81 @@
+"""What a cluster can do to a run: lack files, lose its scheduler, differ in processors."""
+
+import numpy as np
+import pytest
+
+from onnx_passes.configs.data_spec import DataSpec
+from onnx_passes.data import shard_evaluation
+from onnx_passes.data import workers as module
+from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
+from onnx_passes.data.input_binding import DataInterface
+from onnx_passes.data.measures import Measures
+from onnx_passes.data.plan import make_plan
+from onnx_passes.data.workers import WorkersGoneError, make_dask
+from onnx_passes.errors import UsageError
+from onnx_passes.model.load import load_model
+
+pytestmark = [
+    pytest.mark.usefixtures("cluster_is_collected"),
+    # distributed leaves the sockets of what went away to the garbage collector.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+@pytest.fixture
+def job(tmp_path, save_classifier, samples):
+    x, y = samples(64)
+    np.savez(tmp_path / "data.npz", x=x, label=y)
+    path = save_classifier("a.onnx")
+    runs = (RunSpec(0, EngineChoice("onnxruntime", {}), "a"),)
+    spec = DataSpec((str(tmp_path / "data.npz"),), shard=16)
+    plan = make_plan(spec, DataInterface.of(load_model(path).model))
+    return DataJob(plan, (ModelFile.of(path),), runs, Measures())
+
+
+def test_a_worker_without_the_job_or_the_models_asks_for_them(job, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_jobs", {})
+    monkeypatch.setattr(module, "_checked", {})
+    executor = make_dask("local:1")
+    executor._job, executor._text = job, job.to_text()
+    assert module.evaluate_shard(job.digest, 2, None) == {"shard": 2, "need": True}
+    module.keep(job.digest, executor._text)
+    plain = module.evaluate_shard(job.digest, 2, None)
+    parcel = executor._parcel()
+    (tmp_path / "a.onnx").write_bytes(b"another model")
+    monkeypatch.setattr(module, "_checked", {})
+    assert module.evaluate_shard(job.digest, 2, None) == {"shard": 2, "need": True}
+    sent = module.evaluate_shard(job.digest, 2, parcel)
+    assert sent["pairs"] == plain["pairs"]
+
+
+def test_a_scheduler_that_goes_away_ends_the_run_in_one_sentence(job):
+    executor = make_dask("local:1")
+    try:
+        executor.start(job)
+        executor.submit(0)
+        assert "pairs" in executor.collect()
+        executor._client.sync(executor._cluster.scheduler.close)
+        executor._running.clear()
+        with pytest.raises(WorkersGoneError, match="is gone"):
+            executor.collect()
+    finally:
+        executor.close()
+
+
+def outcome(cpu):
+    return {"worker": {"cpu": cpu}}
+
+
+def test_other_processors_are_told_and_refused_for_8_bits(job, monkeypatch):
+    mixed = shard_evaluation.WorkerProcessors(job, allow_mixed=False)
+    for cpu in ("a", "a", "b"):
+        mixed.accept(outcome(cpu))
+    assert "different processors" in mixed.notes[0]
+    monkeypatch.setattr(shard_evaluation, "uses_int8", lambda model: True)
+    strict = shard_evaluation.WorkerProcessors(job, allow_mixed=False)
+    strict.accept(outcome("a"))
+    with pytest.raises(UsageError, match="--mixed-cpus"):
+        strict.accept(outcome("b"))
+    shard_evaluation.WorkerProcessors(job, allow_mixed=True).accept(outcome("b"))
+    assert shard_evaluation.WorkerProcessors(job, allow_mixed=True).notes == []
