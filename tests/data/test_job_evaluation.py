@@ -101,19 +101,6 @@ def test_numbers_are_those_of_a_plain_loop(make_job, samples):
     assert found["verdict"]["accuracy"]["drop"] == pytest.approx(was.mean() - now.mean())
 
 
-class LosesAWorker(Pool):
-    """Kills the first worker that is done."""
-
-    killed = None
-
-    def collect(self):
-        outcome = super().collect()
-        if self.killed is None:
-            self.killed = outcome["worker"]
-            os.kill(self.killed, signal.SIGKILL)
-        return outcome
-
-
 def test_a_pool_gives_the_same_bytes_after_a_worker_is_killed(make_job):
     job = make_job(count=1500)
     plain = evaluate(job, ACCURACY, InProcess()).text()
