@@ -18,7 +18,7 @@ from onnx_passes.certifying.certificates import (
     write_certificate,
 )
 from onnx_passes.certifying.definitions import Definitions
-from onnx_passes.errors import VerificationError
+from onnx_passes.errors import UsageError, VerificationError
 from onnx_passes.ops.elementwise import Add
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from onnx_passes.passes.registry import all_passes
@@ -122,6 +122,12 @@ def test_a_line_that_is_no_certificate_is_named(tmp_path, text):
         read_certificates(tmp_path)
 
 
+def test_a_file_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / FILE).write_bytes(b"\xff\xfe")
+    with pytest.raises(VerificationError, match="cannot read"):
+        read_certificates(tmp_path)
+
+
 def test_another_verifier_makes_it_stale(monkeypatch):
     known = lines(PROVED)
     monkeypatch.setattr(certificates, "VERIFIER", certificates.VERIFIER + 1)
@@ -186,6 +192,11 @@ def test_a_refutation_is_never_accepted(change):
         check(lines({**PROVED, **change}))
 
 
+def test_a_class_without_a_file_is_refused():
+    with pytest.raises(UsageError, match="no source file"):
+        lines(PROVED, cls=int)
+
+
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A project of a pass, a helper behind a package, a helper of that, and a bystander."""
@@ -223,6 +234,19 @@ def test_a_project_of_its_own_is_followed(project, changed, old, new, stale):
     path = project / changed
     path.write_text(path.read_text().replace(old, new))
     assert check(known, cls) == (("the code of p has changed since",) if stale else ())
+
+
+def test_a_script_is_followed_to_the_modules_beside_it(tmp_path, monkeypatch):
+    (tmp_path / "beside_a_script.py").write_text("LIMIT = 1\n")
+    (tmp_path / "a_lone_script.py").write_text(
+        "from beside_a_script import LIMIT\n\nclass Made:\n    limit = LIMIT\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    cls = importlib.import_module("a_lone_script").Made
+    known = lines(PROVED, cls=cls)
+    assert check(known, cls) == ()
+    (tmp_path / "beside_a_script.py").write_text("LIMIT = 2\n")
+    assert check(known, cls) == ("the code of p has changed since",)
 
 
 def test_the_summary_says_what_was_done_and_no_more():

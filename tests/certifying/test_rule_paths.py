@@ -127,6 +127,18 @@ def test_a_condition_at_the_end_of_a_loop_goes_on_with_the_next_turn():
     assert follow(relu, check) == ""
 
 
+def test_what_is_not_of_the_match_is_the_same_for_all_models():
+    def made(exact):
+        def rewrite(op, x):
+            if exact:
+                return op.Relu(x)
+            return op.Relu(x)
+
+        return rewrite
+
+    assert follow(made(exact=True)) == ""
+
+
 def _many(shape):
     if len(shape) > 4:
         return True
@@ -226,23 +238,13 @@ def test_a_guard_that_counts_indices_is_tried_on_a_longer_axis():
 LARGEST = 2**63 - 1
 
 
-@pytest.mark.parametrize(
-    ("pattern", "check"),
-    [
-        (lambda op, x: op.Slice(x, [0], [LARGEST]), None),
-        (
-            lambda op, x, e: op.Slice(x, [0], e, [0]),
-            lambda context, x, e: e.const_value.numpy().tolist() == [LARGEST],
-        ),
-    ],
-)
-def test_the_largest_integer_is_an_ordinary_end(pattern, check):
-    def known(context, **values):
-        return "e" not in values or (
-            values["e"].const_value is not None and check(context, **values)
-        )
+def test_the_largest_integer_is_an_ordinary_end():
+    def known(context, x, e):
+        return e.const_value is not None and e.const_value.numpy().tolist() == [LARGEST]
 
-    rule = RewriteRule(pattern, lambda op, x, **_: op.Identity(x), known, name="all")
+    rule = RewriteRule(
+        lambda op, x, e: op.Slice(x, [0], e, [0]), lambda op, x, e: op.Identity(x), known
+    )
     tested = fuzz_rule(rule, seconds=600, models=5)
     assert tested.verdict == "tested"
     assert tested.models > 20
@@ -266,6 +268,11 @@ def test_how_a_kernel_orders_nan_is_counted_and_no_difference():
     assert tested.verdict == "tested"
     assert tested.nan_orders
     assert tested.inexact is None
+
+
+@pytest.mark.parametrize(("seconds", "limit"), [(1, 19), (20, 38), (600, 720)])
+def test_a_rule_ends_before_twice_its_time(seconds, limit):
+    assert Job("m:o", seconds=seconds).limit == limit
 
 
 def follow_together(rewrite, *texts):

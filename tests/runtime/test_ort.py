@@ -297,6 +297,22 @@ def test_a_failure_while_running_names_the_node(parse, run):
     assert ".cc" not in caught.value.message
 
 
+def test_a_provider_that_runs_no_node_is_unavailable(parse, run):
+    # It is in every build, takes no ordinary node, and is first among the providers.
+    engine = OnnxRuntimeEngine(provider="AzureExecutionProvider")
+    if engine.provider not in onnxruntime.get_available_providers():
+        pytest.skip("this build of onnxruntime has no provider that takes no node")
+    with pytest.raises(EngineUnavailableError, match="runs no node of this model"):
+        run(engine, parse(RELU))
+
+
+def test_a_closed_session_says_so(parse):
+    with ENGINE.prepare(parse(RELU)) as session:
+        pass
+    with pytest.raises(EngineError, match="closed"):
+        session.run({"x": np.float32([1, 2])})
+
+
 def test_memory_that_another_session_has_left_is_touched_already():
     model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
         g (float[N] x) => (float y) {

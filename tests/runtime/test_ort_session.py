@@ -82,3 +82,8 @@ def test_memory_that_cannot_be_shared_is_copied(layout):
         "unaligned": np.frombuffer(b"?" + array.tobytes(), np.float32, offset=1),
     }[layout]
     np.testing.assert_array_equal(ort_session.of_array(given_array).numpy(), array)
+
+
+def test_an_element_type_that_it_lacks_is_unsupported():
+    with pytest.raises(UnsupportedModelError, match="complex64"):
+        ort_session.of_array(np.ones(2, np.complex64))

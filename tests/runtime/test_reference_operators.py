@@ -33,6 +33,12 @@ def test_rows_are_those_of_the_version(operator, axis, opset):
     compare_with_ort(opset, text, {"x": DRAWN})
 
 
+@pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax", "Hardmax"])
+def test_nothing_stays_nothing(operator):
+    text = f"(float[0,3] x) => (float[0,3] y) {{ y = {operator}(x) }}"
+    assert run("reference", 13, text, {"x": np.zeros((0, 3), np.float32)}).shape == (0, 3)
+
+
 @pytest.mark.parametrize("opset", [7, 9, 14, 15])
 def test_a_normalization_reads_its_statistics(opset):
     text = f"({PARAMETERS}) => (float[2,3,4] y) {{ y = BatchNormalization(x, s, b, m, v) }}"

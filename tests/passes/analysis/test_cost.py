@@ -67,6 +67,14 @@ def test_unknown_operators_are_told_and_not_counted():
     assert pass_.context.notes[0].startswith("at least")
 
 
+def test_functions_are_inlined():
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+        m (float[8] x) => (float[8] y) { t = l.F(x) y = l.F(t) }
+        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c = Exp(a) b = Neg(c) }""")
+    assert cost_of(model, {}).flops == 32
+    assert len(model.functions) == 1
+
+
 def test_of_the_branches_of_an_if_the_dearer_one_counts():
     body = """y = If(c) <then_branch = t () => (float[8] a) { a = Exp(x) },
         else_branch = e () => (float[8] b) { u = Exp(x) b = Neg(u) }>"""
@@ -94,6 +102,13 @@ def test_scans_run_along_their_sequence():
     model = onnx.parser.parse_model(text)
     onnx.checker.check_model(model, full_check=True)
     assert cost_of(ir.from_proto(model), {}).flops == 6 * 8
+
+
+def test_traffic_of_views_and_of_what_picks():
+    text = "(float[4,6] x) => (float[2,12] y) <int64[2] s = {2, 12}> { y = Reshape(x, s) }"
+    assert cost_of(parse(text), {}).bytes == 0
+    text = "(int64[2] i, float[100,6] x) => (float[2,6] y) { y = Gather(x, i) }"
+    assert cost_of(parse(text), {}).bytes == 2 * 8 + 2 * 12 * 4
 
 
 def test_dynamic_dimensions_without_a_size_count_as_one():

@@ -1,7 +1,7 @@
 import pytest
 
 from onnx_passes.errors import OptionError
-from onnx_passes.passes.analysis.peak_memory import peak_of
+from onnx_passes.passes.analysis.peak_memory import PeakMemory, peak_of
 from onnx_passes.testing import parse
 
 
@@ -45,3 +45,10 @@ def test_dynamic_dimensions():
     assert unsized.unknown == ("x", "y")
     with pytest.raises(OptionError, match="peak-memory: no input has a dimension 'M'"):
         peak("y = Exp(x)", signature, M=1)
+
+
+def test_the_report_says_where():
+    pass_ = PeakMemory()
+    assert not pass_(parse("(float[8] x) => (float[8] y) { [only] y = Exp(x) }")).modified
+    assert "64 B at once at Exp 'only'" in pass_.context.notes[0]
+    assert pass_.context.analysis("peak-memory").bytes == 64

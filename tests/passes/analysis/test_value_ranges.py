@@ -72,6 +72,13 @@ def test_great_integers_are_no_doubles():
     assert low <= 9007199254740993
 
 
+def test_both_branches_of_an_if():
+    model = parse("""(bool c, float[2] x) => (float[2] y) { y = If(c) <
+        then_branch = t () => (float[2] p) { p = Relu(x) },
+        else_branch = e () => (float[2] q) { q = Neg(x) }> }""")
+    assert ranges_of(model, {"x": (1, 3)}, {}).intervals["y"] == (-3, 3)
+
+
 def exposed(model):
     """Make outputs of all inner values."""
     for node in model.graph:

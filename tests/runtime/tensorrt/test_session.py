@@ -98,6 +98,17 @@ def test_shapes_that_the_data_decide_are_asked_for_while_it_runs(session, gpu):
     assert list(one.run({"x": x}, ["z"])) == ["z"]
 
 
+def test_no_memory_for_such_an_output_is_an_error_and_not_a_wrong_result(session, gpu):
+    one = session(NON_ZERO, unknown="y")
+    one.run({"x": np.zeros(4, np.float32)})
+    gpu.fail("cuMemAlloc_v2", 2)
+    with pytest.raises(EngineError, match="CUDA_ERROR_OUT_OF_MEMORY"):
+        one.run({"x": np.ones(4, np.float32)})
+    gpu.fail("cuMemAlloc_v2", 0)
+    done = one.run({"x": np.ones(4, np.float32)})
+    np.testing.assert_array_equal(done["y"], [[0, 1, 2, 3]])
+
+
 def test_inputs_that_decide_shapes_stay_on_the_host(session, gpu):
     one = session(RESHAPED, host="s")
     feeds = {"x": sample(2, 3), "s": np.array([3, 2], np.int64)}
