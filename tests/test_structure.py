@@ -56,13 +56,13 @@ ROOMS = {
     "pipeline": Size(9911, 29, 4),
     "plain": Size(14, 1, 0),
     "report": Size(2003, 11, 1),
-    "runtime": Size(6822, 28, 2),
+    "runtime": Size(6827, 28, 2),
     "surgery": Size(1029, 5, 0),
     "testing": Size(103, 1, 0),
     "tuning": Size(2294, 9, 0),
     "verify": Size(6275, 20, 0),
     "benchmarks": Size(9221, 70, 0),
-    "tests": Size(50284, 583, 0),
+    "tests": Size(50291, 583, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
