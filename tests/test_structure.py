@@ -55,14 +55,14 @@ ROOMS = {
     "passes": Size(20090, 245, 0),
     "pipeline": Size(9911, 29, 4),
     "plain": Size(14, 1, 0),
-    "report": Size(2003, 11, 1),
+    "report": Size(2015, 11, 1),
     "runtime": Size(6827, 28, 2),
     "surgery": Size(1029, 5, 0),
     "testing": Size(103, 1, 0),
     "tuning": Size(2294, 9, 0),
     "verify": Size(6275, 20, 0),
     "benchmarks": Size(9221, 70, 0),
-    "tests": Size(50291, 583, 0),
+    "tests": Size(50308, 583, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
