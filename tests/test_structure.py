@@ -52,7 +52,7 @@ ROOMS = {
     "model": Size(3523, 14, 0),
     "ops": Size(8014, 36, 6),
     "optional": Size(20, 1, 0),
-    "passes": Size(20090, 245, 0),
+    "passes": Size(20092, 245, 0),
     "pipeline": Size(9911, 29, 4),
     "plain": Size(14, 1, 0),
     "report": Size(2015, 11, 1),
@@ -62,7 +62,7 @@ ROOMS = {
     "tuning": Size(2294, 9, 0),
     "verify": Size(6275, 20, 0),
     "benchmarks": Size(9221, 70, 0),
-    "tests": Size(50308, 583, 0),
+    "tests": Size(50316, 583, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
