@@ -41,7 +41,7 @@ ROOMS = {
     "arrays": Size(26, 1, 0),
     "bench": Size(4126, 15, 0),
     "certifying": Size(8965, 29, 3),
-    "cli": Size(4517, 25, 1),
+    "cli": Size(4523, 25, 1),
     "compat": Size(646, 7, 0),
     "configs": Size(2408, 12, 0),
     "contracts": Size(530, 4, 0),
@@ -62,7 +62,7 @@ ROOMS = {
     "tuning": Size(2294, 9, 0),
     "verify": Size(6275, 20, 0),
     "benchmarks": Size(9221, 70, 0),
-    "tests": Size(50316, 583, 0),
+    "tests": Size(50317, 583, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
