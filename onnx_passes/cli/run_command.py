@@ -89,8 +89,14 @@ def split_words(words: Sequence[str], output: Path | None) -> tuple[list[str], P
     """Return passes and the output from the words behind the model.
 
     A word that names the file of a model is the output. UsageError if there are two outputs,
-    or a word names a file that exists.
+    or a word names a file that exists, or one of data: a shell lists several behind --inputs.
     """
+    data = [word for word in words if word.endswith((".npz", ".npy", ".pb"))]
+    if data:
+        raise UsageError(
+            f"{data[0]!r} is data, and no pass",
+            help="--inputs takes one file, or a folder of them",
+        )
     files = [word for word in words if names_a_model(word)]
     passes = [word for word in words if word not in files]
     if not files:

@@ -439,7 +439,7 @@ def _blame(failed: list[PassReport], broken: list[Check]) -> str:
 
 Row = tuple[str, str]
 
-_MOST, _LONGEST, _LONGEST_VALUE = 5, 70, 160
+_MOST, _LONGEST, _LONGEST_VALUE, _LONGEST_NAME = 5, 70, 160, 24
 
 
 class FailureRows:
@@ -456,7 +456,11 @@ class FailureRows:
         check = failing(found)
         blamed = report.blame if failed is None else blames(failed)
         known = [blame for blame in blamed if blame.number is not None]
-        if known and failed is not None:
+        elsewhere = known[0] if known and failed and known[0].step != failed.index else None
+        if elsewhere is not None:
+            found_in = f"{plural(len(known), 'rewrite')} of {self._name(elsewhere.name)}"
+            yield "wrong", f"the error is traced to {found_in}, before this pass:"
+        elif known and failed is not None:
             share = f"{len(known)} of its {plural(len(failed.rewrites), 'rewrite')}"
             share = "its rewrite" if len(failed.rewrites) == 1 else share
             promised = self._name(failed.contract)
@@ -556,9 +560,19 @@ class FailureRows:
         return f"{number}{what}; {value.removeprefix(f'{name}: ') if name else value}"
 
     def _nodes(self, nodes: Sequence[str]) -> str:
-        shown = "; ".join(self._name(_cut(node, self._glyphs.ellipsis)) for node in nodes[:2])
+        shown = "; ".join(self._name(self._call(node)) for node in nodes[:2])
         more = f" and {plural(len(nodes) - 2, 'node')} more" if len(nodes) > 2 else ""
         return f"{shown}{more}"
+
+    def _call(self, text: str) -> str:
+        """Shorten what a node reads and computes, so that its operator stays legible."""
+        sign = self._glyphs.ellipsis
+        if len(text) <= _LONGEST:
+            return text
+        shorter = re.sub(
+            rf"[^\s(),;]{{{_LONGEST_NAME},}}", lambda m: _cut(m[0], sign, _LONGEST_NAME), text
+        )
+        return _cut(shorter, sign, _LONGEST_VALUE)
 
     def _became(self, value: OutputCheck) -> str:
         name = self._name(_cut(value.output, self._glyphs.ellipsis))
@@ -625,9 +639,9 @@ def _lines(label: str, text: str) -> Iterator[Row]:
         yield (label if index == 0 else ""), line
 
 
-def _cut(text: str, ellipsis: str) -> str:
-    half = (_LONGEST - len(ellipsis)) // 2
-    return text if len(text) <= _LONGEST else f"{text[:half]}{ellipsis}{text[-half:]}"
+def _cut(text: str, ellipsis: str, most: int = _LONGEST) -> str:
+    half = (most - len(ellipsis)) // 2
+    return text if len(text) <= most else f"{text[:half]}{ellipsis}{text[-half:]}"
 
 
 def blames(done: PassReport) -> list[Blame]:

@@ -53,6 +53,7 @@ inspect modle a => did you mean 'model'?
 -c optimize -c cleanup model.onnx => is given twice
 -c cleanup -o a.onnx --output b.onnx model.onnx => is given twice
 -c cleanup --json a --json b model.onnx => is given twice
+model.onnx --inputs a.npz b.npz c.npz => --inputs takes one file, or a folder of them
 model.onnx a.onnx b.onnx => is a second output
 model.onnx a.onnx -o b.onnx => is a second output
 optimize model.onnx => did you mean '-c optimize MODEL -o OUT'?

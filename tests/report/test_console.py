@@ -125,6 +125,27 @@ def test_a_failure_says_first_where_then_what_became_of_what(sample, terminal, w
     assert "PostconditionError" not in told
 
 
+def test_a_failure_that_is_traced_to_an_earlier_pass_says_so(sample):
+    report = sample("broken")
+    report.passes[-1].blame = [Blame(2, "fuse-all", "by bisection", 3, "fuse-matmul-add")]
+    told = " ".join(printed(report, width=200).split())
+    assert "the error is traced to 1 rewrite of fuse-all, before this pass:" in told
+    assert "of its" not in told
+
+
+def test_long_names_leave_the_operators_of_a_rewrite_legible(sample):
+    report = sample("broken")
+    blame = Blame(report.passes[-1].index, "fuse-all", "by bisection", 3, "fuse-matmul-add")
+    report.passes[-1].blame = [blame]
+    long = "StatefulPartitionedCall/model/dense_12/BiasAdd/ReadVariableOp:"
+    blame.nodes = [f"{long}0 = Add({long}1, {long}2)", f"{long}2 = MatMul({long}3, {long}4)"]
+    blame.new_nodes = [f"{long}0 = Gemm({long}3, {long}4, {long}1)"]
+    told = " ".join(printed(report, width=400).split())
+    assert "= Add(" in told
+    assert "= MatMul(" in told
+    assert "→ StatefulPar…ariableOp:0 = Gemm(StatefulPar…ariableOp:3" in told
+
+
 def test_a_failure_has_its_nodes_and_limits_if_asked_for(sample):
     text = printed(sample("broken"), verbosity=1)
     for told in ["#58 BreakAdds", "Add(bn2, shortcut2) -> add2", "Add(bn2, bn2) -> add2"]:

@@ -4,7 +4,7 @@ A node keeps its type if ONNX Runtime has no kernel for it in the lower type.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ from pydantic import Field
 from onnx_passes.errors import PassError
 from onnx_passes.model.copy import copy_nodes
 from onnx_passes.model.ort_sessions import open_session
+from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes.common.bounds import MOVES, bounds_of
 from onnx_passes.passes.common.large_tensors import LARGEST_KEPT
 from onnx_passes.passes.constants import constant_of
@@ -99,6 +100,7 @@ _INTEGERS = MOVES | {
     *("ReduceSum", "Sub", "Where"),
 }
 """Operators whose result is as large as their operands, such as positions and angles."""
+UNREACHED = "whose branch or loop runs on no sample: give inputs on which it does"
 _MARGIN = 8
 """How many times as large as on made-up inputs values may be on others."""
 
@@ -172,6 +174,9 @@ class ConvertsToHalf(OnSomeNodes):
         seen = {name: reason for name, reason in reasons.items() if reason is not None}
         for value in faint_values(model.graph.all_nodes(), self.half):
             seen.setdefault(str(value.name), FAINT)
+        if self.half is ir.DataType.FLOAT16:  # others hold what float32 holds
+            for name in _unreached(model, largest):
+                seen.setdefault(name, UNREACHED)
         exact = self._reading_integers(model, largest)
         for node, places in possible.items():
             reason = misfit_of(node, places, self.half, seen)
@@ -269,6 +274,15 @@ class ConvertsToHalf(OnSomeNodes):
                 if node.op_type in _INTEGERS:
                     whole.add(output)
         return found
+
+
+def _unreached(model: ir.Model, largest: Mapping[str, float]) -> Iterator[str]:
+    """Yield names of what bodies compute in which no sample has a number but 0."""
+    for graph in graphs_within(model.graph):
+        made = [(str(v.name), node) for node in graph for v in node.outputs]
+        recorded = [largest[name] for name, _ in made if name in largest]
+        if graph is not model.graph and recorded and not any(recorded):
+            yield from (name for name, node in made if not moves_only(node))
 
 
 def _join_casts(model: ir.Model, half: ir.DataType) -> None:

@@ -23,7 +23,8 @@ class ConvertFloat16(ConvertsToHalf):
     bits, which the metrics of the pipeline judge. Values over 65504 or that vanish are found
     among the constants and, on inputs, among all values; their nodes stay in float32. So do
     what reads a sum with an epsilon that vanishes, and what is computed of integers over 2048
-    and constants alone, such as positions and angles.
+    and constants alone, such as positions and angles. What a branch or loop computes that runs
+    on no input stays as well.
 
     Nodes in bodies of If, Loop and Scan are converted as well; what crosses the end of a body
     keeps its type. Calls of functions are replaced by their bodies, but for those that define

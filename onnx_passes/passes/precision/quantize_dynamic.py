@@ -62,7 +62,9 @@ class QuantizeDynamic(OnSomeNodes):
         self.note_kept(left_weights(nodes, [layer.node for layer in found], self.least))
         if not found:
             what = f"MatMul or Gemm by a constant of {self.least} or more float32 elements"
-            self.context.notes.append(NOTHING.format(what))
+            has_conv = any(node.op_type == "Conv" for node in nodes)
+            other = "; quantize-static (int8-static) converts Conv as well" if has_conv else ""
+            self.context.notes.append(NOTHING.format(what) + other)
             return ir.passes.PassResult(model, modified=opened)
         demand_opset(model, self)
         inserter = Inserter(model)

@@ -577,9 +577,10 @@ def _edge_values(
     off = {name: np.zeros_like(array) for name, array in flags.items() if array.any()}
     indexing = _indices(model) - ranges.keys()
     indices = {
-        name: _from_the_end(data, base.hints.get(name, ValueHint()))
+        name: counted
         for name, data in base.feeds.items()
         if name in indexing and isinstance(data, np.ndarray)
+        if (counted := _from_the_end(data, base.hints.get(name, ValueHint()))) is not data
     }
     stopped = {
         name: np.zeros_like(base.feeds[name])
@@ -729,12 +730,16 @@ def _at_one_place(model: ir.Model) -> set[str]:
 
 
 def _from_the_end(array: Array, hint: ValueHint) -> Array:
-    """Let every second index count from the end, where the size is known."""
+    """Let every second index count from the end; return the array itself if none can."""
     if hint.high is None or not np.all(np.equal(hint.high, np.max(hint.high))):
+        return array
+    size = int(np.max(hint.high)) + 1
+    kind = array.dtype.kind
+    if kind in "bu" or (kind == "i" and -size < np.iinfo(array.dtype).min):
         return array
     found = np.array(array)
     flat = found.reshape(-1)
-    flat[::2] = np.where(flat[::2] >= 0, flat[::2] - (int(np.max(hint.high)) + 1), flat[::2])
+    flat[::2] = np.where(flat[::2] >= 0, flat[::2] - size, flat[::2])
     return found
 
 

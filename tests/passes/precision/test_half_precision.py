@@ -1,5 +1,6 @@
 import numpy as np
 import onnx_ir as ir
+import pytest
 
 from onnx_passes.passes.precision.convert_float16 import ConvertFloat16
 
@@ -69,6 +70,34 @@ def test_neighbours_of_a_branch_read_what_it_returns(typed, run):
         z = Exp(y) }""")
     model = checked(model, {"q": np.array(False), "x": np.ones(3, np.float32)}, run)
     assert casts(model) == [3, 1, 1]
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_branch_that_no_sample_takes_stays_in_float32(typed, run, taken):
+    # exp(12) overflows, and exp(1) does not
+    model = typed("""(bool q, float[3] x) => (float[3] z) {
+        y = If(q) <then_branch = p () => (float[3] v) { m = Mul(x, x) e = Exp(m) v = Log(e) },
+                   else_branch = r () => (float[3] w) { w = Cos(x) }>
+        z = Neg(y) }""")
+    pass_ = ConvertFloat16()
+    samples = [{"q": np.array(False), "x": np.ones(3, np.float32)}]
+    large = {"q": np.array(True), "x": np.full(3, 12**0.5, np.float32)}
+    pass_.context.samples = [*samples, large] if taken else samples
+    assert pass_.call(model).modified
+    (told,) = (note for note in pass_.context.notes if "kept" in note)
+    assert ("runs on no sample" in told, "overflow" in told) == (not taken, taken)
+    np.testing.assert_allclose(run(model, large)[0], -12, rtol=1e-2)
+
+
+def test_what_only_moves_in_a_branch_that_no_sample_takes_is_converted(typed):
+    model = typed("""(bool q, float[3] x) => (float[3] z) { s = Sin(x)
+        y = If(q) <then_branch = p () => (float[3] v) { v = Identity(s) },
+                   else_branch = r () => (float[3] w) { w = Cos(s) }>
+        z = Neg(y) }""")
+    pass_ = ConvertFloat16()
+    pass_.context.samples = [{"q": np.array(False), "x": np.ones(3, np.float32)}]
+    assert pass_.call(model).modified
+    assert not any("runs on no sample" in note for note in pass_.context.notes)
 
 
 def test_a_branch_that_returns_what_is_around_it_stays_in_float32(typed, run):

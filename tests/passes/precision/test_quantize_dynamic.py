@@ -28,6 +28,16 @@ def test_reduced_weights_use_seven_bits(digits):
     assert all(array.min() >= -64 and array.max() <= 63 for array in integers)
 
 
+@pytest.mark.parametrize(("call", "told"), [("Conv(x, w)", True), ("Add(x, w)", False)])
+def test_where_it_converts_nothing_it_names_the_pass_that_has_convolutions(typed, call, told):
+    model = typed(f"""(float[1,1,2,2] x) => (float[a,b,c,d] y)
+        <float[1,1,1,1] w = {{2}}> {{ y = {call} }}""")
+    pass_ = QuantizeDynamic()
+    assert not pass_.call(model).modified
+    (note,) = (note for note in pass_.context.notes if "nothing to convert" in note)
+    assert ("quantize-static (int8-static) converts Conv" in note) == told
+
+
 def test_readers_share_one_quantiser(typed, run):
     model = typed("""(float[2,2] x) => (float[2,2] y, float[2,2] z)
         <float[2,2] w = {1, 2, 3, 4}, float[2,2] v = {1, 0, 0, 1}, float[2] c = {10, 20}>

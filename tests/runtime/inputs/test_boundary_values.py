@@ -320,6 +320,16 @@ def test_indices_count_from_the_end_where_they_may(call):
     assert (found >= -4).all()
 
 
+@pytest.mark.parametrize("kind", ["uint8", "int8", "float", "bool"])
+def test_indices_count_from_the_end_in_types_that_hold_them(kind):
+    """Bytes that lead into a table of 256 ended the run with an OverflowError."""
+    table = ", ".join(map(str, range(256)))
+    text = f"""({kind}[3] i) => (float[A] y) <float[256] v = {{{table}}}> {{
+        j = Cast<to = 7>(i) y = Gather(v, j) }}"""
+    found = [each["i"] for kind, each in edges(text).items() if kind == "indices from the end"]
+    assert all((array < 0).any() for array in found)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_small_floats_overflowed_no_exponential_and_had_no_zero(seed):
     """So `Log(1 + Exp(x))` passed for Softplus, and `-x` for `0 - x` behind a reciprocal."""
