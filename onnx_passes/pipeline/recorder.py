@@ -93,7 +93,7 @@ def run_nodes(
     Rows may hold more than the nodes read. Types and ranks are the same in each row, shapes
     may differ.
     """
-    if not nodes:
+    if not nodes or not rows:
         return [{} for _ in rows]
     try:
         with prepare_nodes(engine, model, nodes, rows) as run:

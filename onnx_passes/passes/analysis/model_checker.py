@@ -5,7 +5,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import ModelError
-from onnx_passes.passes.common.large_tensors import light_proto
+from onnx_passes.passes.common.large_tensors import weightless_proto
 
 
 @passes.register("checker")
@@ -28,11 +28,9 @@ class ModelChecker(passes.Analysis):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Run the checker."""
-        proto = light_proto(model, main_graph_only=True)
-        _make_inputs_of_references(proto)
         try:
             onnx.checker.check_model(
-                proto,
+                weightless_proto(model),
                 full_check=self.full_check,
                 skip_opset_compatibility_check=self.skip_opset_compatibility_check,
                 check_custom_domain=self.check_custom_domain,
@@ -48,19 +46,3 @@ class ModelChecker(passes.Analysis):
                 help="correct the model where it was made",
             ) from error
         return ir.passes.PassResult(model, modified=False)
-
-
-def _make_inputs_of_references(proto: onnx.ModelProto) -> None:
-    """Replace the initializers without data by inputs of their types."""
-    inputs = {value.name for value in proto.graph.input}
-    inside = []
-    for tensor in proto.graph.initializer:
-        if tensor.data_location != onnx.TensorProto.EXTERNAL:
-            inside.append(tensor)
-        elif tensor.name not in inputs:
-            info = onnx.helper.make_tensor_value_info(
-                tensor.name, tensor.data_type, list(tensor.dims)
-            )
-            proto.graph.input.append(info)
-    del proto.graph.initializer[:]
-    proto.graph.initializer.extend(inside)

@@ -262,7 +262,7 @@ def _says_as_much(tensor: ir.TensorProtocol | None, value: ir.Value) -> bool:
 
 def _tensor(proto: onnx.TensorProto, tensor: ir.TensorProtocol) -> None:
     if is_big(tensor):
-        ir.serde.serialize_tensor_into(proto, stub(tensor, None))
+        ir.serde.serialize_tensor_into(proto, stub(tensor))
     elif type(tensor) in _PLAIN and tensor.dtype.bitwidth >= 8:
         # What onnx-ir would write, without its remarks, in a third of the time.
         proto.data_type = tensor.dtype.value
@@ -351,9 +351,7 @@ class ModelDraft:
         # What is written here has no denotations, and functions declare values of their own.
         self._plain = not model.functions and not denoted(model)
         self._bare = self._plain and not nested
-        self.proto = (
-            bare_proto(model, known) if self._bare else light_proto(model, overridable=False)
-        )
+        self.proto = bare_proto(model, known) if self._bare else light_proto(model)
         follow_engines(self.proto.graph)
         attach_bodies(self.proto)
         # What is written of a value here has no remarks, and few types and shapes occur.
@@ -371,7 +369,7 @@ class ModelDraft:
         """
         if not self._plain:
             if self._numbers is not None:
-                self.proto = light_proto(self.model, overridable=False)
+                self.proto = light_proto(self.model)
                 follow_engines(self.proto.graph)
                 attach_bodies(self.proto)
             forget(self.proto.graph, numbers=numbers, keep=keep)

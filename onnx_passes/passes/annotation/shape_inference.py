@@ -169,7 +169,7 @@ def try_infer_shapes(model: ir.Model, context: PassContext | None = None) -> boo
 
 def contradiction(model: ir.Model) -> str | None:
     """Return what contradicts the operators' schemas, as far as shapes can be inferred."""
-    proto = light_proto(model, overridable=False)
+    proto = light_proto(model)
     attach_bodies(proto)
     forget(proto.graph, numbers=True)
     try:

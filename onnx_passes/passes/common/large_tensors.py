@@ -1,35 +1,29 @@
 """Large weights: protobufs of models without them, and temporary files for new ones."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from functools import cached_property
-from typing import TypeVar
+from typing import TypeGuard
 
 import onnx
 import onnx_ir as ir
 
 from onnx_passes.model.save import TensorFile
 from onnx_passes.model.tensor_bytes import byte_count
-from onnx_passes.model.walk import all_graphs
+from onnx_passes.model.walk import tensors_replaced
 
 LARGEST_KEPT = 1024
 """Tensors up to this many bytes stay in: shapes are computed from them."""
 
-ResultT = TypeVar("ResultT")
 
+def light_proto(model: ir.Model) -> onnx.ModelProto:
+    """Serialise a model for inference of shapes; big tensors refer to a file that is missing.
 
-def light_proto(
-    model: ir.Model, *, overridable: bool = True, main_graph_only: bool = False
-) -> onnx.ModelProto:
-    """Serialise a model; big tensors are left as references to a file that does not exist.
-
-    Without ``overridable``, initializers that are inputs too are left out: nothing can be
-    concluded from a default that the caller may override. With ``main_graph_only``, tensors in
-    subgraphs and attributes stay.
+    Initializers that are inputs too are left out: nothing can be concluded from a default that
+    the caller may override.
     """
-    with _weights_hidden(model, main_graph_only=main_graph_only):
+    with tensors_replaced(model, lambda tensor, _: stub(tensor) if is_big(tensor) else tensor):
         proto = ir.to_proto(model)
-    if not overridable and model.ir_version >= 4:
+    if model.ir_version >= 4:
         inputs = {value.name for value in proto.graph.input}
         constants = [t for t in proto.graph.initializer if t.name not in inputs]
         del proto.graph.initializer[:]
@@ -37,60 +31,39 @@ def light_proto(
     return proto
 
 
-@contextmanager
-def _weights_hidden(model: ir.Model, *, main_graph_only: bool) -> Iterator[None]:
-    restore: list[Callable[[], None]] = []
+def weightless_proto(model: ir.Model) -> onnx.ModelProto:
+    """Serialise a model that can be loaded; big weights of the main graph become inputs."""
+    weights = {v: t for v in model.graph.initializers.values() if is_big(t := v.const_value)}
     try:
-        for graph in [model.graph] if main_graph_only else all_graphs(model):
-            for value in graph.initializers.values():
-                if is_big(value.const_value):
-                    _hide_initializer(value, restore)
-            for node in () if main_graph_only else graph:
-                attribute = node.attributes.get("value")
-                if attribute is not None and is_big(_tensor_in(attribute)):
-                    _hide_attribute(node, attribute, restore)
-        yield
+        for value, tensor in weights.items():
+            value.const_value = stub(tensor)
+        proto = ir.to_proto(model)
     finally:
-        for undo in restore:
-            undo()
+        for value, tensor in weights.items():
+            value.const_value = tensor
+    graph = proto.graph
+    given = {value.name for value in graph.input}
+    held = []
+    for tensor in graph.initializer:
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            held.append(tensor)
+        elif tensor.name not in given:
+            graph.input.append(
+                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
+    del graph.initializer[:]
+    graph.initializer.extend(held)
+    return proto
 
 
-def _hide_initializer(value: ir.Value, restore: list[Callable[[], None]]) -> None:
-    tensor = value.const_value
-    assert tensor is not None, "the caller looks"
-
-    def undo() -> None:
-        value.const_value = tensor
-
-    restore.append(undo)
-    value.const_value = stub(tensor, value.name)
-
-
-def _hide_attribute(
-    node: ir.Node, attribute: ir.Attr, restore: list[Callable[[], None]]
-) -> None:
-    def undo() -> None:
-        node.attributes[attribute.name] = attribute
-
-    restore.append(undo)
-    tensor = attribute.as_tensor()
-    node.attributes[attribute.name] = ir.AttrTensor(attribute.name, stub(tensor, tensor.name))
-
-
-def _tensor_in(attribute: ir.Attr) -> ir.TensorProtocol | None:
-    if attribute.is_ref() or attribute.type is not ir.AttributeType.TENSOR:
-        return None
-    return attribute.as_tensor()
-
-
-def is_big(tensor: ir.TensorProtocol | None) -> bool:
+def is_big(tensor: ir.TensorProtocol | None) -> TypeGuard[ir.TensorProtocol]:
     """Whether a tensor is left out."""
     if tensor is None or tensor.dtype is ir.DataType.STRING:
         return False
     return byte_count(tensor) > LARGEST_KEPT
 
 
-def stub(tensor: ir.TensorProtocol, name: str | None) -> ir.ExternalTensor:
+def stub(tensor: ir.TensorProtocol) -> ir.ExternalTensor:
     """Return what replaces a tensor that is left out."""
     return ir.ExternalTensor(
         "not-serialised",
@@ -98,7 +71,7 @@ def stub(tensor: ir.TensorProtocol, name: str | None) -> ir.ExternalTensor:
         tensor.nbytes,
         tensor.dtype,
         shape=ir.Shape(tensor.shape.numpy()),
-        name=name or "",
+        name=tensor.name or "",
     )
 
 

@@ -100,7 +100,7 @@ class Probe:
 
     def contradiction(self) -> str | None:
         """Return which node cannot take these sizes, in the words of shape inference."""
-        proto = light_proto(self.model, overridable=False)
+        proto = light_proto(self.model)
         # What inference noted above would hide what it stumbles over.
         proto.graph.ClearField("value_info")
         for output in proto.graph.output:

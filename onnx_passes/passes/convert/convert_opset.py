@@ -18,7 +18,7 @@ from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.versions import CannotConvertError, Edit
 from onnx_passes.passes.common.graph_edits import nodes_within, roots
 from onnx_passes.passes.common.inlining import Names, inline_call
-from onnx_passes.passes.common.large_tensors import light_proto
+from onnx_passes.passes.common.large_tensors import weightless_proto
 from onnx_passes.passes.convert._versions import (
     body_of,
     conform,
@@ -53,26 +53,11 @@ def refusal(model: ir.Model, *, optimized: bool = False) -> str | None:
     """
     try:
         options = session_options("all" if optimized else "none")
-        open_session(_weightless(model), options)
+        open_session(weightless_proto(model), options)
     except Exception as error:  # each status has a class of its own, with no common one
         first = next(iter(str(error).splitlines()), type(error).__name__)
         return first.rpartition(" : ")[2]
     return None
-
-
-def _weightless(model: ir.Model) -> onnx.ModelProto:
-    proto = light_proto(model, main_graph_only=True)
-    graph = proto.graph
-    given = {value.name for value in graph.input}
-    held = [t for t in graph.initializer if t.data_location != onnx.TensorProto.EXTERNAL]
-    for tensor in graph.initializer:
-        if tensor.data_location == onnx.TensorProto.EXTERNAL and tensor.name not in given:
-            graph.input.append(
-                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-            )
-    del graph.initializer[:]
-    graph.initializer.extend(held)
-    return proto
 
 
 SHOWN = 5

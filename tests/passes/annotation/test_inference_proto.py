@@ -144,7 +144,7 @@ def test_a_bare_model_lacks_declarations_only(version):
     big = np.arange(1000, dtype=np.float32)
     model.graph.initializers["w"].const_value = ir.tensor(big, name="other")
     model.graph.node(0).attributes.add(ir.AttrTensor("value", ir.tensor(big)))
-    bare, light = bare_proto(model, new_memory()), light_proto(model, overridable=False)
+    bare, light = bare_proto(model, new_memory()), light_proto(model)
     made = {value.name for node in model.graph for value in node.outputs}
     # What is declared of s is what its tensor says; that of w has another shape.
     declared = [i for i in light.graph.value_info if i.name not in made | {"s"}]
