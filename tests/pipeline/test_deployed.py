@@ -100,3 +100,24 @@ def test_copies_of_weights_have_a_limit():
     done = run("verify.memory_limit=0", text=TEXT.replace("Relu(i)", "Add(i, w)", 1))
     assert not deployed(done)
     assert any("copies of weights exceed" in note for note in done.report.notes)
+
+
+def test_a_sample_that_another_engine_refuses_is_left_out_before_outputs_are_held(monkeypatch):
+    prepare = OnnxRuntimeEngine.prepare
+
+    class Refusing(Shifted):
+        def run(self, feeds, names=None):
+            if len(feeds["x"]) == 1:
+                raise EngineError("no kernel for one row")
+            return super().run(feeds, names)
+
+    @contextmanager
+    def refusing(self, model):
+        with prepare(self, model) as session:
+            yield Refusing(session, 0) if self.optimization == "all" else session
+
+    monkeypatch.setattr(OnnxRuntimeEngine, "prepare", refusing)
+    text = TEXT.replace("float[4,3]", "float[N,3]").replace("[3] w = {1, 2, 3}", " w = {1e6}")
+    done = run(text=text.replace("y = Exp(n)", "m = Mul(n, w) y = Sin(m)"))
+    assert "edge: size 1" not in " ".join(done.report.reference.names)
+    assert done.report.exit_code in (0, 1, 4)
