@@ -11,20 +11,17 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.certifying.coverage import impossible
 from onnx_passes.certifying.proof import CUTS, NEAR, Fault, Proof
-from onnx_passes.certifying.regression import (
-    is_reproducible,
-    write_refutation,
-    write_regression,
-)
-from onnx_passes.certifying.replay import PairRunner
+from onnx_passes.certifying.replay import Feeds, PairRunner
 from onnx_passes.certifying.rewrite_rule import GIB, Job, assumes_finite, pattern_of, resolve
 from onnx_passes.certifying.rule_fuzzing import Tested, fuzz_rule
 from onnx_passes.certifying.rule_paths import RulePaths, cap
@@ -32,7 +29,10 @@ from onnx_passes.contracts import Equality, Tolerance, contracts_of
 from onnx_passes.errors import UsageError
 from onnx_passes.passes.patterns import rule_name
 from onnx_passes.plain import PlainDict
+from onnx_passes.runtime.engine_models import insert_barriers
 from onnx_passes.runtime.processes import kill, kill_group, start
+from onnx_passes.verify.bundle import REPLAY_SECONDS, Bundle, write_failing
+from onnx_passes.verify.judge import default_tolerance
 
 LIMIT_BEHIND_TEST = 9
 """Templates that are drawn for a proof, where the rule has been tested on many models."""
@@ -140,13 +140,9 @@ def _judged(
             result["cause"] = _CAUSES[fault.breaks]
             if tested is not None and len(tested.faults) > 1:
                 result["further"] = [(_CAUSES[f.breaks], f.text()) for f in tested.faults[1:]]
-            if job.folder is not None:
-                folder = Path(job.folder)
-                if fault.after is not None and fault.found is not None:
-                    folder, _ = write_refutation(fault, declared, folder)
+            if job.folder is not None and fault.after is not None and fault.found is not None:
+                folder, _ = write_refutation(fault, declared, Path(job.folder))
                 result["folder"] = str(folder)
-                test = write_regression(fault, job.subject, job.index or 0, folder, declared)
-                result["test"] = str(test)
         return result
 
     # The property test has broken it already, or ends before a proof that may not.
@@ -260,6 +256,63 @@ def _tested(tested: Tested) -> PlainDict:
         "errors": {kind: {"rtol": error} for kind, error in sorted(tested.errors.items())},
         "out_of_time": tested.out_of_time,
     }
+
+
+def write_refutation(
+    fault: Fault, declared: Equality | Tolerance | None, folder: Path
+) -> tuple[Path, str]:
+    """Write two models that differ, with inputs and a script, and run the script.
+
+    Return the folder, and why the script does not show the difference; empty if it does.
+    UsageError if the folder cannot be written.
+    """
+    assert fault.after is not None
+    assert fault.found is not None
+    limits = {}
+    if fault.breaks == "tolerance":
+        assert isinstance(declared, Tolerance)
+        for name, array in fault.found.expected.items():
+            rtol, atol = default_tolerance(array.dtype)
+            limits[name] = (
+                rtol if declared.rtol is None else declared.rtol,
+                atol if declared.atol is None else declared.atol,
+            )
+    if fault.breaks == "values":
+        for name, array in fault.found.expected.items():
+            if array.dtype.kind == "f":
+                limits[name] = default_tolerance(array.dtype)
+    readme = f"# A rewrite rule that is wrong\n\nDeclared: {declared}\n\n{fault.text()}\n"
+    # The script needs no package of ours, so that the models bring their barriers along.
+    before, after = (
+        insert_barriers(_with_defaults(model, fault.found.feeds))
+        for model in (fault.before, fault.after)
+    )
+    scaled = fault.breaks == "tolerance"
+    bundle = Bundle(before, after, fault.found.feeds, limits, scaled=scaled, readme=readme)
+    return write_failing([bundle], folder, REPLAY_SECONDS)
+
+
+def is_reproducible(fault: Fault, declared: Equality | Tolerance | None) -> bool:
+    """Whether the script of a refutation shows it.
+
+    A rule that raises, or makes an invalid model, has no script of this kind: that is seen
+    again by applying it again.
+    """
+    if fault.after is None or fault.found is None:
+        return True
+    with tempfile.TemporaryDirectory() as scratch:
+        _, why = write_refutation(fault, declared, Path(scratch) / "refutation")
+    return not why
+
+
+def _with_defaults(model: ir.Model, feeds: Feeds) -> ir.Model:
+    """Return a copy in which inputs that have a default default to what was fed."""
+    copy = model.clone()
+    for value in copy.graph.inputs:
+        name = value.name or ""
+        if value.const_value is not None and name in feeds:
+            value.const_value = ir.tensor(feeds[name], name=name)
+    return copy
 
 
 _running: set[subprocess.Popen[bytes]] = set()

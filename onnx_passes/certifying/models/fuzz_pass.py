@@ -7,7 +7,6 @@ data.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -515,22 +514,6 @@ def models_wanted(cls: type[Pass]) -> int:
 DRAW_FACTOR = 10
 """Models drawn at most, as a multiple of those that a pass is judged on."""
 
-_TEST = '''"""Fails while {name} is wrong on one random model.
-
-{fault}
-"""
-
-from {module} import {cls}
-
-from onnx_passes.certifying.models import Recipe
-from onnx_passes.certifying.models.fuzz_pass import examine
-
-
-def test_{function}():
-    fault = examine({cls}, Recipe({seed}, {steps}, {precision!r}, {form!r})).fault
-    assert fault is None, fault
-'''
-
 
 def verdict_of_pass(
     cls: type[Pass], *, seconds: float, seed: int, models: int, folder: str | None
@@ -561,8 +544,8 @@ def verdict_of_pass(
     }
     if tested.trial is not None:
         result["counterexample"] = _text_verdict(tested.trial)
-        if folder is not None:
-            result |= _written(cls, tested, Path(folder))
+        if folder is not None and tested.trial.result is not None:
+            result["folder"] = str(_write_trial(cls.name, tested.trial, Path(folder)))
     return result
 
 
@@ -582,35 +565,13 @@ def _text_verdict(trial: PassTrial) -> str:
     return "\n".join([str(trial.fault), *lines])
 
 
-def _written(cls: type[Pass], tested: TestedPass, folder: Path) -> dict[str, str]:
-    """Write a regression test, and where results differ a reproducer that needs no pass."""
-    trial, recipe = tested.trial, tested.recipe
-    assert trial is not None
-    assert recipe is not None
-    found: dict[str, str] = {}
-    if trial.model is not None and trial.result is not None:
-        from onnx_passes.verify.bundle import Bundle, write_bundle
+def _write_trial(name: str, trial: PassTrial, folder: Path) -> Path:
+    """Write a reproducer that needs no pass, and return its folder."""
+    from onnx_passes.verify.bundle import Bundle, write_bundle
 
-        readme = f"# A pass that is wrong: {cls.name}\n\n{_text_verdict(trial)}\n"
-        engine = OnnxRuntimeEngine(prepacking=False)
-        bundle = Bundle(trial.model, trial.result, trial.feeds, engine=engine, readme=readme)
-        folder = write_bundle(bundle, folder)
-        found["folder"] = str(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    function = re.sub(r"\W+", "_", cls.name)
-    test = folder / f"test_{function}.py"
-    test.write_text(
-        _TEST.format(
-            name=cls.name,
-            fault=trial.fault,
-            module=cls.__module__,
-            cls=cls.__qualname__,
-            function=function,
-            seed=recipe.seed,
-            steps=recipe.steps,
-            precision=recipe.precision,
-            form=recipe.form,
-        ),
-        "utf-8",
-    )
-    return {**found, "test": str(test)}
+    assert trial.model is not None
+    assert trial.result is not None
+    readme = f"# A pass that is wrong: {name}\n\n{_text_verdict(trial)}\n"
+    engine = OnnxRuntimeEngine(prepacking=False)
+    bundle = Bundle(trial.model, trial.result, trial.feeds, engine=engine, readme=readme)
+    return write_bundle(bundle, folder)
