@@ -18,6 +18,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.certifying.models.recipe import Recipe, recipes_on
+from onnx_passes.certifying.rewrite_rule import declared_by
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.contracts.scores import widen
 from onnx_passes.errors import (
@@ -467,12 +468,10 @@ def fuzz_pass(
 
 def examine(cls: type[Pass], recipe: Recipe) -> PassTrial:
     """Run a pass, after what it requires, on the model of a recipe, and compare."""
-    contracts = cls.contracts()
-    contract = next((c for c in contracts if isinstance(c, Equality | Tolerance)), None)
     trial = attempt(
         recipe,
         lambda model: _applied(_made(cls, model), model, _samples(cls, model)),
-        contract=contract,
+        contract=declared_by(cls),
         allowed=cls.interface_changes,
         disorder=cls.name == "topological-sort",
         prepare=lambda model: _prepared(cls, model),
@@ -519,8 +518,7 @@ def verdict_of_pass(
     cls: type[Pass], *, seconds: float, seed: int, models: int, folder: str | None
 ) -> PlainDict:
     """Test a pass on random models; return a verdict, and write a refutation to `folder`."""
-    contracts = cls.contracts()
-    declared = next((c for c in contracts if isinstance(c, Equality | Tolerance)), None)
+    declared = declared_by(cls)
     result: PlainDict = {"rule": cls.name, "contract": None, "disagrees": False}
     result["declared"] = None if declared is None else str(declared)
     try:
