@@ -16,7 +16,6 @@ from onnx_passes.certifying.models.scope import (
     ALL,
     BOOL,
     FLOATS,
-    FULL,
     CannotAddNodeError,
     GraphScope,
     KnownValue,
@@ -36,7 +35,7 @@ def make_body(scope: GraphScope, word: str) -> GraphScope:
     """Return the scope of a body, which sees the values around it."""
     prefix = f"{scope.prefix}{word[0]}{scope.step}_"
     seed = scope.seed + len(prefix) * 7919 + ord(word[0])
-    return GraphScope(seed, scope.opset, scope, scope.step, prefix, scope.precision)
+    return scope.inner(seed, prefix, scope)
 
 
 def compute_like(body: GraphScope, rng: np.random.Generator, value: KnownValue) -> KnownValue:
@@ -44,7 +43,7 @@ def compute_like(body: GraphScope, rng: np.random.Generator, value: KnownValue) 
     first = 1000 * (body.step + 1)
     for turn in range(int(rng.integers(1, 4))):
         inner = body.begin(first + turn)
-        among = _BODY if body.precision == FULL else (*_BODY, *planted.low_steps(body) * 8)
+        among = (*_BODY, *body.further * 8)
         step = among[int(inner.integers(len(among)))]
         body.takes(step, inner)
     body.begin(first + 999)
@@ -75,10 +74,7 @@ def make_graph(
 
 def call(scope: GraphScope, rng: np.random.Generator) -> None:
     """A call of a local function with an attribute."""
-    kind = scope.precision
-    # Its nodes have no Casts around them.
-    dtype = kind.chosen(TensorProto.FLOAT) if kind.emulated else TensorProto.FLOAT
-    value = scope.pick(lambda v: v.dtype == dtype and v.shape is not None)
+    value = scope.pick(lambda v: v.dtype == scope.native and v.shape is not None)
     name = f"{scope.prefix}F{scope.step}"
     alpha = onnx.AttributeProto(name="alpha", type=onnx.AttributeProto.FLOAT)
     alpha.ref_attr_name = "slope"
@@ -103,7 +99,7 @@ def call_of_steps(scope: GraphScope, rng: np.random.Generator) -> None:
     value = scope.pick(lambda v: v.shape is not None and v.data is None)
     name = f"{scope.prefix}G{scope.step}"
     seed = scope.seed + 104729
-    body = GraphScope(seed, scope.opset, None, scope.step, f"{name}_", scope.precision)
+    body = scope.inner(seed, f"{name}_", None)
     argument = KnownValue(body.name(), value.dtype, value.shape)
     body.values.append(argument)
     result = compute_like(body, rng, argument)
