@@ -398,7 +398,7 @@ CHANGED = 200
 """Models that a pass has to change if it says on which kinds of them it is tested."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class TestedPass:
     """What the property test of one pass found.
 
@@ -407,23 +407,33 @@ class TestedPass:
     nothing is decided. A pass that `reads` keeps its promise by changing nothing.
     """
 
-    models: int
-    changed: int
-    recipe: Recipe | None
-    trial: PassTrial | None
-    out_of_time: bool
-    seed: int
+    reads: bool
+    models: int = 0
+    changed: int = 0
     refused: int = 0
-    reads: bool = False
+    recipe: Recipe | None = None
+    trial: PassTrial | None = None
+    out_of_time: bool = False
 
     @property
     def verdict(self) -> str:
         """Return "tested", "refuted", "undecided" or "never fired"."""
-        if self.recipe is not None:
+        if self.trial is not None:
             return "refuted"
         if self.out_of_time:
             return "undecided"
         return "tested" if self.changed or (self.reads and self.models) else "never fired"
+
+    @property
+    def reason(self) -> str:
+        """Return why it is not tested; empty if it is."""
+        if self.trial is not None:
+            return str(self.trial.fault)
+        if self.verdict == "undecided":
+            return f"out of time: {self.models} models; give it more with --time"
+        if self.verdict == "never fired":
+            return f"it changed none of {self.models} random models"
+        return ""
 
 
 def fuzz_pass(
@@ -444,26 +454,25 @@ def fuzz_pass(
     is more. OptionError if an option has neither a default nor an example.
     """
     cls(**cls.example)
-    reads = issubclass(cls, Analysis)
+    found = TestedPass(reads=issubclass(cls, Analysis))
     end = time.monotonic() + seconds
-    judged = changed = refused = 0
     wanted = models if cls.tested_on else 1
-    bound = models if reads else max(models, most)
+    bound = models if found.reads else max(models, most)
     for count, recipe in enumerate(recipes_on(cls.tested_on, bound, seed=seed)):
-        if count >= models and changed >= wanted:
+        if count >= models and found.changed >= wanted:
             break
         if time.monotonic() > end:
-            short = count < models or changed < wanted
-            return TestedPass(judged, changed, None, None, short, seed, refused, reads)
+            found.out_of_time = count < models or found.changed < wanted
+            break
         trial = examine(cls, recipe)
-        judged += trial.judged
-        changed += trial.judged and trial.changed
-        refused += trial.refused
+        found.models += trial.judged
+        found.changed += trial.judged and trial.changed
+        found.refused += trial.refused
         if trial.fault is not None:
-            small = recipe.shrunk(lambda r: examine(cls, r).fault is not None)
-            shown = examine(cls, small)
-            return TestedPass(judged, changed, small, shown, False, seed, refused, reads)
-    return TestedPass(judged, changed, None, None, False, seed, refused, reads)
+            found.recipe = recipe.shrunk(lambda r: examine(cls, r).fault is not None)
+            found.trial = examine(cls, found.recipe)
+            break
+    return found
 
 
 def examine(cls: type[Pass], recipe: Recipe) -> PassTrial:
@@ -527,11 +536,10 @@ def verdict_of_pass(
     except OptionError as error:
         reason = f"it needs options, and its class has no example: {error.message}"
         return {**result, "verdict": "undecided", "reason": reason}
-    refuted = tested.trial is not None
     result |= {
         "verdict": tested.verdict,
-        "reason": _reason(tested),
-        "disagrees": refuted,
+        "reason": tested.reason,
+        "disagrees": tested.trial is not None,
         "contract": str(declared) if declared and tested.verdict == "tested" else None,
         "tested": {
             "models": tested.models,
@@ -541,20 +549,10 @@ def verdict_of_pass(
         },
     }
     if tested.trial is not None:
-        result["counterexample"] = _text_verdict(tested.trial)
+        result["counterexample"] = f"{_text_verdict(tested.trial)}\nmodel: {tested.recipe}"
         if folder is not None and tested.trial.result is not None:
             result["folder"] = str(_write_trial(cls.name, tested.trial, Path(folder)))
     return result
-
-
-def _reason(tested: TestedPass) -> str:
-    if tested.trial is not None:
-        return str(tested.trial.fault)
-    if tested.verdict == "undecided":
-        return f"out of time: {tested.models} models; give it more with --time"
-    if tested.verdict == "never fired":
-        return f"it changed none of {tested.models} random models"
-    return ""
 
 
 def _text_verdict(trial: PassTrial) -> str:
