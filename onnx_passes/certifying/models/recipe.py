@@ -19,7 +19,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.certifying.models import operator_steps, planted, structure_steps
 from onnx_passes.certifying.models.scope import IR_VERSION, GraphScope, KnownValue
 from onnx_passes.ops.bodies.operator_bodies import QONNX
-from onnx_passes.plain import Plain
+from onnx_passes.plain import Plain, PlainDict
 
 INTEGERS = "integers"
 """Key of the metadata of a network whose sums and joins are all of numbers on one grid."""
@@ -130,20 +130,25 @@ class Net:
         mode = str(self.draw.choice(MODES))
         if value in self.flat and (mode not in _TO_NEAREST or _reaches_flat(size, bits)):
             self.regular = False
-        return self.add(
-            str(self.draw.choice(["Quant", "Quant", "IntQuant"])),
-            *(value, scale, self.constant(zero), self.constant(bits)),
-            domain=QONNX,
-            signed=signed,
-            narrow=narrow,
-            rounding_mode=mode,
-        )
+        kind = str(self.draw.choice(["Quant", "Quant", "IntQuant"]))
+        operands = (value, scale, self.constant(zero), self.constant(bits))
+        return self._quant(*operands, kind=kind, signed=signed, narrow=narrow, mode=mode)
+
+    def _quant(
+        self,
+        *operands: str,
+        kind: str = "Quant",
+        signed: int = 1,
+        narrow: int = 0,
+        mode: str = "ROUND",
+    ) -> str:
+        given: PlainDict = {"signed": signed, "narrow": narrow, "rounding_mode": mode}
+        return self.add(kind, *operands, domain=QONNX, **given)
 
     def on_one_grid(self, *values: str) -> list[str]:
         """Quantise values alike."""
         parameters = tuple(map(self.constant, (self.scale(), 0.0, 4.0)))
-        flags = {"signed": 1, "narrow": 0, "rounding_mode": "ROUND"}
-        return [self.Quant(v, *parameters, domain=QONNX, **flags) for v in values]
+        return [self._quant(v, *parameters) for v in values]
 
     def weights(self, shape: Sequence[int], axis: int) -> str:
         """Make quantised weights, with one scale or one for each place along `axis`."""
@@ -157,8 +162,7 @@ class Net:
             return self.BipolarQuant(array, self.constant(scale), domain=QONNX)
         bits = float(self.draw.integers(2, 7))
         parameters = (self.constant(scale), self.constant(0.0), self.constant(bits))
-        flags = {"signed": 1, "narrow": int(self.chance(0.7)), "rounding_mode": "ROUND"}
-        return self.Quant(array, *parameters, domain=QONNX, **flags)
+        return self._quant(array, *parameters, narrow=int(self.chance(0.7)))
 
     def proto(self) -> onnx.ModelProto:
         """Return the model; its output is the value of the last layer."""

@@ -195,45 +195,34 @@ def can_run_node(
 
     `dtypes` has None for an omitted input, `ranks` -1 for an unknown rank.
     """
-    inputs = [name for name in node.input if name]
-    places = tuple(inputs.index(name) if name else -1 for name in node.input)
-    shape_ranks = tuple(ranks[name] for name in inputs)
     bare = onnx.NodeProto()
     bare.CopyFrom(node)
     bare.name = ""
-    del bare.input[:], bare.output[:]
-    kept = tuple(dtypes[: len(places)])
-    key = bare.SerializeToString(deterministic=True)
-    return _runs(key, kept, places, shape_ranks, len(node.output), opset)
+    places = {name: f"x{place}" for place, name in enumerate(ranks)}
+    bare.input[:] = ["" if not name else places[name] for name in node.input]
+    bare.output[:] = [f"y{place}" for place in range(len(node.output))]
+    # Omitted inputs at the end are not inputs of the node.
+    typed = dict(zip(bare.input, dtypes, strict=False))
+    fed = [
+        onnx.helper.make_tensor_value_info(
+            places[name], typed[places[name]], None if rank < 0 else [None] * rank
+        )
+        for name, rank in ranks.items()
+    ]
+    results = [onnx.ValueInfoProto(name=name) for name in bare.output]
+    graph = onnx.helper.make_graph([bare], "g", fed, results)
+    imports = [onnx.helper.make_opsetid("", opset)]
+    proto = onnx.helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
+    return _runs(proto.SerializeToString(deterministic=True))
 
 
 @lru_cache(maxsize=20000)
-def _runs(
-    serialized: bytes,
-    dtypes: tuple[int | None, ...],
-    places: tuple[int, ...],
-    ranks: tuple[int, ...],
-    outputs: int,
-    opset: int,
-) -> bool:
+def _runs(serialized: bytes) -> bool:
     import onnx_ir as ir
 
     from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
-    node = onnx.NodeProto.FromString(serialized)
-    names = ["" if place < 0 else f"x{place}" for place in places]
-    node.input.extend(names)
-    node.output.extend(f"y{i}" for i in range(outputs))
-    fed: dict[str, onnx.ValueInfoProto] = {}
-    for name, dtype in zip(names, dtypes, strict=True):
-        if name and dtype is not None:
-            rank = ranks[int(name[1:])]
-            dims = None if rank < 0 else [None] * rank
-            fed[name] = onnx.helper.make_tensor_value_info(name, dtype, dims)
-    results = [onnx.ValueInfoProto(name=name) for name in node.output]
-    graph = onnx.helper.make_graph([node], "g", list(fed.values()), results)
-    imports = [onnx.helper.make_opsetid("", opset)]
-    proto = onnx.helper.make_model(graph, opset_imports=imports, ir_version=10)
+    proto = onnx.ModelProto.FromString(serialized)
     try:
         inferred = onnx.shape_inference.infer_shapes(proto, check_type=True)
         with OnnxRuntimeEngine(prepacking=False).prepare(ir.from_proto(inferred)):
@@ -434,6 +423,26 @@ class GraphScope:
             raise CannotAddNodeError
         known = [read_type(name, types[name]) for name in made]
         return self.add(node, [replace(v, dtype=self.chosen(v.dtype)) for v in known])
+
+    def call(
+        self,
+        operator: str,
+        inputs: Sequence[KnownValue],
+        outputs: Sequence[tuple[int, Shape | None]],
+        domain: str | None = None,
+        **attributes: Plain,
+    ) -> list[KnownValue]:
+        """Add a node whose outputs have these types and shapes; onnx is not asked."""
+        made = [KnownValue(self.name(), *each) for each in outputs]
+        node = onnx.helper.make_node(
+            operator,
+            [value.name for value in inputs],
+            [value.name for value in made],
+            f"n{made[0].name}",
+            domain=domain,
+            **attributes,
+        )
+        return self.add(node, made)
 
     def add(self, node: onnx.NodeProto, outputs: Sequence[KnownValue]) -> list[KnownValue]:
         """Add a node whose outputs are known."""

@@ -81,17 +81,25 @@ def call(scope: GraphScope, rng: np.random.Generator) -> None:
     first = onnx.helper.make_node("LeakyRelu", ["X"], ["A"])
     first.attribute.append(alpha)
     second = onnx.helper.make_node(str(rng.choice(["Add", "Mul", "Sub"])), ["A", "X"], ["Y"])
+    _define(scope, name, "X", "Y", [first, second], ["slope"])
+    slope = float(rng.choice([0.0, 0.5, 1.0]))
+    scope.call(name, [value], [(value.dtype, value.shape)], "local", slope=slope)
+
+
+def _define(
+    scope: GraphScope,
+    name: str,
+    argument: str,
+    result: str,
+    nodes: Sequence[onnx.NodeProto],
+    attributes: Sequence[str] = (),
+) -> None:
+    """Add a local function."""
     imports = [onnx.helper.make_opsetid("", scope.opset)]
     function = onnx.helper.make_function(
-        "local", name, ["X"], ["Y"], [first, second], imports, ["slope"]
+        "local", name, [argument], [result], nodes, imports, attributes
     )
     scope.main.functions.append(function)
-    made = scope.name()
-    slope = float(rng.choice([0.0, 0.5, 1.0]))
-    node = onnx.helper.make_node(
-        name, [value.name], [made], f"n{made}", domain="local", slope=slope
-    )
-    scope.add(node, [KnownValue(made, value.dtype, value.shape)])
 
 
 def call_of_steps(scope: GraphScope, rng: np.random.Generator) -> None:
@@ -109,24 +117,15 @@ def call_of_steps(scope: GraphScope, rng: np.random.Generator) -> None:
         onnx.helper.make_node("Constant", [], [tensor.name], value=tensor)
         for tensor in body.initializers
     ]
-    imports = [onnx.helper.make_opsetid("", scope.opset)]
-    nodes = [*constants, *body.nodes]
-    function = onnx.helper.make_function(
-        "local", name, [argument.name], [result.name], nodes, imports
-    )
-    scope.main.functions.append(function)
-    made = scope.name()
-    node = onnx.helper.make_node(name, [value.name], [made], f"n{made}", domain="local")
-    scope.add(node, [KnownValue(made, result.dtype, result.shape)])
+    _define(scope, name, argument.name, result.name, [*constants, *body.nodes])
+    scope.call(name, [value], [(result.dtype, result.shape)], "local")
 
 
 def uncalled(scope: GraphScope, rng: np.random.Generator) -> None:
     """A function that nobody calls."""
     name = f"{scope.prefix}U{scope.step}"
     node = onnx.helper.make_node(str(rng.choice(["Abs", "Neg", "Exp"])), ["X"], ["Y"])
-    imports = [onnx.helper.make_opsetid("", scope.opset)]
-    function = onnx.helper.make_function("local", name, ["X"], ["Y"], [node], imports)
-    scope.main.functions.append(function)
+    _define(scope, name, "X", "Y", [node])
 
 
 Step = Callable[[GraphScope, np.random.Generator], None]
@@ -234,17 +233,8 @@ def scan(scope: GraphScope, rng: np.random.Generator) -> None:
     (seen,) = body.emit("Identity", [new])
     graph = make_graph(body, "body", [state, item], [new, seen])
     start = scope.fresh(rng, [value.dtype], sizes[1:])
-    names = [scope.name(), scope.name()]
-    node = onnx.helper.make_node(
-        "Scan", [start.name, value.name], names, f"n{names[0]}", body=graph, num_scan_inputs=1
-    )
-    scope.add(
-        node,
-        [
-            KnownValue(names[0], value.dtype, sizes[1:]),
-            KnownValue(names[1], value.dtype, sizes),
-        ],
-    )
+    made = [(value.dtype, sizes[1:]), (value.dtype, sizes)]
+    scope.call("Scan", [start, value], made, body=graph, num_scan_inputs=1)
 
 
 def equal_branches(scope: GraphScope, rng: np.random.Generator) -> None:
