@@ -17,8 +17,8 @@ from onnxscript.rewriter import RewriteRule
 from onnx_passes.arrays import Array
 from onnx_passes.certifying.coverage import (
     OPSETS,
+    Covered,
     Plan,
-    Template,
     admits,
     attribute_names,
     choices_of_inputs,
@@ -612,7 +612,7 @@ class Candidate:
     trace: tuple[Draw, ...] = ()
     edge: Shape | None = None
     planned: bool = False
-    template: Template | None = None
+    template: Covered | None = None
 
 
 def _moderate(numbers: list[float]) -> list[float]:

@@ -158,7 +158,7 @@ class FormBuilder:
     def first(
         self, operator: str, *inputs: KnownValue | None, outputs: int, **given: object
     ) -> KnownValue:
-        """Add a node of several outputs, the first of which belongs to the form alone."""
+        """Return the first output of a new node. Others may be read outside of the form."""
         made, *others = self.nodes(operator, *inputs, outputs=outputs, **given)
         self.shared.update(value.name for value in others)
         return made
