@@ -40,8 +40,8 @@ ROOMS = {
     "api": Size(388, 4, 0),
     "arrays": Size(26, 1, 0),
     "bench": Size(4126, 15, 0),
-    "certifying": Size(8965, 29, 3),
-    "cli": Size(4530, 25, 1),
+    "certifying": Size(8357, 27, 3),
+    "cli": Size(4528, 25, 1),
     "compat": Size(646, 7, 0),
     "configs": Size(2411, 12, 0),
     "contracts": Size(530, 4, 0),
@@ -62,7 +62,7 @@ ROOMS = {
     "tuning": Size(2294, 9, 0),
     "verify": Size(6275, 20, 0),
     "benchmarks": Size(9221, 70, 0),
-    "tests": Size(50562, 585, 0),
+    "tests": Size(50955, 586, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
