@@ -40,7 +40,7 @@ ROOMS = {
     "api": Size(388, 4, 0),
     "arrays": Size(26, 1, 0),
     "bench": Size(4126, 15, 0),
-    "certifying": Size(8357, 27, 3),
+    "certifying": Size(8408, 27, 3),
     "cli": Size(4528, 25, 1),
     "compat": Size(646, 7, 0),
     "configs": Size(2411, 12, 0),
