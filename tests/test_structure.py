@@ -62,7 +62,7 @@ ROOMS = {
     "tuning": Size(2294, 9, 0),
     "verify": Size(6275, 20, 0),
     "benchmarks": Size(9221, 70, 0),
-    "tests": Size(50955, 586, 0),
+    "tests": Size(50977, 586, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
