@@ -9,12 +9,13 @@ import inspect
 import sys
 from pathlib import Path
 
+from certificate_texts import level
+from certificate_texts import summary as certificate_summary
 from drawings import drawing
 from references import command_line, pipeline_files, python_api
 
 from benchmarks.operators import data_of, domains_of
-from onnx_passes.certifying.certificates import level, read_certificates
-from onnx_passes.certifying.certificates import summary as certificate_summary
+from onnx_passes.certifying.certificates import read_certificates
 from onnx_passes.cli.pass_descriptions import groups_of, home, option_docs, option_rows
 from onnx_passes.library_index import FILE, index_text
 from onnx_passes.library_index import summary_of as summary

@@ -40,8 +40,8 @@ ROOMS = {
     "api": Size(388, 4, 0),
     "arrays": Size(26, 1, 0),
     "bench": Size(4126, 15, 0),
-    "certifying": Size(8965, 29, 3),
-    "cli": Size(4536, 25, 1),
+    "certifying": Size(8408, 27, 3),
+    "cli": Size(4534, 25, 1),
     "compat": Size(646, 7, 0),
     "configs": Size(2411, 12, 0),
     "contracts": Size(530, 4, 0),
@@ -53,7 +53,7 @@ ROOMS = {
     "ops": Size(8014, 36, 6),
     "optional": Size(21, 1, 0),
     "passes": Size(20045, 245, 0),
-    "pipeline": Size(9911, 29, 4),
+    "pipeline": Size(9915, 29, 4),
     "plain": Size(14, 1, 0),
     "report": Size(2015, 11, 1),
     "runtime": Size(6827, 28, 2),
@@ -62,7 +62,7 @@ ROOMS = {
     "tuning": Size(2294, 9, 0),
     "verify": Size(6275, 20, 0),
     "benchmarks": Size(9221, 70, 0),
-    "tests": Size(50619, 585, 0),
+    "tests": Size(51050, 586, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

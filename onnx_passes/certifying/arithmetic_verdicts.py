@@ -6,9 +6,11 @@ are equal. A counterexample of z3 counts only if an engine shows it.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -164,16 +166,19 @@ class Claim:
     mismatch: str | None = None
     argument: ScalarArgument | None = None
 
-    def check(self, milliseconds: int, mode: FloatMode | None = None) -> Answer:
-        """Ask z3 whether the claim is valid, without a `mode` outside of IEEE arithmetic."""
-        solver = z3()
-        negation = self._differences(mode)
-        known = {c.get_id() for c in self.defined}
-        negation += [solver.Not(c) for c in self.obligations if c.get_id() not in known]
+    def check(
+        self, milliseconds: int, mode: FloatMode | None = None, *, patient: bool = True
+    ) -> Answer:
+        """Ask z3 whether the claim is valid, without a `mode` outside of IEEE arithmetic.
+
+        Unless it is `patient`, elements are not asked one by one.
+        """
+        negation = self._differences(mode) + self._undefined()
         assumptions = [*self.defined, *self.semantics.facts]
         if mode == FloatMode.FINITE:
             assumptions += self._finite()
-        answer = self._refute(negation, assumptions, milliseconds, self._easy(mode))
+        easy = self._easy(mode)
+        answer = self._refute(negation, assumptions, milliseconds, easy, patient=patient)
         if answer.holds and assumptions and self._is_vacuous(assumptions, milliseconds):
             return Answer(None, reason="the graph before is defined for no input")
         return answer
@@ -184,12 +189,16 @@ class Claim:
         assumptions: Sequence[Scalar],
         milliseconds: int,
         prefer: Sequence[Scalar] = (),
+        *,
+        patient: bool = True,
     ) -> Answer:
         """Look for a model of any of some formulas: of all at once, then of each.
 
         z3 counts few steps where many nonlinear terms meet, so that all at once take minutes
         where each alone takes milliseconds.
         """
+        if self._holds_in_general(negation, assumptions, milliseconds):
+            return Answer(True)
         known = [*assumptions, *self._laws(self._terms())]
         parts = len(negation) > 1 and not isinstance(self.semantics, IeeeSemantics)
         first = milliseconds // _TOGETHER if parts else milliseconds
@@ -203,7 +212,7 @@ class Claim:
             if not parts:
                 raise
             answer = Answer(None)
-        if answer.holds is not None or not parts:
+        if answer.holds is not None or not parts or not patient:
             return answer
         for formula in negation:
             alone = [*assumptions, *self._laws([formula])]
@@ -213,6 +222,37 @@ class Claim:
         if answer.holds is None:
             answer = refute(negation, known, milliseconds=milliseconds, prefer=prefer)
         return answer
+
+    def _holds_in_general(
+        self, negation: Sequence[Scalar], assumptions: Sequence[Scalar], milliseconds: int
+    ) -> bool:
+        """Whether formulas are false whatever the values are of all that both sides compute.
+
+        Of a sum over many elements, z3 has one unknown then. That it has squares alone is all
+        that is left of it. Of what is assumed, only that of the same unknowns is.
+        """
+        solver = z3()
+        if not isinstance(self.semantics, RealSemantics) or not self._shared:
+            return False
+        pairs = [(t, solver.Real(f"shared {n}")) for n, t in enumerate(self._shared)]
+        known = [solver.substitute(each, *pairs) for each in assumptions]
+        known += [unknown >= 0 for term, unknown in pairs if is_sum_of_squares(term)]
+        limit, patience = milliseconds // _TOGETHER, BACKSTOP // _TOGETHER
+        with contextlib.suppress(QueryTimeout):
+            for formula in (solver.substitute(each, *pairs) for each in negation):
+                near = [each for each in known if unknowns_in(each) <= unknowns_in(formula)]
+                if not refute([formula], near, milliseconds=limit, backstop=patience).holds:
+                    return False
+            return True
+        return False
+
+    @cached_property
+    def _shared(self) -> list[Scalar]:
+        """The largest terms that occur on both sides."""
+        sides = [*self._elements()]
+        other = subterms([right for _, _, right in sides])
+        inner = subterms([left for _, left, _ in sides], until=other)
+        return [t for k, t in inner.items() if k in other and t.children() and z3().is_real(t)]
 
     def _laws(self, terms: Sequence[Scalar]) -> list[Scalar]:
         return of_logarithms(terms) if isinstance(self.semantics, RealSemantics) else []
@@ -234,32 +274,34 @@ class Claim:
             for number, (scalar, dtype) in enumerate(elements)
         ]
 
-    def close(self, milliseconds: int) -> str | None:
+    def close(self, milliseconds: int, *, patient: bool = True) -> str | None:
         """Return how close reals are, where rounded constants explain what they differ by.
 
-        Everything but reals must still be equal.
+        Everything but reals must still be equal. Unless it is `patient`, only a relative
+        distance is asked for, whatever the values are of all that both sides compute.
         """
         solver = z3()
         largest = solver.Real("largest input")
-        if self._within(
-            lambda left: solver.If(left < 0, -left, left), _RELATIVE, milliseconds
-        ):
+        negation, assumptions = self._farther(
+            lambda left: solver.If(left < 0, -left, left), _RELATIVE
+        )
+        if not patient:
+            general = self._holds_in_general(negation, assumptions, milliseconds)
+            return CLOSE if general else None
+        if self._refute(negation, assumptions, milliseconds).holds:
             return CLOSE
         reals = self._reals()
         bounds = [c for s in reals for c in (s <= largest, -s <= largest)]
         bounds.append(largest >= 1)
         # Rounding is proportional to what is summed, which may cancel in the result.
-        if self._within(lambda _: largest, _OF_INPUTS, milliseconds, bounds):
-            return CLOSE_TO_INPUTS
-        return None
+        negation, assumptions = self._farther(lambda _: largest, _OF_INPUTS)
+        near = self._refute(negation, [*assumptions, *bounds], milliseconds)
+        return CLOSE_TO_INPUTS if near.holds else None
 
-    def _within(
-        self,
-        size: Callable[[Scalar], Scalar],
-        share: str,
-        milliseconds: int,
-        bounds: Sequence[Scalar] = (),
-    ) -> bool:
+    def _farther(
+        self, size: Callable[[Scalar], Scalar], share: str
+    ) -> tuple[list[Scalar], list[Scalar]]:
+        """Return formulas that say how an element is farther off, and what is assumed."""
         solver, negation = z3(), []
         for before, left, right in self._elements():
             formula = differs(left, right)
@@ -268,11 +310,12 @@ class Claim:
                 formula = solver.Or(gap > room, -gap > room)
             if formula is not None:
                 negation.append(formula)
+        return negation + self._undefined(), [*self.defined, *self.semantics.facts]
+
+    def _undefined(self) -> list[Scalar]:
+        """Return formulas that say how the result is not defined where the original is."""
         known = {c.get_id() for c in self.defined}
-        negation += [solver.Not(c) for c in self.obligations if c.get_id() not in known]
-        assumptions = [*self.defined, *self.semantics.facts, *bounds]
-        answer = self._refute(negation, assumptions, milliseconds)
-        return answer.holds is True
+        return [z3().Not(c) for c in self.obligations if c.get_id() not in known]
 
     def inputs(self, model: Term) -> dict[str, Array]:
         """Return the values that a model gives to the inputs, shaped as the pair's inputs."""
@@ -371,14 +414,38 @@ def _conditions(semantics: Semantics, outputs: Iterable[Tensor]) -> list[Scalar]
     """Return when the terms that reach an output are defined; others do not matter."""
     if not semantics.defined:
         return []
-    pending: list[Scalar] = [s for tensor in outputs for s in tensor.data.flat]
-    reached: set[int] = set()
+    reached = subterms([s for tensor in outputs for s in tensor.data.flat])
+    return [condition for term, condition in semantics.defined if term.get_id() in reached]
+
+
+def subterms(terms: Iterable[Scalar], until: Collection[int] = ()) -> dict[int, Scalar]:
+    """Return terms and all that they are made of, by number; of those in `until` no parts."""
+    pending, found = list(terms), {}
     while pending:
         term = pending.pop()
-        if term.get_id() not in reached:
-            reached.add(term.get_id())
-            pending.extend(term.children())
-    return [condition for term, condition in semantics.defined if term.get_id() in reached]
+        if term.get_id() not in found:
+            found[term.get_id()] = term
+            pending.extend(() if term.get_id() in until else term.children())
+    return found
+
+
+def unknowns_in(term: Scalar) -> set[int]:
+    """Return the numbers of the unknowns of a term."""
+    found = subterms([term]).items()
+    return {
+        k for k, t in found if z3().is_const(t) and t.decl().kind() == z3().Z3_OP_UNINTERPRETED
+    }
+
+
+def is_sum_of_squares(term: Scalar) -> bool:
+    """Whether a real is written as a sum of squares and numbers that are not negative."""
+    solver, parts = z3(), term.children()
+    if solver.is_rational_value(term):
+        return bool(term.as_fraction() >= 0)
+    if solver.is_mul(term) and len(parts) == 2 and parts[0].eq(parts[1]):
+        return True
+    sums = solver.is_add(term) or solver.is_mul(term) or solver.is_div(term)
+    return bool(sums) and all(map(is_sum_of_squares, parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,7 +553,12 @@ def _ask(
     """Put a claim to z3; return the judgement, or None where it decides nothing."""
     try:
         statement = claim(pair, RealSemantics(), argument)
-        answer = statement.check(effort.milliseconds)
+        answer = statement.check(effort.milliseconds, patient=False)
+        near = answer.holds is None and pair.has_floats and asked.coverage is not None
+        if near and statement.close(effort.milliseconds, patient=False) is not None:
+            return _proved_near(asked, CLOSE)
+        if answer.holds is None:
+            answer = statement.check(effort.milliseconds)
         if not answer.holds and _has(pair, _EXPONENTIAL):
             lawful = claim(pair, RealSemantics(laws=True), argument)
             if lawful.check(effort.milliseconds).holds:
@@ -504,14 +576,20 @@ def _ask(
         return None
     close = _close(statement, effort) if pair.has_floats else None
     if close is not None and asked.coverage is not None:
-        coverage = replace(asked.coverage, conditions=(*asked.coverage.conditions, close))
-        return replace(asked, outcome=Outcome.PROVED, coverage=coverage)
+        return _proved_near(asked, close)
     feeds = statement.inputs(answer.model)
     found = replayer.compare(feeds, real=pair.has_floats)
     if found is not None:
         return refuted(asked, asked.method, found)
     reasons.append(f"{asked.method}: {not_replayed(feeds, replayer)}")
     return None
+
+
+def _proved_near(asked: ArithmeticVerdict, close: str) -> ArithmeticVerdict:
+    """Return a verdict proved on the condition that rounded constants explain a distance."""
+    assert asked.coverage is not None
+    coverage = replace(asked.coverage, conditions=(*asked.coverage.conditions, close))
+    return replace(asked, outcome=Outcome.PROVED, coverage=coverage)
 
 
 def _close(statement: Claim, effort: Effort) -> str | None:

@@ -11,28 +11,36 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.certifying.coverage import impossible
 from onnx_passes.certifying.proof import CUTS, NEAR, Fault, Proof
-from onnx_passes.certifying.regression import (
-    is_reproducible,
-    write_refutation,
-    write_regression,
+from onnx_passes.certifying.replay import Feeds, PairRunner
+from onnx_passes.certifying.rewrite_rule import (
+    GIB,
+    Job,
+    assumes_finite,
+    declared_by,
+    pattern_of,
+    resolve,
+    rules_of,
 )
-from onnx_passes.certifying.replay import PairRunner
-from onnx_passes.certifying.rewrite_rule import GIB, Job, assumes_finite, pattern_of, resolve
 from onnx_passes.certifying.rule_fuzzing import Tested, fuzz_rule
 from onnx_passes.certifying.rule_paths import RulePaths, cap
-from onnx_passes.contracts import Equality, Tolerance, contracts_of
+from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import UsageError
 from onnx_passes.passes.patterns import rule_name
 from onnx_passes.plain import PlainDict
+from onnx_passes.runtime.engine_models import insert_barriers
 from onnx_passes.runtime.processes import kill, kill_group, start
+from onnx_passes.verify.bundle import REPLAY_SECONDS, Bundle, write_failing
+from onnx_passes.verify.judge import default_tolerance
 
 LIMIT_BEHIND_TEST = 9
 """Templates that are drawn for a proof, where the rule has been tested on many models."""
@@ -70,37 +78,76 @@ def _judged(
     `so_far` gets the verdict of the property test, before the proof begins.
     """
     cls = subject if isinstance(subject, type) else type(subject)
-    allowed = frozenset(getattr(cls, "interface_changes", ()))
-    declared = next(
-        (c for c in contracts_of(cls) if isinstance(c, Equality | Tolerance)), None
-    )
-    tested = None
-    finite = assumes_finite(cls)
-    shown: list[Fault] = []
     paths = RulePaths(rule, cls if cls is subject else None)
-
-    def confirm(fault: Fault) -> bool:
-        found = is_reproducible(fault, declared)
-        shown.extend([fault] * found)
-        return found
-
+    found = RuleEvidence(rule, paths, declared_by(cls), assumes_finite(cls), job.folder)
     if job.level != "prove":
-        tested = fuzz_rule(
+        found.tested = fuzz_rule(
             rule,
             seconds=job.seconds,
             seed=job.seed,
             models=job.models,
-            allowed=allowed,
+            allowed=frozenset(getattr(cls, "interface_changes", ())),
             faults=job.faults,
-            declared=declared if isinstance(declared, Tolerance) else None,
-            finite=finite,
-            confirm=confirm,
-            paths=paths,
+            declared=found.declared if isinstance(found.declared, Tolerance) else None,
+            finite=found.finite,
+            confirm=found.confirm,
+            paths=found.paths,
         )
+        # The property test has broken it already, or ends before a proof that may not.
+        if job.level == "test" or found.tested.faults:
+            return found.as_dict()
+        so_far(found.as_dict())
+    found.prove(job)
+    return found.as_dict()
 
-    def concluded(proof: Proof | None, unproved: str) -> PlainDict:
-        verdict, reason = _verdict(rule, tested, proof, unproved)
-        contract = _contract(tested, proof, verdict)
+
+@dataclass
+class RuleEvidence:
+    """What was found of one rule by the property test and by the prover.
+
+    `unproved` says why there is no proof. `shown` are the faults whose own script shows them.
+    With `finite`, it assumes that no input is NaN or infinite. Refutations are written to
+    `folder`.
+    """
+
+    rule: RewriteRule
+    paths: RulePaths
+    declared: Equality | Tolerance | None
+    finite: bool
+    folder: str | None
+    tested: Tested | None = None
+    proof: Proof | None = None
+    unproved: str = ""
+    shown: list[Fault] = field(default_factory=list)
+
+    def confirm(self, fault: Fault) -> bool:
+        """Whether the script of a refutation shows it; such faults are kept."""
+        found = is_reproducible(fault, self.declared)
+        self.shown.extend([fault] * found)
+        return found
+
+    def prove(self, job: Job) -> None:
+        """Prove the rule, if need be on few templates: the property test tried to break it."""
+        from onnx_passes.certifying import Effort, prove_rule
+
+        effort = Effort(
+            seed=job.seed,
+            limit=Effort().limit if self.tested is None else LIMIT_BEHIND_TEST,
+            ieee=self.tested is None or self.tested.inexact is None,
+            was_tested=self.tested is not None,
+        )
+        try:
+            self.proof = prove_rule(
+                self.rule, effort=effort, confirm=self.confirm, paths=self.paths
+            )
+        except UsageError as error:
+            self.unproved = f"not proved: {error.message}"
+
+    def as_dict(self) -> PlainDict:
+        """Return the verdict and all that led to it."""
+        tested, proof, declared = self.tested, self.proof, self.declared
+        verdict, reason = self._verdict()
+        contract = self._contract() if verdict in ("proved", "tested") else None
         loose = None if tested is None else tested.loose
         inexact = (tested and tested.inexact) or (proof and proof.counterexample)
         disagrees = (
@@ -108,158 +155,141 @@ def _judged(
             or loose is not None
             or (isinstance(declared, Equality) and inexact is not None)
         )
-        if loose is not None and not reason:
-            reason = loose.reason
         result: PlainDict = {
-            "rule": rule_name(rule),
+            "rule": rule_name(self.rule),
             "verdict": verdict,
-            "reason": reason,
-            "claim": _claim(proof, paths.taken()) if verdict == "proved" else "",
+            "reason": reason or ("" if loose is None else loose.reason),
+            "claim": self._claim() if verdict == "proved" else "",
             "never_ran": "",
-            "paths": paths.taken(),
-            **paths.told(),
+            "paths": self.paths.taken(),
+            **self.paths.told(),
             "contract": None if contract is None else str(contract),
             "declared": None if declared is None else str(declared),
-            "assumes": "no input is NaN or infinite" if finite else "",
+            "assumes": "no input is NaN or infinite" if self.finite else "",
             "disagrees": disagrees,
-            # All that refutes it rests on constants within its own tolerances.
-            "arguable": verdict == "refuted"
-            and not (tested and tested.faults)
-            and not (proof and proof.outcome == "refuted"),
-            "tested": None if tested is None else _tested(tested),
+            "tested": None if tested is None else tested.as_dict(),
             "proof": None if proof is None else proof.as_dict(),
         }
-        fault = None if tested is None else tested.fault
-        if fault is None and verdict == "refuted":
-            fault = shown[-1] if shown else None
-        if fault is None and tested is not None:
-            fault = loose or (tested.inexact if disagrees else None)
-        if fault is not None:
-            result["counterexample"] = fault.text()
-            result["sort"] = fault.sort
-            result["cause"] = _CAUSES[fault.breaks]
-            if tested is not None and len(tested.faults) > 1:
-                result["further"] = [(_CAUSES[f.breaks], f.text()) for f in tested.faults[1:]]
-            if job.folder is not None:
-                folder = Path(job.folder)
-                if fault.after is not None and fault.found is not None:
-                    folder, _ = write_refutation(fault, declared, folder)
-                result["folder"] = str(folder)
-                test = write_regression(fault, job.subject, job.index or 0, folder, declared)
-                result["test"] = str(test)
+        fault = self._fault(refuted=verdict == "refuted", disagrees=disagrees)
+        if fault is None:
+            return result
+        result |= {"counterexample": fault.text(), "cause": _CAUSES[fault.breaks]}
+        if tested is not None and len(tested.faults) > 1:
+            result["further"] = [(_CAUSES[f.breaks], f.text()) for f in tested.faults[1:]]
+        if self.folder is not None and fault.after is not None and fault.found is not None:
+            folder, _ = write_refutation(fault, declared, Path(self.folder))
+            result["folder"] = str(folder)
         return result
 
-    # The property test has broken it already, or ends before a proof that may not.
-    if job.level == "test" or (tested is not None and tested.faults):
-        return concluded(None, "")
-    if tested is not None:
-        so_far(concluded(None, ""))
-    differ = tested is not None and tested.inexact is not None
-    return concluded(*_proof(rule, job, confirm, paths, ieee=not differ))
+    def _fault(self, *, refuted: bool, disagrees: bool) -> Fault | None:
+        """Return what is shown: what refutes the rule, or contradicts what it declares."""
+        tested, shown = self.tested, self.shown if refuted else []
+        if tested is None or (tested.fault is None and shown):
+            return shown[-1] if shown else None
+        return tested.fault or tested.loose or (tested.inexact if disagrees else None)
+
+    def _claim(self) -> str:
+        """Return what "proved" ranges over: the templates that were made, and no more.
+
+        A rule is a program: what another path of its guard or rewrite would do is not proved.
+        """
+        assert self.proof is not None
+        parts = [
+            f"{j.arithmetic} for {c.text}{f' ({CUTS})' if CUTS in c.conditions else ''}"
+            for j in self.proof.judgements
+            if j.outcome == "proved" and (c := j.coverage) is not None
+        ]
+        return (
+            f"{'; '.join(parts)}; on the {self.proof.templates} templates that its guard "
+            f"admitted, along the paths through lines {self.paths.taken()}"
+        )
+
+    def _verdict(self) -> tuple[str, str]:
+        tested, proof = self.tested, self.proof
+        if tested is not None and tested.fault is not None:
+            arguable = "" if tested.faults else f"; {NEAR}"
+            return "refuted", tested.fault.reason + arguable
+        if proof is not None and proof.outcome == "refuted":
+            found = proof.counterexample
+            return "refuted", "" if found is None else found.reason
+        if tested is not None and tested.out_of_time:
+            return "undecided", tested.late()
+        if proof is not None and proof.out_of_time:
+            return "undecided", f"out of time: {proof.judgements[0].reason}"
+        if proof is not None and proof.outcome == "proved":
+            if tested is None or tested.models >= LEAST_MODELS:
+                return "proved", ""
+            if tested.models:
+                few = f"it fired on {tested.models} of {tested.attempts} models only"
+                return "tested", f"proved, but {few}"
+        if tested is not None and tested.verdict == "never fired":
+            return tested.verdict, impossible(pattern_of(self.rule)) or tested.idle()
+        reasons = [] if proof is None else [j.reason for j in proof.judgements if j.reason]
+        reason = self.unproved or next(iter(reasons), "")
+        return "undecided" if tested is None else tested.verdict, reason
+
+    def _contract(self) -> Equality | Tolerance | None:
+        """Return the weaker of what the two levels support, where both say something."""
+        found = [each.contract for each in (self.tested, self.proof) if each is not None]
+        said = [c for c in found if isinstance(c, Equality | Tolerance)]
+        return next((c for c in said if isinstance(c, Tolerance)), said[0] if said else None)
 
 
-def _proof(
-    rule: RewriteRule,
-    job: Job,
-    confirm: Callable[[Fault], bool],
-    paths: RulePaths,
-    *,
-    ieee: bool,
-) -> tuple[Proof | None, str]:
-    from onnx_passes.certifying import Effort, prove_rule
+def write_refutation(
+    fault: Fault, declared: Equality | Tolerance | None, folder: Path
+) -> tuple[Path, str]:
+    """Write two models that differ, with inputs and a script, and run the script.
 
-    # The property test has tried to break the rule already.
-    behind = job.level == "all"
-    limit = LIMIT_BEHIND_TEST if behind else Effort().limit
-    try:
-        effort = Effort(seed=job.seed, limit=limit, ieee=ieee, was_tested=behind)
-        return prove_rule(rule, effort=effort, confirm=confirm, paths=paths), ""
-    except UsageError as error:
-        return None, f"not proved: {error.message}"
-
-
-def _claim(proof: Proof | None, taken: str) -> str:
-    """Return what "proved" ranges over: the templates that were made, and no more.
-
-    A rule is a program: what another path of its guard or its rewrite would do is not proved.
+    Return the folder, and why the script does not show the difference; empty if it does.
+    UsageError if the folder cannot be written.
     """
-    if proof is None:
-        return ""
-    parts = [
-        f"{j.arithmetic} for {c.text}{f' ({CUTS})' if CUTS in c.conditions else ''}"
-        for j in proof.judgements
-        if j.outcome == "proved" and (c := j.coverage) is not None
-    ]
-    return (
-        f"{'; '.join(parts)}; on the {proof.templates} templates that its guard admitted, "
-        f"along the paths through lines {taken}"
+    assert fault.after is not None
+    assert fault.found is not None
+    limits = {}
+    if fault.breaks == "tolerance":
+        assert isinstance(declared, Tolerance)
+        for name, array in fault.found.expected.items():
+            rtol, atol = default_tolerance(array.dtype)
+            limits[name] = (
+                rtol if declared.rtol is None else declared.rtol,
+                atol if declared.atol is None else declared.atol,
+            )
+    if fault.breaks == "values":
+        for name, array in fault.found.expected.items():
+            if array.dtype.kind == "f":
+                limits[name] = default_tolerance(array.dtype)
+    readme = f"# A rewrite rule that is wrong\n\nDeclared: {declared}\n\n{fault.text()}\n"
+    # The script needs no package of ours, so that the models bring their barriers along.
+    before, after = (
+        insert_barriers(_with_defaults(model, fault.found.feeds))
+        for model in (fault.before, fault.after)
     )
+    scaled = fault.breaks == "tolerance"
+    bundle = Bundle(before, after, fault.found.feeds, limits, scaled=scaled, readme=readme)
+    return write_failing([bundle], folder, REPLAY_SECONDS)
 
 
-def _idle(rule: RewriteRule, tested: Tested) -> str:
-    models = f"its pattern or guard admitted none of {tested.attempts} models"
-    if tested.not_run:
-        models = f"the engine ran none of the {tested.not_run} models that its guard admitted"
-    return impossible(pattern_of(rule)) or models
+def is_reproducible(fault: Fault, declared: Equality | Tolerance | None) -> bool:
+    """Whether the script of a refutation shows it.
+
+    A rule that raises, or makes an invalid model, has no script of this kind: that is seen
+    again by applying it again.
+    """
+    if fault.after is None or fault.found is None:
+        return True
+    with tempfile.TemporaryDirectory() as scratch:
+        _, why = write_refutation(fault, declared, Path(scratch) / "refutation")
+    return not why
 
 
-def _verdict(
-    rule: RewriteRule, tested: Tested | None, proof: Proof | None, unproved: str
-) -> tuple[str, str]:
-    if tested is not None and tested.fault is not None:
-        arguable = "" if tested.faults else f"; {NEAR}"
-        return "refuted", tested.fault.reason + arguable
-    if proof is not None and proof.outcome == "refuted":
-        found = proof.counterexample
-        return "refuted", "" if found is None else found.reason
-    if tested is not None and tested.out_of_time:
-        return "undecided", f"out of time: {tested.models} models; give it more with --time"
-    if proof is not None and proof.out_of_time:
-        return "undecided", f"out of time: {proof.judgements[0].reason}"
-    if proof is not None and proof.outcome == "proved":
-        if tested is None or tested.models >= LEAST_MODELS:
-            return "proved", ""
-        if tested.models:
-            few = f"proved, but it fired on {tested.models} of {tested.attempts} models only"
-            return "tested", few
-    reasons = [] if proof is None else [j.reason for j in proof.judgements if j.reason]
-    reason = unproved or next(iter(reasons), "")
-    if tested is not None and tested.verdict == "never fired":
-        return tested.verdict, _idle(rule, tested)
-    if tested is not None:
-        return tested.verdict, reason
-    return "undecided", reason
-
-
-def _contract(
-    tested: Tested | None, proof: Proof | None, verdict: str
-) -> Equality | Tolerance | None:
-    """Return the weaker of what the two levels support, where both say something."""
-    if verdict not in ("proved", "tested"):
-        return None
-    of_test = None if tested is None else tested.contract
-    of_proof = None if proof is None else proof.contract
-    said = [c for c in (of_test, of_proof) if isinstance(c, Equality | Tolerance)]
-    return next((c for c in said if isinstance(c, Tolerance)), said[0] if said else None)
-
-
-def _tested(tested: Tested) -> PlainDict:
-    return {
-        "models": tested.models,
-        "firings": tested.firings,
-        "runs": tested.runs,
-        "covers": tested.covered.as_dict(),
-        "operators": [f"{d}:{o}" if d else o for d, o in sorted(tested.operators)],
-        "unrepeated": tested.unrepeated,
-        "attempts": tested.attempts,
-        "not_run": tested.not_run,
-        "nan_orders": tested.nan_orders,
-        "dtypes": dict(sorted(tested.dtypes.items())),
-        "surroundings": dict(sorted(tested.kinds.items())),
-        "opsets": {str(k): n for k, n in sorted(tested.opsets.items())},
-        "errors": {kind: {"rtol": error} for kind, error in sorted(tested.errors.items())},
-        "out_of_time": tested.out_of_time,
-    }
+def _with_defaults(model: ir.Model, feeds: Feeds) -> ir.Model:
+    """Return a copy in which inputs that have a default default to what was fed."""
+    copy = model.clone()
+    for value in copy.graph.inputs:
+        name = value.name or ""
+        if value.const_value is not None and name in feeds:
+            value.const_value = ir.tensor(feeds[name], name=name)
+    return copy
 
 
 _running: set[subprocess.Popen[bytes]] = set()
@@ -337,8 +367,6 @@ def _ended(job: Job, verdict: str, reason: str) -> PlainDict:
 
 
 def _work(job: Job, say: Callable[[PlainDict], object]) -> PlainDict:
-    from onnx_passes.certifying.rewrite_rule import rules_of
-
     subject = resolve(job.subject)
     if job.index is None:
         from onnx_passes.certifying.models.fuzz_pass import verdict_of_pass

@@ -6,10 +6,11 @@ models cover.
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import onnx
@@ -478,30 +479,16 @@ def _leaves(value: PatternPart, seen: set[int]) -> Iterator[PatternPart]:
 _VALUES = (ir.AttributeType.INT, ir.AttributeType.STRING)
 """Attributes of these types differ by value, others by whether they are given."""
 
-_NOTHING: tuple[set[int], set[str], set[bool]] = (set(), set(), set())
 LEFT_OUT, GIVEN = "left out", "given"
-
-
-@dataclass(frozen=True)
-class Template:
-    """One model that a verdict rests on, as far as a claim distinguishes models.
-
-    `operands` have rank, element type, and whether they are constants. An operand without a
-    name in the pattern is named by operator and index of the input. Keys of `attributes` are
-    ``operator.name``.
-    """
-
-    operands: dict[str, tuple[int, str, bool]]
-    opset: int
-    attributes: dict[str, set[str]]
 
 
 @dataclass
 class Covered:
-    """What a set of templates covers; anything else is excluded from the claim.
+    """What one template covers, or several; anything else is excluded from the claim.
 
-    `operands` have ranks, element types, and whether they were constants. Keys of `attributes`
-    are ``operator.name``.
+    `operands` have ranks, element types, and whether they were constants. An operand without a
+    name in the pattern is named by operator and index of the input. Keys of `attributes` are
+    ``operator.name``.
     """
 
     templates: int = 0
@@ -509,32 +496,23 @@ class Covered:
     opsets: set[int] = field(default_factory=set)
     attributes: dict[str, set[str]] = field(default_factory=dict)
 
-    def add(self, template: Template) -> None:
-        """Widen the claim by one template."""
-        self.templates += 1
-        self.opsets.add(template.opset)
-        for name, parts in template.operands.items():
-            ranks, types, constant = self.operands.setdefault(name, (set(), set(), set()))
-            rank, dtype, is_constant = parts
-            ranks.add(rank)
-            types.add(dtype)
-            constant.add(is_constant)
-        for key, given in template.attributes.items():
+    def add(self, other: Covered) -> None:
+        """Widen the claim by what another one covers."""
+        self.templates += other.templates
+        self.opsets |= other.opsets
+        for name, (ranks, types, constant) in other.operands.items():
+            own = self.operands.setdefault(name, (set(), set(), set()))
+            own[0].update(ranks)
+            own[1].update(types)
+            own[2].update(constant)
+        for key, given in other.attributes.items():
             self.attributes.setdefault(key, set()).update(given)
 
-    def holds(self, template: Template) -> bool:
-        """Whether a template is one that the claim speaks of."""
-        if template.opset not in self.opsets:
-            return False
-        for name, parts in template.operands.items():
-            rank, dtype, constant = parts
-            ranks, types, constants = self.operands.get(name, _NOTHING)
-            if rank not in ranks or dtype not in types or constant not in constants:
-                return False
-        return all(
-            given <= self.attributes.get(key, set())
-            for key, given in template.attributes.items()
-        )
+    def holds(self, other: Covered) -> bool:
+        """Whether the claim speaks of all that another one covers."""
+        both = copy.deepcopy(self)
+        both.add(other)
+        return replace(both, templates=self.templates) == self
 
     def as_dict(self) -> PlainDict:
         """Return the claim as JSON has it."""
@@ -547,7 +525,7 @@ class Covered:
         return {**found, "attributes": attributes}
 
 
-def covered_by(templates: Iterable[Template]) -> Covered:
+def covered_by(templates: Iterable[Covered]) -> Covered:
     """Return what templates cover together."""
     found = Covered()
     for template in templates:
@@ -555,11 +533,10 @@ def covered_by(templates: Iterable[Template]) -> Covered:
     return found
 
 
-def describe(model: ir.Model, names: Iterable[str]) -> Template:
+def describe(model: ir.Model, names: Iterable[str]) -> Covered:
     """Return what a claim says of one model, whose values are named as in the pattern."""
     named = set(names)
-    operands: dict[str, tuple[int, str, bool]] = {}
-    attributes: dict[str, set[str]] = {}
+    found = Covered(1, opsets={model.graph.opset_imports.get("", 0)})
     for node in model.graph:
         if node.op_type == "Constant":
             continue
@@ -567,7 +544,7 @@ def describe(model: ir.Model, names: Iterable[str]) -> Template:
             given = _shown(node.attributes.get(name))
             if name == "to" and node.inputs[0] is not None and node.inputs[0].dtype:
                 given = f"{node.inputs[0].dtype.name} to {given}"
-            attributes.setdefault(f"{node.op_type}.{name}", set()).add(given)
+            found.attributes.setdefault(f"{node.op_type}.{name}", set()).add(given)
         for index, value in enumerate(node.inputs):
             producer = None if value is None else value.producer()
             if value is None or (producer is not None and producer.op_type != "Constant"):
@@ -576,8 +553,8 @@ def describe(model: ir.Model, names: Iterable[str]) -> Template:
             dtype = "UNDEFINED" if value.dtype is None else value.dtype.name
             rank = 0 if value.shape is None else len(value.shape)
             constant = producer is not None or value.is_initializer()
-            operands[role] = rank, dtype, constant
-    return Template(operands, model.graph.opset_imports.get("", 0), attributes)
+            found.operands[role] = {rank}, {dtype}, {constant}
+    return found
 
 
 def _attribute_names(node: ir.Node, model: ir.Model) -> list[str]:

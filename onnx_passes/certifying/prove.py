@@ -10,7 +10,7 @@ from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.certifying import arithmetic_verdicts
 from onnx_passes.certifying.arithmetic_verdicts import Effort, judge_exact, judge_ieee
-from onnx_passes.certifying.coverage import Template, covered_by, describe, operand_names
+from onnx_passes.certifying.coverage import Covered, covered_by, describe, operand_names
 from onnx_passes.certifying.equivalence import ModelPair
 from onnx_passes.certifying.proof import (
     Arithmetic,
@@ -110,15 +110,15 @@ class _Proofs:
     far from the formula for a proof. `kinds` and `types` are those that were proved.
     """
 
-    decisive: list[tuple[Template, Proof]] = field(default_factory=list)
+    decisive: list[tuple[Covered, Proof]] = field(default_factory=list)
     coarse: list[Proof] = field(default_factory=list)
     kinds: set[tuple[object, ...]] = field(default_factory=set)
     types: set[frozenset[str]] = field(default_factory=set)
 
-    def wants(self, template: Template, effort: Effort) -> bool:
+    def wants(self, template: Covered, effort: Effort) -> bool:
         """Whether a proof is worth its time: on the first few, and on ranks or types anew."""
-        kind = tuple(sorted((n, rank) for n, (rank, *_) in template.operands.items()))
-        types = frozenset(dtype for _, dtype, _ in template.operands.values())
+        kind = tuple(sorted((n, *ranks) for n, (ranks, *_) in template.operands.items()))
+        types = frozenset(t for _, types, _ in template.operands.values() for t in types)
         types |= template.attributes.get("Cast.to", set())
         count = len(self.decisive) + len(self.coarse)
         wanted = (
@@ -130,7 +130,7 @@ class _Proofs:
         self.types.add(types)
         return wanted
 
-    def add(self, template: Template, proof: Proof | None, *, half: bool) -> None:
+    def add(self, template: Covered, proof: Proof | None, *, half: bool) -> None:
         """Note what was found of one template."""
         if proof is None:
             return

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule, RewriteRuleClassBase, RewriteRuleSet
 
+from onnx_passes.contracts import Equality, Tolerance, contracts_of
 from onnx_passes.errors import UsageError
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.passes.patterns import PatternInfo
@@ -156,6 +157,12 @@ def for_certificate(cls: type[object]) -> Any:
 def assumes_finite(cls: type[object]) -> bool:
     """Whether a pass claims something for finite numbers alone: always, or by an option."""
     return bool(getattr(cls, "finite_only", False)) or "assume_no_nan" in _fields(cls)
+
+
+def declared_by(cls: type[object]) -> Equality | Tolerance | None:
+    """Return what a pass declares of the values that it keeps."""
+    declared = contracts_of(cls)
+    return next((c for c in declared if isinstance(c, Equality | Tolerance)), None)
 
 
 def _fields(cls: type[object]) -> list[str]:

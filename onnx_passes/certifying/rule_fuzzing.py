@@ -36,6 +36,7 @@ from onnx_passes.model.walk import all_tensors
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.passes.rewriting import rewrite
+from onnx_passes.plain import PlainDict
 from onnx_passes.verify.rounding import low_tolerances
 from onnx_passes.verify.snapshot import compare_interfaces, interface_of
 from onnx_passes.verify.well_formed import check_structure
@@ -376,6 +377,35 @@ class Tested:
         if self.verdict != "tested":
             return None
         return Equality() if self.inexact is None else Tolerance()
+
+    def late(self) -> str:
+        """Return why the clock ended it too early."""
+        return f"out of time: {self.models} models; give it more with --time"
+
+    def idle(self) -> str:
+        """Return why no model says anything of the rule."""
+        if self.not_run:
+            return f"the engine ran none of the {self.not_run} models that its guard admitted"
+        return f"its pattern or guard admitted none of {self.attempts} models"
+
+    def as_dict(self) -> PlainDict:
+        """Return the counts as JSON has them."""
+        return {
+            "models": self.models,
+            "firings": self.firings,
+            "runs": self.runs,
+            "covers": self.covered.as_dict(),
+            "operators": [f"{d}:{o}" if d else o for d, o in sorted(self.operators)],
+            "unrepeated": self.unrepeated,
+            "attempts": self.attempts,
+            "not_run": self.not_run,
+            "nan_orders": self.nan_orders,
+            "dtypes": dict(sorted(self.dtypes.items())),
+            "surroundings": dict(sorted(self.kinds.items())),
+            "opsets": {str(k): n for k, n in sorted(self.opsets.items())},
+            "errors": {kind: {"rtol": error} for kind, error in sorted(self.errors.items())},
+            "out_of_time": self.out_of_time,
+        }
 
 
 def fuzz_rule(

@@ -17,8 +17,8 @@ from onnxscript.rewriter import RewriteRule
 from onnx_passes.arrays import Array
 from onnx_passes.certifying.coverage import (
     OPSETS,
+    Covered,
     Plan,
-    Template,
     admits,
     attribute_names,
     choices_of_inputs,
@@ -612,7 +612,7 @@ class Candidate:
     trace: tuple[Draw, ...] = ()
     edge: Shape | None = None
     planned: bool = False
-    template: Template | None = None
+    template: Covered | None = None
 
 
 def _moderate(numbers: list[float]) -> list[float]:
@@ -708,18 +708,25 @@ def _group(
     if chooser.near:
         # What is within a tolerance of another number shows behind an amplifier, at zero.
         surroundings = (_AMPLIFIER, *surroundings[:1])
-    ports = tuple(model.graph.inputs)
-    group = [("plain", model, ports), ("behind a further node", *behind)]
-    for base, chosen in ((model, surroundings[:2]), (behind[0], surroundings[2:4])):
+    group = [("plain", model), ("behind a further node", behind)]
+    for base, chosen in ((model, surroundings[:2]), (behind, surroundings[2:4])):
         for index in chosen:
             kind, variant = VARIANTS[int(index)]
             made = variant(base)
             if made is not None:
-                group.append((kind, *made))
+                group.append((kind, made))
     trace, dtype = tuple(chooser.rng.trace), chooser.dtype
     planned, told = plan != Plan(), describe(model, operand_names(rule))
     edge = plan.edge if plan.ints else chooser.rng.edge
     return [
-        Candidate(k, m, p, dtype, chooser.near, trace, edge, planned, told)
-        for k, m, p in group
+        Candidate(
+            kind, made, _ports(model, made), dtype, chooser.near, trace, edge, planned, told
+        )
+        for kind, made in group
     ]
+
+
+def _ports(model: ir.Model, made: ir.Model) -> tuple[ir.Value, ...]:
+    """Return the inputs of a model in a surrounding, with concrete shapes."""
+    known = {value.name: value for value in model.graph.inputs}
+    return tuple(known.get(value.name, value) for value in made.graph.inputs)

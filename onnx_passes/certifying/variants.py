@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,9 +12,6 @@ import onnx.shape_inference
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-
-Variant: TypeAlias = "tuple[ir.Model, tuple[ir.Value, ...]]"
-"""A model, and its inputs with concrete shapes."""
 
 
 def copied(
@@ -72,34 +69,32 @@ def _in_bodies(
     return _only(copy, node, grown=operator != "If")
 
 
-def looped(model: ir.Model) -> Variant:
+def looped(model: ir.Model) -> ir.Model:
     """Move all nodes into the body of a Loop that runs once; its outputs gain an axis."""
     given = [_value("step", ir.DataType.INT64), _value("going", ir.DataType.BOOL)]
     on = ir.node("Identity", [given[1]])
     (still,) = on.outputs
     still.name, still.type, still.shape = "still_going", given[1].type, ir.Shape([])
     trips = _value("trips", ir.DataType.INT64, np.array(1, np.int64))
-    made = _in_bodies(model, "Loop", [trips, None], given=given, first=[on])
-    return made, tuple(model.graph.inputs)
+    return _in_bodies(model, "Loop", [trips, None], given=given, first=[on])
 
 
-def scanned(model: ir.Model) -> Variant:
+def scanned(model: ir.Model) -> ir.Model:
     """Move all nodes into the body of a Scan over one element; its outputs gain an axis."""
     over = _value("scanned", ir.DataType.FLOAT, np.zeros(1, np.float32))
     given = [_value("element", ir.DataType.FLOAT)]
-    made = _in_bodies(model, "Scan", [over], given=given, num_scan_inputs=1)
-    return made, tuple(model.graph.inputs)
+    return _in_bodies(model, "Scan", [over], given=given, num_scan_inputs=1)
 
 
-def _nested(model: ir.Model) -> Variant:
+def _nested(model: ir.Model) -> ir.Model:
     """Move all nodes into the branches of an If, which read the inputs from outside."""
-    condition, port = (_value("condition", ir.DataType.BOOL) for _ in range(2))
+    condition = _value("condition", ir.DataType.BOOL)
     made = _in_bodies(model, "If", [condition], ("then_branch", "else_branch"))
     made.graph.inputs.append(condition)
-    return made, (*model.graph.inputs, port)
+    return made
 
 
-def in_function(model: ir.Model) -> Variant:
+def in_function(model: ir.Model) -> ir.Model:
     """Move all nodes into a function, in which types and shapes are not declared."""
     copy = model.clone()
     graph = copy.graph
@@ -132,7 +127,7 @@ def in_function(model: ir.Model) -> Variant:
     for value in list(copy.graph.initializers.values()):
         if not value.is_graph_input():
             copy.graph.initializers.pop(str(value.name))
-    return copy, tuple(model.graph.inputs)
+    return copy
 
 
 def _only(copy: ir.Model, node: ir.Node, *, grown: bool = True) -> ir.Model:
@@ -159,7 +154,7 @@ def behind(value: ir.Value, graph: ir.Graph, operator: str, name: str = "") -> i
     return fresh
 
 
-def followed(model: ir.Model) -> Variant:
+def followed(model: ir.Model) -> ir.Model:
     """Put a node behind every output, so that the match ends inside of the graph."""
     copy = model.clone()
     graph = copy.graph
@@ -172,10 +167,10 @@ def followed(model: ir.Model) -> Variant:
         fresh = node.outputs[0]
         fresh.name, fresh.type = f"{output.name}_followed", output.type
         graph.outputs[index] = fresh
-    return _inferred(copy), tuple(model.graph.inputs)
+    return _inferred(copy)
 
 
-def _dynamic(model: ir.Model, *, first: bool = False) -> Variant:
+def _dynamic(model: ir.Model, *, first: bool = False) -> ir.Model:
     """Give every dimension of the inputs, or the first one, a name instead of a size."""
     copy = model.clone()
     for value in copy.graph.inputs:
@@ -184,19 +179,19 @@ def _dynamic(model: ir.Model, *, first: bool = False) -> Variant:
         # Equal sizes are one dimension, as a batch is.
         value.shape = ir.Shape([*map("n{}".format, sizes[:1]), *sizes[1:]] if first else names)
     _forget(copy)
-    return _inferred(copy), tuple(model.graph.inputs)
+    return _inferred(copy)
 
 
-def _tapped(model: ir.Model) -> Variant | None:
+def _tapped(model: ir.Model) -> ir.Model | None:
     """Make the results of all inner nodes outputs too."""
     copy = model.clone()
     known = set(copy.graph.outputs)
     inner = [v for node in copy.graph for v in node.outputs if v not in known and v.dtype]
     copy.graph.outputs.extend(inner)
-    return (copy, tuple(model.graph.inputs)) if inner else None
+    return copy if inner else None
 
 
-def _overridable(model: ir.Model) -> Variant | None:
+def _overridable(model: ir.Model) -> ir.Model | None:
     """Make the float initializers inputs too, which a caller may override."""
     copy = model.clone()
     floats = [
@@ -205,16 +200,16 @@ def _overridable(model: ir.Model) -> Variant | None:
         if v.dtype is not None and v.dtype.is_floating_point()
     ]
     copy.graph.inputs.extend(floats)
-    return (copy, tuple(copy.graph.inputs)) if floats else None
+    return copy if floats else None
 
 
-def _twice(model: ir.Model) -> Variant:
+def _twice(model: ir.Model) -> ir.Model:
     """Repeat all nodes on the same inputs."""
     copy = model.clone()
     nodes, values = copied(copy.graph, "_again")
     copy.graph.extend(nodes)
     copy.graph.outputs.extend([values[v] for v in list(copy.graph.outputs)])
-    return copy, tuple(model.graph.inputs)
+    return copy
 
 
 def read_often(model: ir.Model, count: int, *, inner: bool) -> ir.Model:
@@ -228,21 +223,21 @@ def read_often(model: ir.Model, count: int, *, inner: bool) -> ir.Model:
     return copy
 
 
-def _bare(model: ir.Model) -> Variant | None:
+def _bare(model: ir.Model) -> ir.Model | None:
     """Take types and shapes from all inner values, as a model has them before inference."""
     copy = model.clone()
     kept = set(copy.graph.outputs)
     inner = [v for node in copy.graph for v in node.outputs if v not in kept]
     for value in inner:
         value.type, value.shape = None, None
-    return (copy, tuple(model.graph.inputs)) if inner else None
+    return copy if inner else None
 
 
 RAISED = "constants of more axes"
 """Name of the surrounding in which numbers have more axes than the inputs."""
 
 
-def _raised(model: ir.Model) -> Variant | None:
+def _raised(model: ir.Model) -> ir.Model | None:
     """Give constants of one element an axis more than any input has."""
     copy = model.clone()
     axes = [1] * (1 + max((len(v.shape or ()) for v in copy.graph.inputs), default=0))
@@ -253,14 +248,14 @@ def _raised(model: ir.Model) -> Variant | None:
             value.const_value = ir.tensor(number.numpy().reshape(axes))
             value.shape, found = ir.Shape(axes), True
     _forget(copy)
-    return (_inferred(copy), tuple(model.graph.inputs)) if found else None
+    return _inferred(copy) if found else None
 
 
 AMPLIFIED = "behind an amplifier"
 """Name of the surrounding in which small differences are made large."""
 
 
-def _amplified(model: ir.Model) -> Variant | None:
+def _amplified(model: ir.Model) -> ir.Model | None:
     """Put 1/x, Sqrt and Log behind every float output, which stays an output as well."""
     copy = model.clone()
     graph = copy.graph
@@ -268,7 +263,7 @@ def _amplified(model: ir.Model) -> Variant | None:
     for output in floats:
         for operator in ("Reciprocal", "Sqrt", "Log"):
             graph.outputs.append(behind(output, graph, operator))
-    return (copy, tuple(model.graph.inputs)) if floats else None
+    return copy if floats else None
 
 
 def _forget(model: ir.Model) -> None:
@@ -302,7 +297,7 @@ def _inferred(model: ir.Model) -> ir.Model:
     return ir.from_proto(onnx.shape_inference.infer_shapes(ir.to_proto(model)))
 
 
-VARIANTS: tuple[tuple[str, Callable[[ir.Model], Variant | None]], ...] = (
+VARIANTS: tuple[tuple[str, Callable[[ir.Model], ir.Model | None]], ...] = (
     ("dynamic dimensions", _dynamic),
     ("a dynamic first dimension", functools.partial(_dynamic, first=True)),
     ("inner values are outputs", _tapped),

@@ -388,8 +388,6 @@ def show_verdicts(target: Target, results: Sequence[PlainDict]) -> PlainDict:
             click.echo(f"    {sort}: " + text.replace("\n", "\n    "))
         if "folder" in result:
             echo_line(f"    python {result['folder']}/repro.py")
-        if "test" in result:
-            echo_line(f"    pytest {result['test']}")
     reason = target.problem
     if target.by_metrics:
         reason = BY_METRICS

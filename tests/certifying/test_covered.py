@@ -19,8 +19,11 @@ def described(text=MODEL):
 
 def test_a_template_is_told_by_ranks_types_constants_opset_and_attributes():
     found = described()
-    assert found.operands == {"x": (2, "FLOAT", False), "one": (0, "FLOAT", True)}
-    assert found.opset == 18
+    assert found.operands == {
+        "x": ({2}, {"FLOAT"}, {False}),
+        "one": ({0}, {"FLOAT"}, {True}),
+    }
+    assert found.opsets == {18}
     assert found.attributes == {"Transpose.perm": {"given"}}
     other = described(MODEL.replace("<perm = [1, 0]>", ""))
     assert other.attributes == {"Transpose.perm": {"left out"}}
@@ -30,11 +33,11 @@ def test_a_claim_holds_what_each_operand_was_and_nothing_else():
     claim, known = covered_by([described()]), described()
     assert claim.holds(known)
     for change in (
-        {"operands": {**known.operands, "x": (1, "FLOAT", False)}},
-        {"operands": {**known.operands, "x": (2, "DOUBLE", False)}},
-        {"operands": {**known.operands, "x": (2, "FLOAT", True)}},
-        {"operands": {**known.operands, "more": (2, "FLOAT", True)}},
-        {"opset": 17},
+        {"operands": {**known.operands, "x": ({1}, {"FLOAT"}, {False})}},
+        {"operands": {**known.operands, "x": ({2}, {"DOUBLE"}, {False})}},
+        {"operands": {**known.operands, "x": ({2}, {"FLOAT"}, {True})}},
+        {"operands": {**known.operands, "more": ({2}, {"FLOAT"}, {True})}},
+        {"opsets": {17}},
         {"attributes": {"Transpose.perm": {"left out"}}},
     ):
         assert not claim.holds(dataclasses.replace(known, **change)), change

@@ -6,7 +6,7 @@ import pytest
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.certifying import rule_fuzzing
-from onnx_passes.certifying.regression import is_reproducible
+from onnx_passes.certifying.certification import is_reproducible
 from onnx_passes.certifying.rule_fuzzing import Examiner, fuzz_rule
 from onnx_passes.certifying.template_models import candidates, probed
 from onnx_passes.certifying.variants import RAISED, VARIANTS

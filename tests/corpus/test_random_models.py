@@ -4,8 +4,9 @@ from itertools import islice
 
 import pytest
 
-from onnx_passes.certifying.models import mixed_recipes, recipes
+from onnx_passes.certifying.models import recipes
 from onnx_passes.configs.pipeline_files import shipped_configs
+from tests.corpus.low_precision import mixed_recipes
 from tests.corpus.random_models import findings_of
 
 pytestmark = pytest.mark.usefixtures("random_models_are_kept")

@@ -7,7 +7,6 @@ data.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.certifying.models.recipe import Recipe, recipes_on
+from onnx_passes.certifying.rewrite_rule import declared_by
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.contracts.scores import widen
 from onnx_passes.errors import (
@@ -398,7 +398,7 @@ CHANGED = 200
 """Models that a pass has to change if it says on which kinds of them it is tested."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class TestedPass:
     """What the property test of one pass found.
 
@@ -407,23 +407,33 @@ class TestedPass:
     nothing is decided. A pass that `reads` keeps its promise by changing nothing.
     """
 
-    models: int
-    changed: int
-    recipe: Recipe | None
-    trial: PassTrial | None
-    out_of_time: bool
-    seed: int
+    reads: bool
+    models: int = 0
+    changed: int = 0
     refused: int = 0
-    reads: bool = False
+    recipe: Recipe | None = None
+    trial: PassTrial | None = None
+    out_of_time: bool = False
 
     @property
     def verdict(self) -> str:
         """Return "tested", "refuted", "undecided" or "never fired"."""
-        if self.recipe is not None:
+        if self.trial is not None:
             return "refuted"
         if self.out_of_time:
             return "undecided"
         return "tested" if self.changed or (self.reads and self.models) else "never fired"
+
+    @property
+    def reason(self) -> str:
+        """Return why it is not tested; empty if it is."""
+        if self.trial is not None:
+            return str(self.trial.fault)
+        if self.verdict == "undecided":
+            return f"out of time: {self.models} models; give it more with --time"
+        if self.verdict == "never fired":
+            return f"it changed none of {self.models} random models"
+        return ""
 
 
 def fuzz_pass(
@@ -444,36 +454,33 @@ def fuzz_pass(
     is more. OptionError if an option has neither a default nor an example.
     """
     cls(**cls.example)
-    reads = issubclass(cls, Analysis)
+    found = TestedPass(reads=issubclass(cls, Analysis))
     end = time.monotonic() + seconds
-    judged = changed = refused = 0
     wanted = models if cls.tested_on else 1
-    bound = models if reads else max(models, most)
+    bound = models if found.reads else max(models, most)
     for count, recipe in enumerate(recipes_on(cls.tested_on, bound, seed=seed)):
-        if count >= models and changed >= wanted:
+        if count >= models and found.changed >= wanted:
             break
         if time.monotonic() > end:
-            short = count < models or changed < wanted
-            return TestedPass(judged, changed, None, None, short, seed, refused, reads)
+            found.out_of_time = count < models or found.changed < wanted
+            break
         trial = examine(cls, recipe)
-        judged += trial.judged
-        changed += trial.judged and trial.changed
-        refused += trial.refused
+        found.models += trial.judged
+        found.changed += trial.judged and trial.changed
+        found.refused += trial.refused
         if trial.fault is not None:
-            small = recipe.shrunk(lambda r: examine(cls, r).fault is not None)
-            shown = examine(cls, small)
-            return TestedPass(judged, changed, small, shown, False, seed, refused, reads)
-    return TestedPass(judged, changed, None, None, False, seed, refused, reads)
+            found.recipe = recipe.shrunk(lambda r: examine(cls, r).fault is not None)
+            found.trial = examine(cls, found.recipe)
+            break
+    return found
 
 
 def examine(cls: type[Pass], recipe: Recipe) -> PassTrial:
     """Run a pass, after what it requires, on the model of a recipe, and compare."""
-    contracts = cls.contracts()
-    contract = next((c for c in contracts if isinstance(c, Equality | Tolerance)), None)
     trial = attempt(
         recipe,
         lambda model: _applied(_made(cls, model), model, _samples(cls, model)),
-        contract=contract,
+        contract=declared_by(cls),
         allowed=cls.interface_changes,
         disorder=cls.name == "topological-sort",
         prepare=lambda model: _prepared(cls, model),
@@ -515,29 +522,12 @@ def models_wanted(cls: type[Pass]) -> int:
 DRAW_FACTOR = 10
 """Models drawn at most, as a multiple of those that a pass is judged on."""
 
-_TEST = '''"""Fails while {name} is wrong on one random model.
-
-{fault}
-"""
-
-from {module} import {cls}
-
-from onnx_passes.certifying.models import Recipe
-from onnx_passes.certifying.models.fuzz_pass import examine
-
-
-def test_{function}():
-    fault = examine({cls}, Recipe({seed}, {steps}, {precision!r}, {form!r})).fault
-    assert fault is None, fault
-'''
-
 
 def verdict_of_pass(
     cls: type[Pass], *, seconds: float, seed: int, models: int, folder: str | None
 ) -> PlainDict:
     """Test a pass on random models; return a verdict, and write a refutation to `folder`."""
-    contracts = cls.contracts()
-    declared = next((c for c in contracts if isinstance(c, Equality | Tolerance)), None)
+    declared = declared_by(cls)
     result: PlainDict = {"rule": cls.name, "contract": None, "disagrees": False}
     result["declared"] = None if declared is None else str(declared)
     try:
@@ -546,11 +536,10 @@ def verdict_of_pass(
     except OptionError as error:
         reason = f"it needs options, and its class has no example: {error.message}"
         return {**result, "verdict": "undecided", "reason": reason}
-    refuted = tested.trial is not None
     result |= {
         "verdict": tested.verdict,
-        "reason": _reason(tested),
-        "disagrees": refuted,
+        "reason": tested.reason,
+        "disagrees": tested.trial is not None,
         "contract": str(declared) if declared and tested.verdict == "tested" else None,
         "tested": {
             "models": tested.models,
@@ -560,20 +549,10 @@ def verdict_of_pass(
         },
     }
     if tested.trial is not None:
-        result["counterexample"] = _text_verdict(tested.trial)
-        if folder is not None:
-            result |= _written(cls, tested, Path(folder))
+        result["counterexample"] = f"{_text_verdict(tested.trial)}\nmodel: {tested.recipe}"
+        if folder is not None and tested.trial.result is not None:
+            result["folder"] = str(_write_trial(cls.name, tested.trial, Path(folder)))
     return result
-
-
-def _reason(tested: TestedPass) -> str:
-    if tested.trial is not None:
-        return str(tested.trial.fault)
-    if tested.verdict == "undecided":
-        return f"out of time: {tested.models} models; give it more with --time"
-    if tested.verdict == "never fired":
-        return f"it changed none of {tested.models} random models"
-    return ""
 
 
 def _text_verdict(trial: PassTrial) -> str:
@@ -582,35 +561,13 @@ def _text_verdict(trial: PassTrial) -> str:
     return "\n".join([str(trial.fault), *lines])
 
 
-def _written(cls: type[Pass], tested: TestedPass, folder: Path) -> dict[str, str]:
-    """Write a regression test, and where results differ a reproducer that needs no pass."""
-    trial, recipe = tested.trial, tested.recipe
-    assert trial is not None
-    assert recipe is not None
-    found: dict[str, str] = {}
-    if trial.model is not None and trial.result is not None:
-        from onnx_passes.verify.bundle import Bundle, write_bundle
+def _write_trial(name: str, trial: PassTrial, folder: Path) -> Path:
+    """Write a reproducer that needs no pass, and return its folder."""
+    from onnx_passes.verify.bundle import Bundle, write_bundle
 
-        readme = f"# A pass that is wrong: {cls.name}\n\n{_text_verdict(trial)}\n"
-        engine = OnnxRuntimeEngine(prepacking=False)
-        bundle = Bundle(trial.model, trial.result, trial.feeds, engine=engine, readme=readme)
-        folder = write_bundle(bundle, folder)
-        found["folder"] = str(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    function = re.sub(r"\W+", "_", cls.name)
-    test = folder / f"test_{function}.py"
-    test.write_text(
-        _TEST.format(
-            name=cls.name,
-            fault=trial.fault,
-            module=cls.__module__,
-            cls=cls.__qualname__,
-            function=function,
-            seed=recipe.seed,
-            steps=recipe.steps,
-            precision=recipe.precision,
-            form=recipe.form,
-        ),
-        "utf-8",
-    )
-    return {**found, "test": str(test)}
+    assert trial.model is not None
+    assert trial.result is not None
+    readme = f"# A pass that is wrong: {name}\n\n{_text_verdict(trial)}\n"
+    engine = OnnxRuntimeEngine(prepacking=False)
+    bundle = Bundle(trial.model, trial.result, trial.feeds, engine=engine, readme=readme)
+    return write_bundle(bundle, folder)

@@ -17,15 +17,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_passes.arrays import Array
 from onnx_passes.certifying.models import operator_steps, planted, structure_steps
-from onnx_passes.certifying.models.scope import (
-    FULL,
-    IR_VERSION,
-    PRECISIONS,
-    GraphScope,
-    KnownValue,
-)
+from onnx_passes.certifying.models.scope import IR_VERSION, GraphScope, KnownValue
 from onnx_passes.ops.bodies.operator_bodies import QONNX
-from onnx_passes.plain import Plain
+from onnx_passes.plain import Plain, PlainDict
 
 INTEGERS = "integers"
 """Key of the metadata of a network whose sums and joins are all of numbers on one grid."""
@@ -136,20 +130,25 @@ class Net:
         mode = str(self.draw.choice(MODES))
         if value in self.flat and (mode not in _TO_NEAREST or _reaches_flat(size, bits)):
             self.regular = False
-        return self.add(
-            str(self.draw.choice(["Quant", "Quant", "IntQuant"])),
-            *(value, scale, self.constant(zero), self.constant(bits)),
-            domain=QONNX,
-            signed=signed,
-            narrow=narrow,
-            rounding_mode=mode,
-        )
+        kind = str(self.draw.choice(["Quant", "Quant", "IntQuant"]))
+        operands = (value, scale, self.constant(zero), self.constant(bits))
+        return self._quant(*operands, kind=kind, signed=signed, narrow=narrow, mode=mode)
+
+    def _quant(
+        self,
+        *operands: str,
+        kind: str = "Quant",
+        signed: int = 1,
+        narrow: int = 0,
+        mode: str = "ROUND",
+    ) -> str:
+        given: PlainDict = {"signed": signed, "narrow": narrow, "rounding_mode": mode}
+        return self.add(kind, *operands, domain=QONNX, **given)
 
     def on_one_grid(self, *values: str) -> list[str]:
         """Quantise values alike."""
         parameters = tuple(map(self.constant, (self.scale(), 0.0, 4.0)))
-        flags = {"signed": 1, "narrow": 0, "rounding_mode": "ROUND"}
-        return [self.Quant(v, *parameters, domain=QONNX, **flags) for v in values]
+        return [self._quant(v, *parameters) for v in values]
 
     def weights(self, shape: Sequence[int], axis: int) -> str:
         """Make quantised weights, with one scale or one for each place along `axis`."""
@@ -163,8 +162,7 @@ class Net:
             return self.BipolarQuant(array, self.constant(scale), domain=QONNX)
         bits = float(self.draw.integers(2, 7))
         parameters = (self.constant(scale), self.constant(0.0), self.constant(bits))
-        flags = {"signed": 1, "narrow": int(self.chance(0.7)), "rounding_mode": "ROUND"}
-        return self.Quant(array, *parameters, domain=QONNX, **flags)
+        return self._quant(array, *parameters, narrow=int(self.chance(0.7)))
 
     def proto(self) -> onnx.ModelProto:
         """Return the model; its output is the value of the last layer."""
@@ -437,8 +435,8 @@ OPSETS = (12, 13, 15, 17, 18, 19, 20, 21, 22, 23, 23, 24, 24)
 TRIES = 8
 FORM_SHARE = 0.4
 """Share of the steps that plant what passes look for, or a near miss of it."""
-LOW_PRECISION_SHARE = 0.35
-"""Share of the steps of low precision, in models that have such."""
+FURTHER_SHARE = 0.35
+"""Share of the further steps, in models that have such."""
 ANY = "any"
 """Kind of the recipes whose steps are of every sort."""
 NETWORK = "qonnx"
@@ -459,8 +457,8 @@ _STEPS: tuple[structure_steps.Step, ...] = (
 class Recipe:
     """What one random model is made of. The same recipe always makes the same model.
 
-    `precision` is a name in ``PRECISIONS``, ``NETWORK`` for a quantised network whose steps
-    are layers, or None for float32. `form` names what every second step makes, in
+    `precision` is ``NETWORK`` for a quantised network whose steps are layers, or None; a
+    subclass may know others. `form` names what every second step makes, in
     ``planted.FORMS`` or for a network in ``FORMS``; None for anything.
     """
 
@@ -473,14 +471,16 @@ class Recipe:
         """Build the model: valid, and one that ONNX Runtime has kernels for."""
         return ir.from_proto(self.proto())
 
+    def scope(self, rng: np.random.Generator) -> GraphScope:
+        """Return an empty graph of an opset that is drawn."""
+        return GraphScope(self.seed, int(rng.choice(OPSETS)))
+
     def proto(self) -> onnx.ModelProto:
         """Build the model as onnx has it."""
         if self.precision == NETWORK:
             return network(self.seed, self.steps, self.form)
         rng = np.random.default_rng([self.seed, 2**20])
-        kind = FULL if self.precision is None else PRECISIONS[self.precision]
-        opset = int(rng.choice(kind.opsets or OPSETS))
-        scope = GraphScope(self.seed, opset, precision=kind)
+        scope = self.scope(rng)
         inputs = int(rng.integers(1, 4))
         for number in range(inputs):
             draw = scope.begin(2**20 + 1 + number)
@@ -555,19 +555,6 @@ def recipes_on(kinds: Sequence[str], count: int, *, seed: int = 0) -> Iterator[R
             yield replace(net, precision=None, form=kind)
 
 
-def mixed_recipes(count: int, *, seed: int = 0, steps: int = 12) -> Iterator[Recipe]:
-    """Yield recipes as :func:`recipes` does, every third one of low precision.
-
-    The others are the same as those of :func:`recipes`; the kinds of ``PRECISIONS`` take
-    turns.
-    """
-    kinds = list(PRECISIONS)
-    for number, recipe in enumerate(recipes(count, seed=seed, steps=steps)):
-        turn, place = divmod(number, 3)
-        low = place == 2
-        yield replace(recipe, precision=kinds[turn % len(kinds)]) if low else recipe
-
-
 def _annotate(graph: onnx.GraphProto, scope: GraphScope) -> None:
     """Note the types of inner values in some models, and describe the nodes of some."""
     rng = np.random.default_rng([scope.seed, 2**22])
@@ -590,8 +577,8 @@ def _take(scope: GraphScope, number: int, wanted: structure_steps.Step | None = 
     among = planted.STEPS if rng.random() < FORM_SHARE else _STEPS
     if wanted is not None:
         among = (wanted,)
-    elif scope.precision != FULL and (rng.random() < LOW_PRECISION_SHARE or not scope.nodes):
-        among = planted.low_steps(scope)
+    elif scope.further and (rng.random() < FURTHER_SHARE or not scope.nodes):
+        among = scope.further
     for turn in range(TRIES):
         step = among[int(rng.integers(len(among)))]
         # Not turn 0: numpy takes [a, b, 0] for [a, b].

@@ -10,86 +10,15 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from onnx_passes.errors import EngineError
-from onnx_passes.plain import PlainDict
-
-FLOAT, DOUBLE = TensorProto.FLOAT, TensorProto.DOUBLE
-FLOAT16, BFLOAT16 = TensorProto.FLOAT16, TensorProto.BFLOAT16
-FLOAT8 = (TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2)
-_NEWER = (13, 15, 17, 18, 19, 20, 21, 22, 23, 23, 24, 24)
-_WITH_FLOAT8 = (19, 20, 21, 22, 23, 23, 24, 24)
-
-
-@dataclass(frozen=True)
-class Precision:
-    """How a model gets parts below float32.
-
-    Steps choose types as if a model were float32. A one-to-one map then says which type a
-    value has in the model: with FLOAT for FLOAT16, all forms that steps make are in float16.
-    `low` are types in the model that low precision steps cast to. Without `opsets`, those of
-    all models are drawn. With `emulated`, an operator without a kernel for bfloat16 has Casts
-    around it.
-    """
-
-    swapped: tuple[tuple[int, int], ...] = ()
-    low: tuple[int, ...] = ()
-    opsets: tuple[int, ...] = ()
-    emulated: bool = False
-    quantized: bool = False
-
-    def real(self, dtype: int) -> int:
-        """Return the type in the model of one that a step chooses."""
-        return dict(self.swapped).get(dtype, dtype)
-
-    def chosen(self, real: int) -> int:
-        """Return what a step chooses for a type in the model."""
-        return {own: chosen for chosen, own in self.swapped}.get(real, real)
-
-    def array(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
-        """Return a constant of a step as the model has it; finite numbers stay finite."""
-        dtype = helper.np_dtype_to_tensor_dtype(array.dtype)
-        real = self.real(dtype)
-        if real == dtype:
-            return array
-        kind = helper.tensor_dtype_to_np_dtype(real)
-        if real == FLOAT16:
-            most = float(np.finfo(np.float16).max)
-            array = np.where(np.isfinite(array), np.clip(array, -most, most), array)
-        with np.errstate(over="ignore"):
-            return np.asarray(np.asarray(array).astype(kind))
-
-    def seen(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
-        """Return a constant as a step sees it: in the type that it chose, rounded."""
-        with np.errstate(over="ignore"):
-            return np.asarray(self.array(array).astype(array.dtype))
-
-
-FULL = Precision()
-"""That of models which have no steps of low precision."""
-
-_HALF = ((FLOAT, FLOAT16), (DOUBLE, FLOAT), (FLOAT16, DOUBLE))
-_BRAIN = ((FLOAT, BFLOAT16), (BFLOAT16, FLOAT))
-
-PRECISIONS: dict[str, Precision] = {
-    "float16": Precision(_HALF, low=(FLOAT, FLOAT, BFLOAT16), opsets=_NEWER),
-    "mixed": Precision(
-        ((DOUBLE, FLOAT16), (FLOAT16, DOUBLE)), low=(FLOAT16, FLOAT16, BFLOAT16), opsets=_NEWER
-    ),
-    "bfloat16": Precision(_BRAIN, low=(FLOAT, FLOAT, FLOAT16), opsets=_NEWER, emulated=True),
-    "bfloat16 parts": Precision(low=(BFLOAT16,), opsets=_NEWER),
-    "float8": Precision(low=FLOAT8, opsets=_WITH_FLOAT8),
-    "float8 of float16": Precision(_HALF, low=FLOAT8, opsets=_WITH_FLOAT8),
-    "quantized": Precision(opsets=_NEWER, quantized=True),
-    "quantized float16": Precision(_HALF, opsets=_WITH_FLOAT8, quantized=True),
-}
-
+from onnx_passes.plain import Plain
 
 Dim = int | str | None
 Shape = tuple[Dim, ...]
@@ -266,45 +195,34 @@ def can_run_node(
 
     `dtypes` has None for an omitted input, `ranks` -1 for an unknown rank.
     """
-    inputs = [name for name in node.input if name]
-    places = tuple(inputs.index(name) if name else -1 for name in node.input)
-    shape_ranks = tuple(ranks[name] for name in inputs)
     bare = onnx.NodeProto()
     bare.CopyFrom(node)
     bare.name = ""
-    del bare.input[:], bare.output[:]
-    kept = tuple(dtypes[: len(places)])
-    key = bare.SerializeToString(deterministic=True)
-    return _runs(key, kept, places, shape_ranks, len(node.output), opset)
+    places = {name: f"x{place}" for place, name in enumerate(ranks)}
+    bare.input[:] = ["" if not name else places[name] for name in node.input]
+    bare.output[:] = [f"y{place}" for place in range(len(node.output))]
+    # Omitted inputs at the end are not inputs of the node.
+    typed = dict(zip(bare.input, dtypes, strict=False))
+    fed = [
+        onnx.helper.make_tensor_value_info(
+            places[name], typed[places[name]], None if rank < 0 else [None] * rank
+        )
+        for name, rank in ranks.items()
+    ]
+    results = [onnx.ValueInfoProto(name=name) for name in bare.output]
+    graph = onnx.helper.make_graph([bare], "g", fed, results)
+    imports = [onnx.helper.make_opsetid("", opset)]
+    proto = onnx.helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
+    return _runs(proto.SerializeToString(deterministic=True))
 
 
 @lru_cache(maxsize=20000)
-def _runs(
-    serialized: bytes,
-    dtypes: tuple[int | None, ...],
-    places: tuple[int, ...],
-    ranks: tuple[int, ...],
-    outputs: int,
-    opset: int,
-) -> bool:
+def _runs(serialized: bytes) -> bool:
     import onnx_ir as ir
 
     from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
-    node = onnx.NodeProto.FromString(serialized)
-    names = ["" if place < 0 else f"x{place}" for place in places]
-    node.input.extend(names)
-    node.output.extend(f"y{i}" for i in range(outputs))
-    fed: dict[str, onnx.ValueInfoProto] = {}
-    for name, dtype in zip(names, dtypes, strict=True):
-        if name and dtype is not None:
-            rank = ranks[int(name[1:])]
-            dims = None if rank < 0 else [None] * rank
-            fed[name] = onnx.helper.make_tensor_value_info(name, dtype, dims)
-    results = [onnx.ValueInfoProto(name=name) for name in node.output]
-    graph = onnx.helper.make_graph([node], "g", list(fed.values()), results)
-    imports = [onnx.helper.make_opsetid("", opset)]
-    proto = onnx.helper.make_model(graph, opset_imports=imports, ir_version=10)
+    proto = onnx.ModelProto.FromString(serialized)
     try:
         inferred = onnx.shape_inference.infer_shapes(proto, check_type=True)
         with OnnxRuntimeEngine(prepacking=False).prepare(ir.from_proto(inferred)):
@@ -319,8 +237,10 @@ class GraphScope:
 
     Choices are stable: leaving a step out changes what other steps choose only where they used
     what it made. That is what lets a recipe shrink. A node here also sees the values of
-    `parent`. Steps choose types as if in float32, which `precision` maps to those of the
-    model. Values that are `sealed` may be returned, and no other step reads them.
+    `parent`. Values that are `sealed` may be returned, and no other step reads them.
+
+    Steps choose types, which a subclass may map to others in the model, and it may have
+    `further` steps. Of its floats, `native` ones have kernels of all operators.
     """
 
     seed: int
@@ -328,15 +248,28 @@ class GraphScope:
     parent: GraphScope | None = None
     step: int = 0
     prefix: str = ""
-    precision: Precision = FULL
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     values: list[KnownValue] = field(default_factory=list)
     inputs: list[KnownValue] = field(default_factory=list)
     initializers: list[onnx.TensorProto] = field(default_factory=list)
     functions: list[onnx.FunctionProto] = field(default_factory=list)
     sealed: list[KnownValue] = field(default_factory=list)
+    further: ClassVar[tuple[Callable[[GraphScope, np.random.Generator], None], ...]] = ()
+    native: ClassVar[int] = TensorProto.FLOAT
     _made: int = 0
     _picks: int = 0
+
+    def inner(self, seed: int, prefix: str, parent: GraphScope | None) -> GraphScope:
+        """Return the scope of a body, or without a `parent` of a function."""
+        return GraphScope(seed, self.opset, parent, self.step, prefix)
+
+    def real(self, dtype: int) -> int:
+        """Return the type in the model of one that a step chooses."""
+        return dtype
+
+    def chosen(self, real: int) -> int:
+        """Return what a step chooses for a type in the model."""
+        return real
 
     def begin(self, step: int) -> np.random.Generator:
         """Start a step; return its random numbers."""
@@ -391,9 +324,8 @@ class GraphScope:
         """Add a constant: an initializer, or a node."""
         name = self.name()
         tensor = self.tensor(array, name)
-        array = self.precision.seen(array)
-        dtype = self.precision.chosen(tensor.data_type)
-        known = KnownValue(name, dtype, tuple(array.shape), array)
+        seen = onnx.numpy_helper.to_array(tensor).astype(array.dtype)
+        known = KnownValue(name, self.chosen(tensor.data_type), tuple(array.shape), seen)
         if rng.random() < 0.6:
             self.initializers.append(tensor)
         else:
@@ -403,15 +335,14 @@ class GraphScope:
 
     def tensor(self, array: NDArray[np.generic], name: str) -> onnx.TensorProto:
         """Return a constant as the model has it."""
-        real = self.precision.array(array)
         # Of a scalar, numpy would make a vector.
-        real = np.ascontiguousarray(real) if real.ndim else np.asarray(real)
-        return onnx.numpy_helper.from_array(real, name)
+        array = np.ascontiguousarray(array) if array.ndim else np.asarray(array)
+        return onnx.numpy_helper.from_array(array, name)
 
     def type_of(self, value: KnownValue) -> onnx.TypeProto:
         """Return the type that a value has in the model."""
-        dtype = self.precision.real(value.dtype)
-        return helper.make_tensor_type_proto(dtype, value.shape and list(value.shape))
+        shape = value.shape and list(value.shape)
+        return onnx.helper.make_tensor_type_proto(self.real(value.dtype), shape)
 
     def ints(self, numbers: Sequence[int], rng: np.random.Generator) -> KnownValue:
         """Add a constant vector of int64."""
@@ -463,54 +394,19 @@ class GraphScope:
         operator: str,
         inputs: Sequence[KnownValue | None],
         outputs: int = 1,
-        **attributes: object,
+        **attributes: Plain,
     ) -> list[KnownValue]:
         """Add a node, whose outputs follow from onnx's own inference.
 
         Inputs and attributes may be None, which omits them. UnfitError if onnx or ONNX Runtime
         rejects the node.
         """
-        try:
-            return self._emit(operator, inputs, outputs, attributes)
-        except CannotAddNodeError:
-            if not self.precision.emulated:
-                raise
-        return self._emulate(operator, inputs, outputs, attributes)
-
-    def _emulate(
-        self,
-        operator: str,
-        inputs: Sequence[KnownValue | None],
-        outputs: int,
-        attributes: PlainDict,
-    ) -> list[KnownValue]:
-        """Add a node in float32, with Casts of bfloat16 around it."""
-        low, full = self.precision.chosen(BFLOAT16), self.precision.chosen(FLOAT)
-        if not any(value is not None and value.dtype == low for value in inputs):
-            raise CannotAddNodeError
-        wide = [self._cast(v, low, full) for v in inputs]
-        made = self._emit(operator, wide, outputs, attributes)
-        return [v for value in made if (v := self._cast(value, full, low)) is not None]
-
-    def _cast(self, value: KnownValue | None, source: int, target: int) -> KnownValue | None:
-        """Add a Cast if a value has the source type."""
-        if value is None or value.dtype != source:
-            return value
-        return self._emit("Cast", [value], 1, {"to": target})[0]
-
-    def _emit(
-        self,
-        operator: str,
-        inputs: Sequence[KnownValue | None],
-        outputs: int,
-        attributes: PlainDict,
-    ) -> list[KnownValue]:
         names = ["" if value is None else value.name for value in inputs]
         while names and not names[-1]:
             names.pop()
         made = [self.name() for _ in range(outputs)]
         given = {k: v for k, v in attributes.items() if v is not None}
-        given |= {k: self.precision.real(given[k]) for k in ("to", "dtype") if k in given}
+        given |= {k: self.real(given[k]) for k in ("to", "dtype") if k in given}
         try:
             node = onnx.helper.make_node(operator, names, made, f"n{made[0]}", **given)
         except ValueError:
@@ -521,14 +417,32 @@ class GraphScope:
         }
         known_types = {name: self.type_of(v) for name, v in present.items()}
         types = infer_outputs(node, self.opset, known_types, known_data)
-        real = self.precision.real
-        dtypes = tuple(None if v is None else real(v.dtype) for v in inputs)
+        dtypes = tuple(None if v is None else self.real(v.dtype) for v in inputs)
         ranks = {v.name: v.rank for v in present.values()}
         if not can_run_node(node, dtypes, ranks, self.opset):
             raise CannotAddNodeError
         known = [read_type(name, types[name]) for name in made]
-        chosen = self.precision.chosen
-        return self.add(node, [replace(v, dtype=chosen(v.dtype)) for v in known])
+        return self.add(node, [replace(v, dtype=self.chosen(v.dtype)) for v in known])
+
+    def call(
+        self,
+        operator: str,
+        inputs: Sequence[KnownValue],
+        outputs: Sequence[tuple[int, Shape | None]],
+        domain: str | None = None,
+        **attributes: Plain,
+    ) -> list[KnownValue]:
+        """Add a node whose outputs have these types and shapes; onnx is not asked."""
+        made = [KnownValue(self.name(), *each) for each in outputs]
+        node = onnx.helper.make_node(
+            operator,
+            [value.name for value in inputs],
+            [value.name for value in made],
+            f"n{made[0].name}",
+            domain=domain,
+            **attributes,
+        )
+        return self.add(node, made)
 
     def add(self, node: onnx.NodeProto, outputs: Sequence[KnownValue]) -> list[KnownValue]:
         """Add a node whose outputs are known."""

@@ -16,7 +16,6 @@ from onnx_passes.certifying.models.scope import (
     ALL,
     BOOL,
     FLOATS,
-    FULL,
     CannotAddNodeError,
     GraphScope,
     KnownValue,
@@ -36,7 +35,7 @@ def make_body(scope: GraphScope, word: str) -> GraphScope:
     """Return the scope of a body, which sees the values around it."""
     prefix = f"{scope.prefix}{word[0]}{scope.step}_"
     seed = scope.seed + len(prefix) * 7919 + ord(word[0])
-    return GraphScope(seed, scope.opset, scope, scope.step, prefix, scope.precision)
+    return scope.inner(seed, prefix, scope)
 
 
 def compute_like(body: GraphScope, rng: np.random.Generator, value: KnownValue) -> KnownValue:
@@ -44,7 +43,7 @@ def compute_like(body: GraphScope, rng: np.random.Generator, value: KnownValue) 
     first = 1000 * (body.step + 1)
     for turn in range(int(rng.integers(1, 4))):
         inner = body.begin(first + turn)
-        among = _BODY if body.precision == FULL else (*_BODY, *planted.low_steps(body) * 8)
+        among = (*_BODY, *body.further * 8)
         step = among[int(inner.integers(len(among)))]
         body.takes(step, inner)
     body.begin(first + 999)
@@ -75,27 +74,32 @@ def make_graph(
 
 def call(scope: GraphScope, rng: np.random.Generator) -> None:
     """A call of a local function with an attribute."""
-    kind = scope.precision
-    # Its nodes have no Casts around them.
-    dtype = kind.chosen(TensorProto.FLOAT) if kind.emulated else TensorProto.FLOAT
-    value = scope.pick(lambda v: v.dtype == dtype and v.shape is not None)
+    value = scope.pick(lambda v: v.dtype == scope.native and v.shape is not None)
     name = f"{scope.prefix}F{scope.step}"
     alpha = onnx.AttributeProto(name="alpha", type=onnx.AttributeProto.FLOAT)
     alpha.ref_attr_name = "slope"
     first = onnx.helper.make_node("LeakyRelu", ["X"], ["A"])
     first.attribute.append(alpha)
     second = onnx.helper.make_node(str(rng.choice(["Add", "Mul", "Sub"])), ["A", "X"], ["Y"])
+    _define(scope, name, "X", "Y", [first, second], ["slope"])
+    slope = float(rng.choice([0.0, 0.5, 1.0]))
+    scope.call(name, [value], [(value.dtype, value.shape)], "local", slope=slope)
+
+
+def _define(
+    scope: GraphScope,
+    name: str,
+    argument: str,
+    result: str,
+    nodes: Sequence[onnx.NodeProto],
+    attributes: Sequence[str] = (),
+) -> None:
+    """Add a local function."""
     imports = [onnx.helper.make_opsetid("", scope.opset)]
     function = onnx.helper.make_function(
-        "local", name, ["X"], ["Y"], [first, second], imports, ["slope"]
+        "local", name, [argument], [result], nodes, imports, attributes
     )
     scope.main.functions.append(function)
-    made = scope.name()
-    slope = float(rng.choice([0.0, 0.5, 1.0]))
-    node = onnx.helper.make_node(
-        name, [value.name], [made], f"n{made}", domain="local", slope=slope
-    )
-    scope.add(node, [KnownValue(made, value.dtype, value.shape)])
 
 
 def call_of_steps(scope: GraphScope, rng: np.random.Generator) -> None:
@@ -103,7 +107,7 @@ def call_of_steps(scope: GraphScope, rng: np.random.Generator) -> None:
     value = scope.pick(lambda v: v.shape is not None and v.data is None)
     name = f"{scope.prefix}G{scope.step}"
     seed = scope.seed + 104729
-    body = GraphScope(seed, scope.opset, None, scope.step, f"{name}_", scope.precision)
+    body = scope.inner(seed, f"{name}_", None)
     argument = KnownValue(body.name(), value.dtype, value.shape)
     body.values.append(argument)
     result = compute_like(body, rng, argument)
@@ -113,24 +117,15 @@ def call_of_steps(scope: GraphScope, rng: np.random.Generator) -> None:
         onnx.helper.make_node("Constant", [], [tensor.name], value=tensor)
         for tensor in body.initializers
     ]
-    imports = [onnx.helper.make_opsetid("", scope.opset)]
-    nodes = [*constants, *body.nodes]
-    function = onnx.helper.make_function(
-        "local", name, [argument.name], [result.name], nodes, imports
-    )
-    scope.main.functions.append(function)
-    made = scope.name()
-    node = onnx.helper.make_node(name, [value.name], [made], f"n{made}", domain="local")
-    scope.add(node, [KnownValue(made, result.dtype, result.shape)])
+    _define(scope, name, argument.name, result.name, [*constants, *body.nodes])
+    scope.call(name, [value], [(result.dtype, result.shape)], "local")
 
 
 def uncalled(scope: GraphScope, rng: np.random.Generator) -> None:
     """A function that nobody calls."""
     name = f"{scope.prefix}U{scope.step}"
     node = onnx.helper.make_node(str(rng.choice(["Abs", "Neg", "Exp"])), ["X"], ["Y"])
-    imports = [onnx.helper.make_opsetid("", scope.opset)]
-    function = onnx.helper.make_function("local", name, ["X"], ["Y"], [node], imports)
-    scope.main.functions.append(function)
+    _define(scope, name, "X", "Y", [node])
 
 
 Step = Callable[[GraphScope, np.random.Generator], None]
@@ -238,17 +233,8 @@ def scan(scope: GraphScope, rng: np.random.Generator) -> None:
     (seen,) = body.emit("Identity", [new])
     graph = make_graph(body, "body", [state, item], [new, seen])
     start = scope.fresh(rng, [value.dtype], sizes[1:])
-    names = [scope.name(), scope.name()]
-    node = onnx.helper.make_node(
-        "Scan", [start.name, value.name], names, f"n{names[0]}", body=graph, num_scan_inputs=1
-    )
-    scope.add(
-        node,
-        [
-            KnownValue(names[0], value.dtype, sizes[1:]),
-            KnownValue(names[1], value.dtype, sizes),
-        ],
-    )
+    made = [(value.dtype, sizes[1:]), (value.dtype, sizes)]
+    scope.call("Scan", [start, value], made, body=graph, num_scan_inputs=1)
 
 
 def equal_branches(scope: GraphScope, rng: np.random.Generator) -> None:

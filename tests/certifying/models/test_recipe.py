@@ -1,5 +1,4 @@
 from collections import Counter
-from dataclasses import replace
 
 import onnx
 import onnx_ir as ir
@@ -8,12 +7,12 @@ import pytest
 from onnx_passes.certifying.models import Recipe, network_recipes, recipes
 from onnx_passes.certifying.models.fuzz_pass import fuzz_pass
 from onnx_passes.certifying.models.recipe import FORMS, INTEGERS, NETWORK, recipes_on
-from onnx_passes.certifying.models.scope import PRECISIONS
 from onnx_passes.passes.quantised.inject_ops import InjectOps
 from onnx_passes.passes.streamline.round_thresholds import RoundThresholds
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.well_formed import check_structure
+from tests.corpus.low_precision import PRECISIONS, low_recipe
 
 RECIPES = list(network_recipes(20, seed=9))
 
@@ -101,7 +100,9 @@ def test_a_recipe_shrinks_to_the_steps_that_matter(precision, kind):
     def has_it(recipe):
         return any(node.op_type == kind for node in recipe.proto().graph.node)
 
-    found = (replace(recipe, precision=precision) for recipe in recipes(100, seed=2))
+    found = recipes(100, seed=2)
+    if precision is not None:
+        found = (low_recipe(recipe, precision) for recipe in found)
     recipe = next(r for r in found if has_it(r) and len(r.steps) > 5)
     small = recipe.shrunk(has_it)
     assert has_it(small)
@@ -117,7 +118,7 @@ LOW = {10, 16, 17, 19}
 
 
 def low_protos(kind, count=25):
-    return [replace(recipe, precision=kind).proto() for recipe in recipes(count, seed=13)]
+    return [low_recipe(recipe, kind).proto() for recipe in recipes(count, seed=13)]
 
 
 def low_types(proto):

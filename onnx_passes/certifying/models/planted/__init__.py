@@ -4,12 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from onnx_passes.certifying.models.planted import (
-    formulas,
-    low_precision_forms,
-    movable_forms,
-    shape_forms,
-)
+from onnx_passes.certifying.models.planted import formulas, movable_forms, shape_forms
 from onnx_passes.certifying.models.planted.plant import FormBuilder, make_step
 from onnx_passes.certifying.models.scope import GraphScope
 
@@ -39,13 +34,4 @@ FORMS: dict[str, Step] = {
 """Steps that models are asked to have, by name. Few passes look for them."""
 
 
-def low_steps(scope: GraphScope) -> tuple[Step, ...]:
-    """Return the steps of low precision that a model of this kind has."""
-    return (
-        low_precision_forms.QUANTIZED_STEPS
-        if scope.precision.quantized
-        else low_precision_forms.NARROW_STEPS
-    )
-
-
-__all__ = ["FORMS", "STEPS", "FormBuilder", "low_steps", "make_step"]
+__all__ = ["FORMS", "STEPS", "FormBuilder", "make_step"]

@@ -279,10 +279,7 @@ def attention_operator(p: FormBuilder) -> KnownValue:
     given |= {"softcap": p.choose(None, None, 2.0)}
     if len(inputs) == 3 and p.chance(0.3):
         past = [p.x(FLOAT, (batch, groups, 2, width)) for _ in range(2)]
-        made = p.nodes("Attention", *inputs, None, *past, outputs=3, **given)
-        p.shared.update(value.name for value in made[1:])
-        found: KnownValue = made[0]
-        return found
+        return p.first("Attention", *inputs, None, *past, outputs=3, **given)
     return p.op("Attention", *inputs, **given)
 
 
@@ -339,10 +336,7 @@ def loss(p: FormBuilder) -> KnownValue:
     operator = p.choose("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
     if operator.startswith("Neg"):
         return p.op(operator, *inputs, **given)
-    made = p.nodes(operator, *inputs, outputs=p.choose(1, 2), **given)
-    p.shared.update(value.name for value in made[1:])
-    found: KnownValue = made[0]
-    return found
+    return p.first(operator, *inputs, outputs=p.choose(1, 2), **given)
 
 
 def quantized(p: FormBuilder) -> KnownValue:
@@ -510,8 +504,7 @@ def windows(p: FormBuilder) -> KnownValue:
     made = p.nodes(operator, x, outputs=p.choose(1, 2), **given)
     if p.chance(0.3):
         p.shared.update(value.name for value in made[1:])
-    found: KnownValue = made[0]
-    return found
+    return made[0]
 
 
 def transposed_gemm(p: FormBuilder) -> KnownValue:
@@ -711,10 +704,7 @@ def operators(p: FormBuilder) -> KnownValue:
         case "Layer":
             rows = p.weights(3, dtype=x.dtype), p.weights(3, dtype=x.dtype)
             count = p.choose(1, 2, 3)
-            made = p.nodes("LayerNormalization", x, *rows, outputs=count, epsilon=0.1)
-            p.shared.update(value.name for value in made[1:])
-            found: KnownValue = made[0]
-            return found
+            return p.first("LayerNormalization", x, *rows, outputs=count, epsilon=0.1)
         case "Mean":
             return p.op("MeanVarianceNormalization", x, axes=p.choose([0, -1], [0, 2], [1]))
         case "Lp":

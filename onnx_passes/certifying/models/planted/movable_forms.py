@@ -148,12 +148,9 @@ def parted(p: FormBuilder) -> KnownValue:
 
 def _split(p: FormBuilder, x: KnownValue, sizes: Sequence[int]) -> Sequence[KnownValue]:
     count, axis = len(sizes), p.axis(2, 3)
-    found: Sequence[KnownValue]
     if p.scope.has_attribute("Split", "split"):
-        found = p.nodes("Split", x, outputs=count, axis=axis, split=list(sizes))
-    else:
-        found = p.nodes("Split", x, p.ints(*sizes), outputs=count, axis=axis)
-    return found
+        return p.nodes("Split", x, outputs=count, axis=axis, split=list(sizes))
+    return p.nodes("Split", x, p.ints(*sizes), outputs=count, axis=axis)
 
 
 def sliced(p: FormBuilder) -> KnownValue:

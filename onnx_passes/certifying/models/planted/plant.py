@@ -151,9 +151,17 @@ class FormBuilder:
 
     def nodes(
         self, operator: str, *inputs: KnownValue | None, outputs: int, **given: object
-    ) -> Plain:
+    ) -> list[KnownValue]:
         """Add a node of several outputs."""
         return self.scope.emit(operator, list(inputs), outputs=outputs, **given)
+
+    def first(
+        self, operator: str, *inputs: KnownValue | None, outputs: int, **given: object
+    ) -> KnownValue:
+        """Return the first output of a new node. Others may be read outside of the form."""
+        made, *others = self.nodes(operator, *inputs, outputs=outputs, **given)
+        self.shared.update(value.name for value in others)
+        return made
 
     def with_axes(
         self, operator: str, x: KnownValue, axes: Sequence[int], **attributes: object

@@ -132,8 +132,7 @@ def single(p: FormBuilder) -> KnownValue:
         return p.op("Concat", x, axis=p.axis(0, x.rank))
     if operator == "Split":
         given = {"num_outputs": 1} if p.scope.has_attribute("Split", "num_outputs") else {}
-        found: KnownValue = p.nodes("Split", x, outputs=1, axis=x.rank - 1, **given)[0]
-        return found
+        return p.nodes("Split", x, outputs=1, axis=x.rank - 1, **given)[0]
     return p.op(operator, x)
 
 

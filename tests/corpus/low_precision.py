@@ -1,33 +1,182 @@
-"""Parts of a model below float32: casts there and back, quantized pairs, integer layers."""
+"""Random models below float32: casts there and back, quantized pairs, integer layers.
+
+Presets run on them; no certificate rests on them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from onnx import TensorProto
+from numpy.typing import NDArray
+from onnx import TensorProto, helper
 
+from onnx_passes.certifying.models import Recipe, recipes
 from onnx_passes.certifying.models.planted.plant import FLOAT, FormBuilder, kind_of, make_step
 from onnx_passes.certifying.models.scope import (
-    FLOAT8,
-    FLOAT16,
     CannotAddNodeError,
+    GraphScope,
     KnownValue,
     random_array,
 )
 from onnx_passes.plain import PlainDict
 
+DOUBLE = TensorProto.DOUBLE
+FLOAT16, BFLOAT16 = TensorProto.FLOAT16, TensorProto.BFLOAT16
+FLOAT8 = (TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2)
+_NEWER = (13, 15, 17, 18, 19, 20, 21, 22, 23, 23, 24, 24)
+_WITH_FLOAT8 = (19, 20, 21, 22, 23, 23, 24, 24)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How a model gets parts below float32.
+
+    Steps choose types as if a model were float32. A one-to-one map then says which type a
+    value has in the model: with FLOAT for FLOAT16, all forms that steps make are in float16.
+    `low` are types in the model that low precision steps cast to. With `emulated`, an operator
+    without a kernel for bfloat16 has Casts around it.
+    """
+
+    opsets: tuple[int, ...]
+    swapped: tuple[tuple[int, int], ...] = ()
+    low: tuple[int, ...] = ()
+    emulated: bool = False
+    quantized: bool = False
+
+    def real(self, dtype: int) -> int:
+        """Return the type in the model of one that a step chooses."""
+        return dict(self.swapped).get(dtype, dtype)
+
+    def chosen(self, real: int) -> int:
+        """Return what a step chooses for a type in the model."""
+        return {own: chosen for chosen, own in self.swapped}.get(real, real)
+
+    def array(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Return a constant of a step as the model has it; finite numbers stay finite."""
+        dtype = helper.np_dtype_to_tensor_dtype(array.dtype)
+        real = self.real(dtype)
+        if real == dtype:
+            return array
+        kind = helper.tensor_dtype_to_np_dtype(real)
+        if real == FLOAT16:
+            most = float(np.finfo(np.float16).max)
+            array = np.where(np.isfinite(array), np.clip(array, -most, most), array)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.asarray(array).astype(kind))
+
+
+_HALF = ((FLOAT, FLOAT16), (DOUBLE, FLOAT), (FLOAT16, DOUBLE))
+_BRAIN = ((FLOAT, BFLOAT16), (BFLOAT16, FLOAT))
+
+PRECISIONS: dict[str, Precision] = {
+    "float16": Precision(_NEWER, _HALF, low=(FLOAT, FLOAT, BFLOAT16)),
+    "mixed": Precision(
+        _NEWER, ((DOUBLE, FLOAT16), (FLOAT16, DOUBLE)), low=(FLOAT16, FLOAT16, BFLOAT16)
+    ),
+    "bfloat16": Precision(_NEWER, _BRAIN, low=(FLOAT, FLOAT, FLOAT16), emulated=True),
+    "bfloat16 parts": Precision(_NEWER, low=(BFLOAT16,)),
+    "float8": Precision(_WITH_FLOAT8, low=FLOAT8),
+    "float8 of float16": Precision(_WITH_FLOAT8, _HALF, low=FLOAT8),
+    "quantized": Precision(_NEWER, quantized=True),
+    "quantized float16": Precision(_WITH_FLOAT8, _HALF, quantized=True),
+}
+
+
+@dataclass
+class LowScope(GraphScope):
+    """A graph whose types are those of a precision."""
+
+    precision: Precision = PRECISIONS["float16"]
+
+    def inner(self, seed: int, prefix: str, parent: GraphScope | None) -> GraphScope:
+        """Return the scope of a body or function, of the same precision."""
+        return LowScope(seed, self.opset, parent, self.step, prefix, precision=self.precision)
+
+    @cached_property
+    def further(self):
+        """The steps of low precision that a model of this kind has."""
+        return QUANTIZED_STEPS if self.precision.quantized else NARROW_STEPS
+
+    @cached_property
+    def native(self):
+        """Nodes of a function have no Casts around them."""
+        return self.chosen(FLOAT) if self.precision.emulated else FLOAT
+
+    def real(self, dtype: int) -> int:
+        """Return the type in the model of one that a step chooses."""
+        return self.precision.real(dtype)
+
+    def chosen(self, real: int) -> int:
+        """Return what a step chooses for a type in the model."""
+        return self.precision.chosen(real)
+
+    def tensor(self, array, name):
+        """Return a constant as the model has it."""
+        return super().tensor(self.precision.array(array), name)
+
+    def emit(
+        self,
+        operator: str,
+        inputs: Sequence[KnownValue | None],
+        outputs: int = 1,
+        **attributes: object,
+    ) -> list[KnownValue]:
+        """Add a node, if need be in float32 with Casts of bfloat16 around it."""
+        try:
+            return super().emit(operator, inputs, outputs, **attributes)
+        except CannotAddNodeError:
+            low, full = self.chosen(BFLOAT16), self.chosen(FLOAT)
+            lows = [value for value in inputs if value is not None and value.dtype == low]
+            if not (self.precision.emulated and lows):
+                raise
+        wide = [self._cast(v, low, full) for v in inputs]
+        made = super().emit(operator, wide, outputs, **attributes)
+        return [v for value in made if (v := self._cast(value, full, low)) is not None]
+
+    def _cast(self, value: KnownValue | None, source: int, target: int) -> KnownValue | None:
+        """Add a Cast if a value has the source type."""
+        if value is None or value.dtype != source:
+            return value
+        return super().emit("Cast", [value], to=target)[0]
+
+
+class LowRecipe(Recipe):
+    """A recipe whose `precision` is a name in ``PRECISIONS``."""
+
+    def scope(self, rng: np.random.Generator) -> GraphScope:
+        """Return an empty graph of an opset that is drawn."""
+        kind = PRECISIONS[str(self.precision)]
+        return LowScope(self.seed, int(rng.choice(kind.opsets)), precision=kind)
+
+
+def low_recipe(recipe: Recipe, precision: str) -> LowRecipe:
+    """Return a recipe of the same steps in a low precision."""
+    return LowRecipe(recipe.seed, recipe.steps, precision)
+
+
+def mixed_recipes(count: int, *, seed: int = 0, steps: int = 12) -> Iterator[Recipe]:
+    """Yield recipes as ``recipes`` does, every third one of low precision.
+
+    The kinds of ``PRECISIONS`` take turns.
+    """
+    kinds = list(PRECISIONS)
+    for number, recipe in enumerate(recipes(count, seed=seed, steps=steps)):
+        turn, place = divmod(number, 3)
+        yield low_recipe(recipe, kinds[turn % len(kinds)]) if place == 2 else recipe
+
 
 def _low(p: FormBuilder) -> int:
     """Return a low type of the model, as steps choose it."""
-    return p.scope.precision.chosen(p.choose(*p.scope.precision.low))
+    return p.scope.chosen(p.choose(*p.scope.precision.low))
 
 
 def _narrow(p: FormBuilder, x: KnownValue, low: int) -> KnownValue:
     """Cast to a low type; to float8 in any of its two ways."""
     given: PlainDict = {}
-    if p.scope.precision.real(low) in FLOAT8:
+    if p.scope.real(low) in FLOAT8:
         given["saturate"] = p.choose(None, 1, 0)
     return p.op("Cast", x, to=low, **given)
 
@@ -54,7 +203,7 @@ def chain(p: FormBuilder) -> KnownValue:
 def like(p: FormBuilder) -> KnownValue:
     """A CastLike to a low type and back."""
     x = p.x(rank=1)
-    model = p.constant(random_array(p.rng, p.scope.precision.chosen(FLOAT16), ()))
+    model = p.constant(random_array(p.rng, p.scope.chosen(FLOAT16), ()))
     return p.op("CastLike", p.op("CastLike", x, model), x)
 
 
@@ -120,7 +269,7 @@ def narrow_layer(p: FormBuilder) -> KnownValue:
     x = p.x(FLOAT, p.choose((p.batch(), 4), (2, p.batch(), 4)))
     low = _low(p)
     y = _narrow(p, x, low)
-    native = p.scope.precision.real(low) in (FLOAT, FLOAT16)
+    native = p.scope.real(low) in (FLOAT, FLOAT16)
     middle = low if native else x.dtype
     for operator in p.choose(("MatMul", "Add", "Relu"), ("Mul", "Add"), ("Sigmoid", "Mul")):
         if not native:

@@ -7,7 +7,9 @@ from onnxscript.rewriter import RewriteRule
 
 from onnx_passes import testing
 from onnx_passes.certifying import certification
-from onnx_passes.certifying.certification import verdict_of
+from onnx_passes.certifying.certification import (
+    verdict_of,
+)
 from onnx_passes.certifying.proof import Counterexample, Fault
 from onnx_passes.certifying.replay import Replayer
 from onnx_passes.certifying.rewrite_rule import Job
