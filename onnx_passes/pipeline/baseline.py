@@ -180,8 +180,8 @@ def no_engine(
             f"{engine} cannot run the original model: {error.message}",
             where=error.where,
             help=error.help
-            or "no pass has a part in it: correct the model, or name other "
-            "engines under 'engines'",
+            or "no pass has a part in it: give inputs (--inputs), correct the model, or name "
+            "other engines under 'engines'",
         )
     return UnsupportedModelError(
         f"{error.message}; nor does {stand_in} run it: {second.message}",
