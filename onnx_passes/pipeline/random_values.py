@@ -385,8 +385,9 @@ class RandomComparison:
         if near is None or near.agrees:
             return replace(found, reached=False)  # it differs at a tie, which is rarely hit
         missing = {n: ends[n] for n in ends if not covers(found.spans.get(n), ends[n])}
-        if not missing:
-            return replace(found, reached=_is_elementwise(part))
+        if not missing and _is_elementwise(part):
+            return found
+        missing = missing or ends  # each was reached, and elements decide together
         undefined = casts_to_integers((*ahead, *part.old, *part.new))
         rays = self._rows.rays((self.before, ahead), sources, missing.items(), {})
         draws = [] if undefined else list(rays)
@@ -548,6 +549,7 @@ _FAR = 1e-2
 """How far off a value that is wrong by size is at least, as a share of its largest element."""
 
 
+@np.errstate(all="ignore")
 def _is_far(old: Data, new: Data) -> bool:
     if not is_float(old) or not is_float(new) or old.shape != new.shape:
         return False

@@ -91,7 +91,7 @@ class RandomInputs:
             nodes = list(dict.fromkeys((*ahead, *part.old)))
             varying = {n for n, source in sources.items() if source in self.varying}
             edges = self._at_breakpoints(sources, (*nodes, *part.new))
-            edges += self._overflowing(sources, nodes, part.new, draws[0])
+            edges += self._overflowing(part, sources, nodes, draws[0])
             ties = make_ties(draws[0], varying), _equal_rows(draws[0], varying)
             zeros = {
                 n: np.zeros_like(a)
@@ -319,14 +319,14 @@ class RandomInputs:
 
     def _overflowing(
         self,
+        part: ObligationPart,
         sources: Mapping[str, str],
         nodes: Sequence[ir.Node],
-        new: Sequence[ir.Node],
         draw: Mapping[str, Array],
     ) -> list[dict[str, Array]]:
         """Return rows on which new nodes overflow, and the original does not."""
-        overflows = overflows_of(new)
-        if not overflows or any(node.op_type in SQUARES for node in nodes):
+        overflows = overflows_of(part.new)
+        if not overflows or any(node.op_type in SQUARES for node in part.old):
             return []
         found = self._at_breakpoints(sources, (), overflows)
         for row in found:  # two names may be of one value
