@@ -53,7 +53,7 @@ ROOMS = {
     "ops": Size(8014, 36, 6),
     "optional": Size(21, 1, 0),
     "passes": Size(20045, 245, 0),
-    "pipeline": Size(9915, 29, 4),
+    "pipeline": Size(9917, 29, 4),
     "plain": Size(14, 1, 0),
     "report": Size(2015, 11, 1),
     "runtime": Size(6827, 28, 2),
@@ -62,7 +62,7 @@ ROOMS = {
     "tuning": Size(2294, 9, 0),
     "verify": Size(6275, 20, 0),
     "benchmarks": Size(9221, 70, 0),
-    "tests": Size(51050, 586, 0),
+    "tests": Size(51051, 586, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
