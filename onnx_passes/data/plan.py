@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
@@ -32,10 +31,9 @@ from onnx_passes.data.file_forms import (
     join,
 )
 from onnx_passes.data.input_binding import Binding, DataInterface, bind, check_column
-from onnx_passes.errors import OnnxPassesError, ReferenceDataError
+from onnx_passes.errors import ReferenceDataError
 from onnx_passes.plain import Foreign, PlainDict
 
-_SPOOL_SAMPLES = 256
 _LOOKED_AT = 16
 
 
@@ -265,13 +263,6 @@ def _find_named(spec: DataSpec) -> Iterator[PartSpec]:
 def _number(name: str) -> int:
     match = re.search(r"(\d+)$", name)
     return int(match[1]) if match else -1
-
-
-class IncompleteDataError(OnnxPassesError):
-    """A part of the data set could not be evaluated."""
-
-    code: ClassVar[str] = "incomplete-data"
-    exit_code: ClassVar[int] = 5
 
 
 @dataclass(frozen=True)
