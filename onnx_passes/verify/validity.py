@@ -7,7 +7,6 @@ so that the other nodes run. Lint lists every finding.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal
@@ -115,10 +114,11 @@ Operators = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True)
 class _Left:
-    """A node that is left out of the original: what it is, and the names of its results."""
+    """A node that is left out of the original: what it is, its results and what it reads."""
 
     kind: str
     results: tuple[str, ...]
+    reads: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Opening:
                     types.setdefault(value.name, (one.type, one.shape))
         named = {value: str(value.name) for node in own for value in node.outputs}
         closed = _Closed(model, operators).find(types, named)
-        left = [_Left(_kind(n), tuple(str(v.name) for v in n.outputs)) for n in closed]
+        left = [_left(n) for n in closed if not is_identity(n)]
         return cls(operators, types, left)
 
     @property
@@ -173,7 +173,8 @@ class Opening:
             for value, name in zip(node.outputs, left.results, strict=True)
         }
         closed = finder.find(self.types, named)
-        pairs |= self._paired([node for node in closed if node not in pairs])
+        rest = [node for node in closed if node not in pairs and not is_identity(node)]
+        pairs |= self._paired(rest, pairs.values())
         if len(pairs) != len(self.left):
             raise OnnxPassesError(f"{self.names}, which no engine runs, is not what it was")
         graph = model.graph
@@ -216,17 +217,30 @@ class Opening:
         copy.outputs[0].type, copy.outputs[0].shape = value.type, value.shape
         return copy.outputs[0]
 
-    def _paired(self, nodes: Sequence[ir.Node]) -> dict[ir.Node, _Left]:
-        """Pair nodes with those of the original: by a result, else by what they are alone."""
+    def _paired(
+        self, nodes: Sequence[ir.Node], known: Collection[_Left] = ()
+    ) -> dict[ir.Node, _Left]:
+        """Pair nodes with those of the original: by results, operands, or elimination."""
         found: dict[ir.Node, _Left] = {}
-        kinds = Counter(left.kind for left in self.left)
-        for node in nodes:
-            same = [left for left in self.left if left.kind == _kind(node)]
-            names = {value.name for value in node.outputs}
-            near = [left for left in same if names & {*left.results}] or same
-            if len(near) == 1 and (names & {*near[0].results} or kinds[near[0].kind] == 1):
-                found[node] = near[0]
+        for asked in ("results", "reads", "rest"):
+            for node in (node for node in nodes if node not in found):
+                own, taken = _left(node), (*known, *found.values())
+                near = [x for x in self.left if x.kind == own.kind and x not in taken]
+                if asked == "results":
+                    near = [x for x in near if {*own.results} & {*x.results}]
+                elif asked == "reads":
+                    near = [x for x in near if own.reads == x.reads]
+                if len(near) == 1:
+                    found[node] = near[0]
         return found
+
+
+def _left(node: ir.Node) -> _Left:
+    results, reads = (
+        tuple("" if v is None else str(v.name) for v in values)
+        for values in (node.outputs, node.inputs)
+    )
+    return _Left(_kind(node), results, reads)
 
 
 def operators_without_engine(model: ir.Model, engines: Sequence[Engine]) -> Operators:

@@ -127,6 +127,14 @@ def test_a_change_of_what_no_engine_runs_is_not_verified(text, step):
     assert any("is not what it was" in one for one in done.report.not_verified)
 
 
+def test_equal_operators_whose_results_are_renamed_are_known_by_what_they_read():
+    nodes = "p = acme.Plug(x) i = Identity(p) q = acme.Plug(i) y = Identity(q)"
+    text = f"(float[N, 4] y) {{ {nodes} }}"
+    done = run(text, "eliminate-identity")
+    assert done.error is None
+    assert done.report.not_verified == ["no engine runs acme::Plug"]
+
+
 def test_operators_that_an_engine_has_are_run():
     text = "(float[N, 4] y) { a = com.microsoft.Gelu(x) b = Neg(a) c = Neg(b) y = Abs(c) }"
     model = ir.from_onnx_text((HEAD + text).replace("acme", "com.microsoft"))
