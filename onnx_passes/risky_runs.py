@@ -37,6 +37,9 @@ INFERENCE = "shape inference"
 
 GROUPS = (INPUTS, GENERATED, DRAWN, FOLDING, ENGINES, INFERENCE)
 """What a command can do without."""
+RESULT = "the check of the result"
+"""The name of what runs at the end, on one engine or on all."""
+
 MANY = "many at once"
 """The detail of what runs in one session with others of its group."""
 

@@ -22,7 +22,15 @@ from types import FrameType
 from typing import NoReturn, TypeAlias
 
 from onnx_passes import risky_runs
-from onnx_passes.risky_runs import ENGINES, GENERATED, GROUPS, INPUTS, announce, group_of
+from onnx_passes.risky_runs import (
+    ENGINES,
+    GENERATED,
+    GROUPS,
+    INPUTS,
+    RESULT,
+    announce,
+    group_of,
+)
 
 STARTED = time.perf_counter() - time.process_time()
 """When the process began, about: what Python does until here takes processor time only."""
@@ -184,7 +192,6 @@ _HELP = (
     "'isolate: true' of an engine runs it in a child process, and 'reference: {inputs: ...}' "
     "gives it your inputs"
 )
-_RESULT = "the check of the result on "
 _MEMORY = (
     "the system ends programs so that take too much memory: close others, or set "
     "reference.samples=1 and a smaller verify.memory_limit"
@@ -360,7 +367,7 @@ def _fail(code: int, stage: str) -> NoReturn:
         kind, help_ = "memory", _MEMORY
     elif _is_pass(stage):
         kind, number, help_ = "pass", 1, "make the pass raise an error instead"
-    elif stage.startswith(_RESULT):
+    elif stage.startswith(f"{RESULT} on "):
         help_ = "the engine ends on what the passes made: --skip leaves one out"
     _tell(
         f"error[{kind}]: the program died of {_name_of(-code)} in {stage}\n  = help: {help_}"

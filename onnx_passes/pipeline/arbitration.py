@@ -31,7 +31,7 @@ from onnx_passes.pipeline.policy import Budget
 from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.pipeline.region_evidence import RegionFinding
 from onnx_passes.pipeline.state import EngineState, State
-from onnx_passes.risky_runs import running
+from onnx_passes.risky_runs import RESULT, running
 from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.inputs import AdversarialFeeds
 from onnx_passes.runtime.inputs.seeded_feeds import elements_of
@@ -338,7 +338,7 @@ def check_end(state: State, model: ir.Model, moments: Sequence[str]) -> list[Che
 
 
 def _stage(bench: EngineBaseline) -> str:
-    return f"the check of the result on {bench.engine.name}"
+    return f"{RESULT} on {bench.engine.name}"
 
 
 def run_end(bench: EngineBaseline, state: State, model: ir.Model) -> list[Check]:

@@ -57,7 +57,7 @@ from onnx_passes.pipeline.samples import (
 from onnx_passes.pipeline.state import Checked, EngineState, State
 from onnx_passes.report.run_report import EngineReport, ReferenceReport, RunReport
 from onnx_passes.report.text import bound
-from onnx_passes.risky_runs import INPUTS, running
+from onnx_passes.risky_runs import INPUTS, RESULT, running
 from onnx_passes.runtime.engine_base import (
     Engine,
     Feeds,
@@ -547,7 +547,7 @@ class Gate:
             model = self.opening.open(model)
         except OnnxPassesError as error:
             return [Check("drift", Verdict.NOT_VERIFIED, reason=error.message)]
-        with self.running("the check of the result"):
+        with self.running(RESULT):
             checks = check_end(self.state, model, moments)
             if "end" in moments and all(c.verdict is Verdict.PASSED for c in checks):
                 self.state, deployed = check_deployed(self.state, model, checks)

@@ -330,8 +330,8 @@ class RandomInputs:
             return []
         found = self._at_breakpoints(sources, (), overflows)
         for row in found:  # two names may be of one value
-            known = {sources[name]: array for name, array in row.items()}
-            row |= {n: known[source] for n, source in sources.items() if source in known}
+            given = {sources[name]: array for name, array in row.items()}
+            row |= {n: given[source] for n, source in sources.items() if source in given}
         if not overflows_of(nodes):
             return found
         # What is divided by its own size does not overflow, whatever the size.

@@ -79,11 +79,8 @@ def steering_inputs(model: ir.Model) -> frozenset[str]:
 
 def _wraps(node: ir.Node) -> bool:
     """Whether a node makes small integers of all, by the remainder of a constant."""
-    divisor = node.inputs[1] if node.op_type == "Mod" else None
-    known = constant_of(divisor)
-    if known is None or divisor is None or divisor.is_graph_input():
-        return False
-    return bool(((known > 0) & (known <= _MOST_WRAPPED)).all())
+    divisor = _fixed_divisor(node) if node.op_type == "Mod" else None
+    return divisor is not None and bool(((divisor > 0) & (divisor <= _MOST_WRAPPED)).all())
 
 
 def _decides(value: ir.Value) -> bool:
@@ -107,11 +104,14 @@ def _steered(node: ir.Node) -> Iterator[ir.Value]:
 
 def _divides_safely(node: ir.Node) -> bool:
     """Whether the divisor is known: neither zero nor -1, which the least integer overflows."""
+    divisor = _fixed_divisor(node)
+    return divisor is not None and not np.isin(divisor, (0, -1)).any()
+
+
+def _fixed_divisor(node: ir.Node) -> Array | None:
+    """Return the second of two operands, if it is a constant that no caller overrides."""
     divisor = node.inputs[1] if len(node.inputs) == 2 else None
-    known = constant_of(divisor)
-    if known is None or divisor is None or divisor.is_graph_input():
-        return False
-    return not np.isin(known, (0, -1)).any()
+    return None if divisor is None or divisor.is_graph_input() else constant_of(divisor)
 
 
 def _repeated(node: ir.Node) -> Iterator[ir.Value]:
@@ -568,7 +568,8 @@ def _edge_values(
         if name in halves
     }
     counts, conditions = (_read_by_loops(model, index) for index in (0, 1))
-    counts |= trip_inputs(model)
+    trips = trip_inputs(model)
+    counts |= trips
     flags = {
         name: np.logical_not(array)
         for name, array in free.items()
@@ -604,8 +605,8 @@ def _edge_values(
         ),
         default=0,
     )
-    trips = trip_inputs(model) & base.feeds.keys() if most else set()
-    many = {name: np.full_like(base.feeds[name], most) for name in trips - ranges.keys()}
+    asked = trips & base.feeds.keys() if most else set()
+    many = {name: np.full_like(base.feeds[name], most) for name in asked - ranges.keys()}
     unknown = {
         name: _with_unknown(data, words)
         for name, data in base.feeds.items()
