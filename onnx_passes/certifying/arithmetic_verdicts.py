@@ -287,7 +287,9 @@ class Claim:
         )
         if not patient:
             general = self._holds_in_general(negation, assumptions, milliseconds)
-            return CLOSE if general else None
+            return (
+                CLOSE if general and not self._is_vacuous(assumptions, milliseconds) else None
+            )
         if self._refute(negation, assumptions, milliseconds).holds:
             return CLOSE
         reals = self._reals()

@@ -228,6 +228,13 @@ def test_a_graph_that_is_defined_nowhere_proves_nothing(graph):
     real = prove_pair(graph(*X, never), graph(*X, "o = Sin(x)"))[Arithmetic.REAL]
     assert real.outcome == Outcome.UNDECIDED
     assert "defined for no input" in real.reason
+    # What both sides compute is one unknown: that none fits it proves no distance, either.
+    shared = [
+        f"{never.removesuffix(' o = Sqrt(c)')} s = Sqrt(c) o = {last}"
+        for last in ("Add(s, a)", "Sub(s, a)")
+    ]
+    near = prove_pair(*(graph(*X, nodes) for nodes in shared))[Arithmetic.REAL]
+    assert near.outcome == Outcome.UNDECIDED
 
 
 @pytest.mark.parametrize(
