@@ -168,10 +168,12 @@ def infer_output_types(model: onnx.ModelProto) -> list[str]:
     except Exception as error:  # whatever C++ throws, and protobufs over 2 GiB
         _LOGGER.debug("no types are inferred: %s", error)
         return []
-    found = {value.name: value.type for value in inferred.graph.output}
+    graph = inferred.graph  # a type that is noted elsewhere is not inferred once more
+    infos = (*graph.value_info, *graph.output)
+    found = {value.name: value.type for value in infos if _is_typed(value.type)}
     notes = []
     for name, value in missing.items():
-        if name in found and _is_typed(found[name]):
+        if name in found:
             value.type.CopyFrom(found[name])
             text = _text(value.type)
             notes.append(f"the output {name!r} declares no type; {text} is inferred")

@@ -133,3 +133,10 @@ def test_models_with_fields_missing_repeated_or_changed(data):
 def test_a_name_of_a_noted_type_that_is_not_utf8():
     start = BINARY.rindex(b"z", 0, BINARY.rindex(b"ThresholdedRelu"))
     survives(BINARY[:start] + b"\x80" + BINARY[start + 1 :], "m.onnx")
+
+
+def test_an_output_whose_type_is_noted_elsewhere():
+    model = onnx.ModelProto.FromString(BINARY)
+    model.graph.output[0].name = "z"
+    model.graph.output[0].ClearField("type")
+    survives(model.SerializeToString(), "m.onnx")
