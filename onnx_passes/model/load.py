@@ -233,7 +233,8 @@ def _declare_alike(model: onnx.ModelProto) -> list[str]:
     found = []
     for value in model.graph.output:
         declared = inputs.get(value.name)
-        if declared is not None and not value.type.tensor_type.HasField("shape"):
+        untyped = not value.type.tensor_type.HasField("shape")
+        if declared is not None and untyped and value.type != declared:
             value.type.CopyFrom(declared)
             found.append(f"the output {value.name!r} is an input, whose type it is given")
     return found

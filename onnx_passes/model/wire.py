@@ -333,7 +333,7 @@ def _in_constants(model: ir.Model, choose: walk.Choice) -> dict[str, ir.TensorPr
         for node in filter(walk.node_attributes, walk.nodes_of(graph)):
             for tensor in walk.attribute_tensors(node.attributes):
                 places[id(tensor)] += 1
-                if graph is model.graph and node.op_type == "Constant":
+                if graph is model.graph and node.op_type == "Constant" and node.outputs:
                     found[str(node.outputs[0].name)] = tensor
     return {
         name: tensor

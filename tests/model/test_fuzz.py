@@ -140,3 +140,17 @@ def test_an_output_whose_type_is_noted_elsewhere():
     model.graph.output[0].name = "z"
     model.graph.output[0].ClearField("type")
     survives(model.SerializeToString(), "m.onnx")
+
+
+def test_an_input_without_a_type_that_is_an_output():
+    model = onnx.ModelProto.FromString(BINARY)
+    model.graph.output[1].name = "x"
+    model.graph.input[0].ClearField("type")
+    survives(model.SerializeToString(), "m.onnx")
+
+
+def test_a_constant_that_gives_nothing():
+    model = onnx.ModelProto.FromString(BINARY)
+    del model.graph.node[2].output[:]
+    del model.graph.node[3].input[:]
+    survives(model.SerializeToString(), "m.onnx")
