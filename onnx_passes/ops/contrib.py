@@ -118,6 +118,8 @@ _LEAST_IMAGE = 32  # bytes, the header included
 class StringNormalizer(Operator):
     """Words in one case, some left out."""
 
+    moves = (0,)
+
     def admits(self, use: hints.Use) -> hints.ValueHint | None:
         words = use.strings("stopwords")
         if not words or use.index:

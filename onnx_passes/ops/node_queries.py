@@ -241,6 +241,15 @@ _SPLITS = frozenset(("nodes_values", "nodes_values_as_tensor", "nodes_splits", "
 """Attributes of ai.onnx.ml that hold numbers which features are compared with."""
 
 
+def expects_nan(node: ir.Node) -> bool:
+    """Whether a node is there for values that are NaN, which are missing."""
+    if node.domain != ML:
+        return node.op_type == "IsNaN" and not node.domain
+    replaced = node.attributes.get_float("replaced_value_float", 0.0)
+    tracked = (name.endswith("missing_value_tracks_true") for name in node.attributes)
+    return math.isnan(replaced) or any(tracked)
+
+
 def _thresholds(node: ir.Node) -> Array | None:
     """Return the constants that a value is compared with; None for other nodes."""
     if node.domain == ML:

@@ -33,6 +33,7 @@ from onnx_passes.ops.domains.intervals import UNBOUNDED, Interval, hull, of_arra
 from onnx_passes.ops.node_queries import (
     CASTS,
     ML,
+    PICKING,
     PICKS_ROWS,
     SQUARES,
     around,
@@ -129,13 +130,16 @@ class RandomInputs:
             and array.dtype.kind in "iu"
             and array.size > 1
         }
-        for node in nodes:
+        steering = set[str]()
+        for node in reversed(nodes):  # what indices are picked from are indices, too
             risky = (operator := operator_of(node)) is None or operator.divides
             risky &= not _divides_by_constant(node)
+            picks = node.op_type in PICKING and not node.domain
+            risky |= picks and any(value.name in steering for value in node.outputs)
             for index, value in enumerate(node.inputs):
                 if value is not None and (risky or steers(node, index)):
-                    found.discard(str(value.name))
-        return found
+                    steering.add(str(value.name))
+        return found - steering
 
     def _inside(
         self, side: Side, row: Mapping[str, Array], readers: Sequence[ir.Node] = ()

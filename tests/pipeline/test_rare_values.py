@@ -557,3 +557,63 @@ class RareOffset(Transformation):
 def test_zeros_behind_which_an_offset_is_all_there_is():
     verdict, told = run(OFFSETS, RareOffset.name)
     assert verdict == "failed" or "differs on drawn values" in told
+
+
+MISSING = """(float[N,4] x) => (float[N,4] y) <float[4] means = {1, 2, 3, 4}> {
+    gone = IsNaN(x) filled = Where(gone, means, x) y = Neg(filled) }"""
+unfill = rule(
+    "RareMissing",
+    lambda self, op, x, means: op.Where(op.IsNaN(x), means, x),
+    lambda self, op, x, means: op.Identity(x),
+)
+
+
+def test_missing_numbers_of_a_model_that_fills_them_in():
+    assert run(MISSING, unfill)[0] == "failed"
+
+
+STOPPED = """(string[W] words) => (int64[K] y) {
+    low = StringNormalizer<case_change_action = "LOWER", locale = "C">(words)
+    kept = StringNormalizer<is_case_sensitive = 1, locale = "C", stopwords = ["the"]>(low)
+    y = Shape(kept) }"""
+normalise_once = rule(
+    "RareCapital",
+    lambda self, op, words: op.StringNormalizer(
+        op.StringNormalizer(words, case_change_action="LOWER", locale="C"),
+        is_case_sensitive=1,
+        locale="C",
+        stopwords=["the"],
+    ),
+    lambda self, op, words: op.StringNormalizer(
+        words,
+        case_change_action="LOWER",
+        is_case_sensitive=1,
+        locale="C",
+        stopwords=["the"],
+    ),
+)
+
+
+def test_words_of_a_model_with_capitals():
+    assert run(STOPPED, normalise_once)[0] == "failed"
+
+
+SLOTS = """(float[16,3] kept, int64[5] slots, float[5,3] new) => (float[16,3] y)
+<int64[5] order = {3, 1, 4, 0, 2}, int64[1] axis = {1}> {
+    places = Gather<axis = 0>(slots, order) rows = Gather<axis = 0>(new, order)
+    column = Unsqueeze(places, axis) y = ScatterND(kept, column, rows) }"""
+in_order = rule(
+    "RareSlots",
+    lambda self, op, kept, slots, new, order, axis: op.ScatterND(
+        kept,
+        op.Unsqueeze(op.Gather(slots, order, axis=0), axis),
+        op.Gather(new, order, axis=0),
+    ),
+    lambda self, op, kept, slots, new, order, axis: op.ScatterND(
+        kept, op.Unsqueeze(slots, axis), new
+    ),
+)
+
+
+def test_a_place_that_is_written_twice_has_no_defined_value():
+    assert run(SLOTS, in_order) == ("passed", "")

@@ -6,7 +6,7 @@ Edges belong to the ordinary samples. Adversarial inputs are those that rewrites
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 from typing import Literal
 
@@ -26,6 +26,7 @@ from onnx_passes.ops.node_queries import (
     SUMS_OF_NOTHING,
     around,
     breakpoints_of,
+    expects_nan,
     steers,
     ties_of,
 )
@@ -506,7 +507,8 @@ def edge_samples(
     - Booleans are negated, and all false. Inputs with a default have another value.
     - Integers are large, of either sign. Indices count from the end.
     - Single integers, such as numbers of iterations, are 0 and 1.
-    - Words are none of those that the model lists.
+    - Words are none of those that the model lists, or these with capitals.
+    - Numbers are NaN where the model has a place for missing ones.
     - Pictures have odd sizes, and the least that the model takes.
 
     Values have the sizes of the ordinary sample, or where a run on it is dear, those of the
@@ -576,7 +578,14 @@ def _edge_values(
         if array.dtype == np.bool_ and name not in conditions
     }
     off = {name: np.zeros_like(array) for name, array in flags.items() if array.any()}
-    indexing = _indices(model) - ranges.keys()
+    # Those may count from the end.
+    indexing = _picked_for(model, lambda node: INDEXING.get(node.op_type)) - ranges.keys()
+    missing = _picked_for(model, lambda node: 0 if expects_nan(node) else None) - ranges.keys()
+    nans = {
+        name: _scattered(data, np.nan)
+        for name, data in base.feeds.items()
+        if name in missing and isinstance(data, np.ndarray) and data.size
+    }
     indices = {
         name: counted
         for name, data in base.feeds.items()
@@ -607,10 +616,15 @@ def _edge_values(
     )
     asked = trips & base.feeds.keys() if most else set()
     many = {name: np.full_like(base.feeds[name], most) for name in asked - ranges.keys()}
-    unknown = {
-        name: _with_unknown(data, words)
+    texts = {
+        name: (data, words)
         for name, data in base.feeds.items()
         if (words := base.hints.get(name, ValueHint()).words) and isinstance(data, np.ndarray)
+    }
+    unknown = {name: _with_unknown(*each) for name, each in texts.items()}
+    titled = {
+        name: np.resize(np.array([word.title() for word in words], object), data.shape)
+        for name, (data, words) in texts.items()
     }
     defaults = {
         name: array
@@ -645,6 +659,8 @@ def _edge_values(
         ("count 1", once),
         (f"count {most}", many),
         ("unknown words", unknown),
+        ("words with capitals", titled),
+        ("NaN", nans),
     ]
     for kind, changed in variants:
         if changed:
@@ -706,12 +722,13 @@ def _alternating_edges(array: Array) -> Array:
     return found
 
 
-def _indices(model: ir.Model) -> set[str]:
-    """Return the names of inputs that are indices which may count from the end."""
+def _picked_for(model: ir.Model, place: Callable[[ir.Node], int | None]) -> set[str]:
+    """Return the names of inputs whose elements nodes read at a place; None for others."""
     inputs = set(model.graph.inputs)
     found = set()
     for node in all_nodes(model):
-        value = node.inputs[INDEXING[node.op_type]] if node.op_type in INDEXING else None
+        index = place(node)
+        value = None if index is None else node.inputs[index]
         while value is not None and value not in inputs:
             maker = value.producer()
             moves = maker is not None and maker.op_type in PICKING and not maker.domain

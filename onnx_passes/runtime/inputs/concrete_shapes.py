@@ -10,7 +10,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
@@ -51,12 +51,13 @@ class Tracer:
 
         ``rng`` decides what hints leave open.
         """
-        hint = ValueHint()
+        hint, words = ValueHint(), list[str]()
         for use, layout in self._uses(value, rng):
             found = exactly(False) if _starts_for_ever(use) else admitted(use)
             if found is not None:
-                hint = hint & (found if layout else found.without_layout())
-        return hint
+                hint = hint & (found if layout else _rearranged(found))
+                words += found.words
+        return replace(hint, words=tuple(dict.fromkeys(words)))
 
     def _uses(self, start: ir.Value, rng: np.random.Generator) -> Iterator[tuple[Use, bool]]:
         """Yield uses, each with whether elements are still where they were in the input."""
@@ -71,6 +72,13 @@ class Tracer:
                 if after not in seen:
                     seen.add(after)
                     queue.append((after, layout and keeps))
+
+
+def _rearranged(hint: ValueHint) -> ValueHint:
+    """Return what holds for elements in another order: what does not repeat does not there."""
+    exact, found = hint.exact, hint.without_layout()
+    differ = exact is not None and np.unique(exact).size == exact.size > 1
+    return replace(found, distinct=0) if differ or hint.distinct is not None else found
 
 
 def _starts_for_ever(use: Use) -> bool:
