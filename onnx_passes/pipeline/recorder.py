@@ -166,14 +166,15 @@ def recompute(
     region = Region(tuple(nodes), boundary, tuple(names))
     feeds = [recording.row(boundary) for recording in recordings]
     try:
-        part = region_model(model, region, recordings)
+        hidden = {str(name) for name in made - set(names)}  # engines keep what is an output
+        part = region_model(model, region, recordings, hidden)
         with engine.prepare(part) as session:
             return run_each(engine, session, feeds, list(names))
     except EngineError:
         return None
 
 
-_EAGER = 16
+_EAGER = 256
 """What part of the memory limit is filled with values that no check has asked for yet.
 
 The first touch of memory costs more than most kernels: what is missing is computed again."""
