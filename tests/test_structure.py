@@ -45,7 +45,7 @@ ROOMS = {
     "compat": Size(646, 7, 0),
     "configs": Size(2411, 12, 0),
     "contracts": Size(530, 4, 0),
-    "data": Size(3421, 16, 0),
+    "data": Size(3367, 16, 0),
     "errors": Size(61, 1, 0),
     "library_index": Size(86, 1, 0),
     "risky_runs": Size(150, 1, 0),

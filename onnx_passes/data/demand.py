@@ -136,7 +136,7 @@ class Demand:
             return found
         shares = {"failing_samples": (state.failing, state.samples)}
         classes = state.classes
-        if classes is not None and classes.rows == state.samples:
+        if classes.rows == state.samples:
             shares["flips"] = classes.flips, classes.rows
             if classes.labelled:
                 for side in ("left", "right"):
@@ -188,7 +188,7 @@ def flips_of(state: PairState) -> DecisionFlips:
     classes = state.classes
     if not state.samples:
         return DecisionFlips(0, 0, 0)
-    if classes is None or not classes.labelled:
+    if not classes.labelled:
         raise UsageError(
             "accuracy is demanded, and the data has no labels for an output of class scores",
             help="name the column of labels (labels=COLUMN), and the output (--scores NAME)",

@@ -20,7 +20,7 @@ from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.engines import engine_from_config
 
-FORMAT = 3
+FORMAT = 4
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ import heapq
 import inspect
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from fractions import Fraction
+from typing import ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -50,29 +51,88 @@ class Block:
     labels: Array | None = None
 
 
-_SHIFT = 1074
-"""Each float is a whole multiple of two to the power of minus this."""
+class Sums:
+    """Sums over samples that can be joined, and kept as JSON.
+
+    ``state`` names the attributes that hold them: numbers, counters, and others of these.
+    """
+
+    state: ClassVar[tuple[str, ...]] = ()
+
+    def merge(self, other: Self) -> None:
+        """Add what another one added up."""
+        for name in self.state:
+            own, more = getattr(self, name), getattr(other, name)
+            if isinstance(own, int):
+                setattr(self, name, own + more)
+            elif isinstance(own, Counter):
+                own.update(more)
+            else:
+                own.merge(more)
+
+    def to_json(self) -> Plain:
+        """Return the state as JSON has it."""
+        found = {name: getattr(self, name) for name in self.state}
+        plain = {n: v for n, v in found.items() if isinstance(v, int | Counter)}
+        return {n: v.to_json() for n, v in found.items() if n not in plain} | plain
+
+    def load(self, state: Plain) -> None:
+        """Replace the state by one of :meth:`to_json`."""
+        for name, told in state.items():
+            own = getattr(self, name)
+            if isinstance(own, int | Counter):
+                setattr(self, name, type(own)(told))
+            else:
+                own.load(told)
 
 
-class ExactSum:
-    """A sum of floats as a whole number; at most 2,100 bits and some for the count.
+T = TypeVar("T", bound="Sums | MetricState")
+
+
+class Named(dict[str, T]):
+    """Sums by name, made when they are first asked for."""
+
+    def __init__(self, make: Callable[[str], T], names: Iterable[str] = ()) -> None:
+        super().__init__((name, make(name)) for name in names)
+        self._make = make
+
+    def __missing__(self, name: str) -> T:
+        made = self[name] = self._make(name)
+        return made
+
+    def merge(self, other: PlainMapping) -> None:
+        """Add what others added up."""
+        for name, each in other.items():
+            self[name].merge(each)
+
+    def to_json(self) -> PlainDict:
+        """Return the states by name."""
+        return {name: each.to_json() for name, each in self.items()}
+
+    def load(self, state: PlainMapping) -> None:
+        """Replace the states by those of :meth:`to_json`."""
+        self.clear()
+        for name, told in state.items():
+            self[name].load(told)
+
+
+class ExactSum(Sums):
+    """An exact sum of floats: at most 2,100 bits and some for the count.
 
     NaN and infinities are counted separately.
     """
 
     def __init__(self) -> None:
-        self._units = 0
-        self.not_finite = 0
+        self._total, self.not_finite = Fraction(), 0
 
     def add(self, value: float) -> None:
-        if not math.isfinite(value):
+        if math.isfinite(value):
+            self._total += Fraction(value)
+        else:
             self.not_finite += 1
-            return
-        top, bottom = value.as_integer_ratio()
-        self._units += top << (_SHIFT + 1 - bottom.bit_length())
 
     def merge(self, other: Self) -> None:
-        self._units += other._units
+        self._total += other._total
         self.not_finite += other.not_finite
 
     @property
@@ -81,29 +141,22 @@ class ExactSum:
         if self.not_finite:
             return math.nan
         try:
-            return self._units / (1 << _SHIFT)  # division of whole numbers rounds correctly
+            return float(self._total)
         except OverflowError:
-            return math.inf if self._units > 0 else -math.inf
+            return math.inf if self._total > 0 else -math.inf
 
-    def to_json(self) -> list[int]:
-        """Return mantissa, exponent, and the number of terms that were not finite."""
-        zeros = (self._units & -self._units).bit_length() - 1 if self._units else 0
-        return [self._units >> zeros, zeros - _SHIFT, self.not_finite]
+    def to_json(self) -> Plain:
+        """Return the sum as a fraction, and the number of terms that were not finite."""
+        return [str(self._total), self.not_finite]
 
     def load(self, state: Plain) -> None:
-        mantissa, exponent, self.not_finite = state
-        self._units = mantissa << (exponent + _SHIFT)
-
-
-def number(value: Plain) -> float:
-    """Read what :func:`spelled` returns."""
-    return float(value)
+        self._total, self.not_finite = Fraction(state[0]), state[1]
 
 
 KEPT = 8
 
 
-class WorstSamples:
+class WorstSamples(Sums):
     """The numbers of the samples with the largest badness; of equal ones the first."""
 
     def __init__(self, kept: int = KEPT) -> None:
@@ -135,12 +188,12 @@ class WorstSamples:
         """The largest badness; 0 without any."""
         return self.samples[0][0] if self.samples else 0.0
 
-    def to_json(self) -> list[Plain]:
+    def to_json(self) -> Plain:
         """Return pairs of badness and number."""
         return [[spelled(badness), row] for badness, row in self.samples]
 
-    def load(self, state: Iterable[Plain]) -> None:
-        self.samples = [(number(badness), int(row)) for badness, row in state]
+    def load(self, state: Plain) -> None:
+        self.samples = [(float(badness), int(row)) for badness, row in state]
 
 
 def first_rows(rows: Array, chosen: Array) -> tuple[Array, Array]:
@@ -159,17 +212,19 @@ _COUNTS = (
 )
 
 
-class Errors:
+class Errors(Sums):
     """Adds up the errors of one output.
 
     An element fails under the rules of ``verify.judge``: a float that is beyond its limit,
     anything else that differs, a NaN or infinity on one side only.
     """
 
+    state = ("counts", "sums", "largest", "failing", "reasons")
+
     def __init__(self, limit: Limit) -> None:
         self._limit = limit
         self.counts = Counter(dict.fromkeys(_COUNTS, 0))
-        self.sums = {name: ExactSum() for name in _SUMS}
+        self.sums = Named(lambda name: ExactSum(), _SUMS)
         self.largest = WorstSamples()
         self.failing = WorstSamples()
         self.reasons: Counter[str] = Counter()
@@ -234,31 +289,6 @@ class Errors:
         self.sums["cosines"].add(math.fsum(np.clip(cosines, -1, 1)))
         self.counts["cosine_samples"] += int(both.sum())
 
-    def merge(self, other: Self) -> None:
-        self.counts.update(other.counts)
-        for name, total in self.sums.items():
-            total.merge(other.sums[name])
-        self.largest.merge(other.largest)
-        self.failing.merge(other.failing)
-        self.reasons.update(other.reasons)
-
-    def to_json(self) -> PlainDict:
-        return {
-            "counts": dict(self.counts),
-            "sums": {name: total.to_json() for name, total in self.sums.items()},
-            "largest": self.largest.to_json(),
-            "failing": self.failing.to_json(),
-            "reasons": dict(self.reasons),
-        }
-
-    def load(self, state: PlainMapping) -> None:
-        self.counts = Counter(state["counts"])
-        for name, total in self.sums.items():
-            total.load(state["sums"][name])
-        self.largest.load(state["largest"])
-        self.failing.load(state["failing"])
-        self.reasons = Counter(state["reasons"])
-
     def finish(self) -> PlainDict:
         """Return what was found, as JSON has it; errors are absolute ones of elements."""
         noise, signal = self.sums["noise"].value, self.sums["signal"].value
@@ -302,16 +332,20 @@ def _describe_mismatch(left: Array, right: Array) -> str:
 _PAIRED = ("both", "only_left", "only_right", "neither")
 
 
-class Classes:
+class Classes(Sums):
     """Adds up the decisions of a reference (left) and a candidate (right).
 
     Rows are what has one label: samples, or places of a sample. A row whose scores hold a NaN
     has no class, and is wrong.
     """
 
+    state = (
+        *("rows", "labelled", "flips", "classes", "paired"),
+        *("divergence", "lost", "flipped"),
+    )
+
     def __init__(self) -> None:
-        self.rows = self.labelled = self.flips = 0
-        self.classes = 0
+        self.rows = self.labelled = self.flips = self.classes = 0
         self.paired = Counter(dict.fromkeys(_PAIRED, 0))
         self.divergence = ExactSum()
         self.lost = WorstSamples()
@@ -350,41 +384,15 @@ class Classes:
 
     def merge(self, other: Self) -> None:
         """Add what another one added up; raise ``ValueError`` if it has other classes."""
-        if other.rows:
-            if self.rows and self.classes != other.classes:
-                raise ValueError(f"{other.classes} classes, and {self.classes} before")
-            self.classes = other.classes
-        self.rows += other.rows
-        self.labelled += other.labelled
-        self.flips += other.flips
-        self.paired.update(other.paired)
-        self.divergence.merge(other.divergence)
-        self.lost.merge(other.lost)
-        self.flipped.merge(other.flipped)
-
-    def to_json(self) -> PlainDict:
-        return {
-            "rows": self.rows,
-            "labelled": self.labelled,
-            "flips": self.flips,
-            "classes": self.classes,
-            "paired": dict(self.paired),
-            "divergence": self.divergence.to_json(),
-            "lost": self.lost.to_json(),
-            "flipped": self.flipped.to_json(),
-        }
-
-    def load(self, state: PlainMapping) -> None:
-        self.rows, self.labelled = state["rows"], state["labelled"]
-        self.flips, self.classes = state["flips"], state["classes"]
-        self.paired = Counter(state["paired"])
-        self.divergence.load(state["divergence"])
-        self.lost.load(state["lost"])
-        self.flipped.load(state["flipped"])
+        if self.rows and other.rows and self.classes != other.classes:
+            raise ValueError(f"{other.classes} classes, and {self.classes} before")
+        classes = max(self.classes, other.classes)
+        super().merge(other)
+        self.classes = classes
 
     def finish(self) -> PlainDict:
         """Return what was found, as JSON has it."""
-        state = self.to_json()
+        state: PlainDict = self.to_json()
         del state["divergence"]
         mean = self.divergence.value / self.rows if self.rows else math.nan
         found = state | {"mean_kl": spelled(mean)}
@@ -507,14 +515,16 @@ class _Registered:
     def load(self, state: Plain) -> None:
         total, self._weight, extreme = state
         self._sum.load(total)
-        self._extreme = None if extreme is None else number(extreme)
+        self._extreme = None if extreme is None else float(extreme)
 
 
-class Metrics:
+class Metrics(Sums):
     """Adds up the metrics of a run."""
 
+    state = ("states",)
+
     def __init__(self, names: tuple[str, ...]) -> None:
-        self.states = {name: make_metric(name) for name in names}
+        self.states: Named[MetricState] = Named(make_metric, names)
 
     def update(self, block: Block) -> None:
         """Add a block; raise ``VerificationError`` if a metric raises."""
@@ -536,17 +546,6 @@ class Metrics:
         if by_labels and block.labels is not None:
             return [block.labels]
         return [np.asarray(value) for value in block.left.values()]
-
-    def merge(self, other: Self) -> None:
-        for name, state in self.states.items():
-            state.merge(other.states[name])
-
-    def to_json(self) -> PlainDict:
-        return {name: state.to_json() for name, state in self.states.items()}
-
-    def load(self, state: PlainMapping) -> None:
-        for name, metric in self.states.items():
-            metric.load(state[name])
 
     def finish(self) -> PlainDict:
         return {name: spelled(float(state.finish())) for name, state in self.states.items()}
@@ -591,16 +590,17 @@ class Measures:
         return cls(False, contract.rtol, contract.atol, named, **rest)
 
 
-class PairState:
+class PairState(Sums):
     """Adds up what a candidate gives beside a reference."""
+
+    state = ("samples", "failing", "outputs", "missing", "classes", "metrics")
 
     def __init__(self, measures: Measures) -> None:
         self._measures = measures
-        self.samples = 0
-        self.failing = 0
-        self.outputs: dict[str, Errors] = {}
+        self.samples = self.failing = 0
+        self.outputs = Named(lambda name: Errors(measures.limit(name)))
         self.missing: Counter[str] = Counter()
-        self.classes: Classes | None = None
+        self.classes = Classes()
         self.metrics = Metrics(measures.metrics)
 
     def update(self, block: Block) -> None:
@@ -613,26 +613,18 @@ class PairState:
             bad[:] = True
         for name, left in block.left.items():
             if name in block.right:
-                bad |= self._errors(name).update(block.rows, left, block.right[name])
+                bad |= self.outputs[name].update(block.rows, left, block.right[name])
         self.failing += int(bad.sum())
         self._classify(block)
         self.metrics.update(block)
-
-    def _errors(self, name: str) -> Errors:
-        if name not in self.outputs:
-            self.outputs[name] = Errors(self._measures.limit(name))
-        return self.outputs[name]
 
     def _classify(self, block: Block) -> None:
         name = self._scores(block)
         if name is None or name not in block.right:
             return
         left, right = block.left[name], block.right[name]
-        if left.shape != right.shape:
-            return  # reported as a failing output
-        if self.classes is None:
-            self.classes = Classes()
-        self.classes.update(block.rows, left, right, block.labels)
+        if left.shape == right.shape:  # else it is reported as a failing output
+            self.classes.update(block.rows, left, right, block.labels)
 
     def _scores(self, block: Block) -> str | None:
         wanted = self._measures.scores
@@ -649,46 +641,12 @@ class PairState:
                 return name
         return None
 
-    def merge(self, other: Self) -> None:
-        self.samples += other.samples
-        self.failing += other.failing
-        for name, errors in other.outputs.items():
-            self._errors(name).merge(errors)
-        self.missing.update(other.missing)
-        if other.classes is not None:
-            if self.classes is None:
-                self.classes = Classes()
-            self.classes.merge(other.classes)
-        self.metrics.merge(other.metrics)
-
-    def to_json(self) -> PlainDict:
-        return {
-            "samples": self.samples,
-            "failing": self.failing,
-            "outputs": {name: errors.to_json() for name, errors in self.outputs.items()},
-            "missing": dict(sorted(self.missing.items())),
-            "classes": None if self.classes is None else self.classes.to_json(),
-            "metrics": self.metrics.to_json(),
-        }
-
-    def load(self, state: PlainMapping) -> None:
-        self.samples, self.failing = state["samples"], state["failing"]
-        self.missing = Counter(state["missing"])
-        self.outputs = {}
-        for name, errors in state["outputs"].items():
-            self._errors(name).load(errors)
-        self.classes = None
-        if state["classes"] is not None:
-            self.classes = Classes()
-            self.classes.load(state["classes"])
-        self.metrics.load(state["metrics"])
-
     def finish(self) -> PlainDict:
         return {
             "samples": self.samples,
             "failing_samples": self.failing,
             "outputs": {name: errors.finish() for name, errors in self.outputs.items()},
             "missing": dict(sorted(self.missing.items())),
-            "classes": None if self.classes is None else self.classes.finish(),
+            "classes": self.classes.finish() if self.classes.rows else None,
             "metrics": self.metrics.finish(),
         }
