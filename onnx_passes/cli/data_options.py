@@ -63,7 +63,9 @@ DATA = (
     click.option("--scores", metavar="OUTPUT", help="The output that holds class scores."),
     click.option("--jobs", type=click.IntRange(1), help="Worker processes; default none."),
     click.option(
-        "--scheduler", metavar="ADDRESS", help="A Dask cluster: local:8, or tcp://host:8786."
+        "--scheduler",
+        metavar="ADDRESS",
+        help="The scheduler of a Dask cluster: tcp://host:8786.",
     ),
     click.option(
         "--mixed-cpus", is_flag=True, help="Allow different processors for 8-bit models."

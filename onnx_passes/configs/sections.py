@@ -318,7 +318,7 @@ class DataSection(Section):
         default=None, ge=1, description="Worker processes; null for this process."
     )
     scheduler: str | None = Field(
-        default=None, description="A Dask cluster: local:8, or tcp://host:8786."
+        default=None, description="The scheduler of a Dask cluster: tcp://host:8786."
     )
     scores: str | None = Field(
         default=None, description="The output that holds class scores; by default the first."

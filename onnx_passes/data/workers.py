@@ -310,21 +310,17 @@ _ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://\S+:\d+")
 
 
 def make_dask(address: str) -> Dask:
-    """Return an executor on a cluster.
+    """Return an executor on a cluster whose scheduler is at an address.
 
-    ``address`` is ``local:N`` for N workers on this machine, or that of a scheduler. Raises
-    ``UsageError`` if the address cannot be read, or ``distributed`` is not installed.
+    Raises ``UsageError`` if it is not one, or Dask is not installed.
     """
     import_optional("distributed")
-    local = re.fullmatch(r"local:(\d+)", address)
-    if local is not None and int(local[1]) > 0:
-        return Dask(None, int(local[1]))
     if not _ADDRESS.fullmatch(address):
         raise UsageError(
             f"--scheduler {address!r} is not an address",
-            help="write local:8, tcp://host:8786 or tls://host:8786",
+            help="write tcp://host:8786 or tls://host:8786; --jobs 8 is for this machine",
         )
-    return Dask(address, 0)
+    return Dask(address)
 
 
 class Dask:
@@ -332,15 +328,12 @@ class Dask:
 
     Each worker gets the job once, by a plugin, and makes its sessions when it first needs
     them. A worker that the plugin missed gets the job with its shard. Models that a worker
-    does not find at their path are sent to it. ``address`` is that of the scheduler; None for
-    a cluster of ``workers`` on this machine. Certificates are those of Dask's configuration.
+    does not find at their path are sent to it. ``address`` is that of the scheduler.
+    Certificates are those of Dask's configuration.
     """
 
-    def __init__(self, address: str | None, workers: int) -> None:
-        self._address, self._workers = address, workers
-        local = f"Dask, {workers} local workers"
-        self.name = local if address is None else f"Dask at {address}"
-        self._cluster: Foreign = None
+    def __init__(self, address: str) -> None:
+        self._address, self.name = address, f"Dask at {address}"
         self._client: Foreign = None
         self._done: queue.Queue[Foreign] = queue.Queue()
         self._running: dict[Foreign, int] = {}
@@ -350,13 +343,11 @@ class Dask:
     @property
     def slots(self) -> int:
         """How many shards should be under way: two for each thread of a worker."""
-        if self._client is None:
-            return 2 * max(1, self._workers)
         try:
-            threads = self._client.nthreads() if self._address is not None else {}
+            threads = self._client.nthreads() if self._client is not None else {}
         except OSError as error:
             raise self._gone() from error
-        return 2 * int(max(1, self._workers, sum(threads.values())))
+        return 2 * int(max(1, sum(threads.values())))
 
     def start(self, job: DataJob) -> None:
         distributed = import_optional("distributed")
@@ -367,42 +358,17 @@ class Dask:
         self._client.register_plugin(make_plugin(self._text, job.digest), name="onnx-passes")
 
     def _connect(self, distributed: Foreign) -> None:
-        if self._address is None:
-            self._cluster = self._start_cluster(distributed)
-        target = self._cluster if self._cluster is not None else self._address
         try:
             self._client = distributed.Client(
-                target, timeout=CONNECT_SECONDS, set_as_default=False
+                self._address, timeout=CONNECT_SECONDS, set_as_default=False
             )
-            if self._address is not None:
-                self._client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+            self._client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         except (OSError, TimeoutError, RuntimeError) as error:
-            if self._cluster is not None:
-                self._cluster.close()
             raise EngineUnavailableError(
                 f"the scheduler {self._address} and its workers cannot be reached: {error}",
                 help="start them: dask scheduler, and dask worker ADDRESS --nthreads 1",
             ) from error
         self._check_versions()
-
-    def _start_cluster(self, distributed: Foreign) -> Foreign:
-        try:
-            # Its scheduler listens on this machine only, and serves no dashboard.
-            return distributed.LocalCluster(
-                n_workers=self._workers,
-                threads_per_worker=1,
-                processes=True,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",
-                scheduler_kwargs={"dashboard": False},
-                worker_dashboard_address=None,
-                silence_logs=logging.CRITICAL,
-            )
-        except (OSError, TimeoutError, RuntimeError) as error:
-            raise EngineUnavailableError(
-                f"a cluster of {self._workers} workers cannot be started here: {error}",
-                help="see whether there is memory for them, or use --jobs",
-            ) from error
 
     def _check_versions(self) -> None:
         from onnx_passes import __version__
@@ -496,7 +462,7 @@ class Dask:
 
     def _gone(self) -> WorkersGoneError:
         return WorkersGoneError(
-            f"the scheduler {self._address or 'of the local cluster'} is gone",
+            f"the scheduler {self._address} is gone",
             help="with --journal the same command continues after the finished shards",
         )
 
@@ -509,12 +475,11 @@ class Dask:
         return {"job": self._text, "models": found}
 
     def close(self) -> None:
-        """Disconnect; a local cluster ends."""
-        for part in (self._client, self._cluster):
-            if part is not None:
-                with suppress(Exception):
-                    part.close(timeout=5)
-        self._client = self._cluster = None
+        """Disconnect."""
+        if self._client is not None:
+            with suppress(Exception):
+                self._client.close(timeout=5)
+        self._client = None
 
 
 def choose_executor(jobs: int | None, scheduler: str | None) -> Executor:

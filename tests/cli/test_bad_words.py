@@ -132,7 +132,7 @@ $ compare digits.onnx -e onnxruntime -e reference --data image=images.npy label=
 --accuracy drop=x => is not a share
 --accuracy drops=1% => cannot be read
 --metric accuracy => is not a range of a metric
---jobs 2 --scheduler local:2 => two kinds of workers
+--jobs 2 --scheduler tcp://x:1 => two kinds of workers
 --engine onnxruntime{{threads=0}} => number of threads
 --labels digit => no column 'digit'
 --metric nonesuch=0:1 => there is no metric

@@ -1,6 +1,7 @@
 """A small classifier, a worse one, and data for both."""
 
 import gc
+from contextlib import suppress
 
 import numpy as np
 import onnx
@@ -23,6 +24,32 @@ def cluster_is_collected():
     """Collect what distributed leaves of a cluster here, and not in a later test."""
     yield
     gc.collect()
+
+
+@pytest.fixture
+def start_cluster(cluster_is_collected):
+    """Start a scheduler and workers in processes of their own, on this machine."""
+    started = []
+
+    def start(workers):
+        from distributed import LocalCluster
+
+        started.append(
+            LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": False},
+                silence_logs=50,
+            )
+        )
+        return started[-1]
+
+    yield start
+    for cluster in started:
+        with suppress(TimeoutError):  # a test has closed its scheduler
+            cluster.close(timeout=5)
 
 
 def classifier(weights, batch="N"):

@@ -118,7 +118,7 @@ def test_a_pool_gives_the_same_bytes_after_a_worker_is_killed(make_job):
 
 @LEFT_OPEN
 @pytest.mark.usefixtures("cluster_is_collected")
-def test_dask_gives_the_same_bytes_after_a_worker_is_killed(make_job):
+def test_dask_gives_the_same_bytes_after_a_worker_is_killed(make_job, start_cluster):
     job = make_job(count=1500)
     plain = evaluate(job, ACCURACY, InProcess()).text()
     killed = []
@@ -128,7 +128,8 @@ def test_dask_gives_the_same_bytes_after_a_worker_is_killed(make_job):
             killed.append(outcome["worker"]["pid"])
             os.kill(killed[0], signal.SIGKILL)
 
-    found = evaluate(job, ACCURACY, make_dask("local:2"), accept=kill_first)
+    dask = make_dask(start_cluster(2).scheduler_address)
+    found = evaluate(job, ACCURACY, dask, accept=kill_first)
     assert killed
     assert found.text() == plain
 
@@ -143,7 +144,7 @@ def test_a_scheduler_that_is_not_there_is_told(make_job, monkeypatch):
     dask.close()
 
 
-@pytest.mark.parametrize("address", ["local:0", "host:8786", "local:", "http://x:1"])
+@pytest.mark.parametrize("address", ["local:2", "host:8786", "tcp://x", "http://x:1"])
 def test_addresses_that_are_none_are_refused(address):
     with pytest.raises(UsageError, match="is not an address"):
         make_dask(address)
@@ -280,9 +281,13 @@ def test_a_run_stops_when_enough_is_known(make_job, noise, drop, outcome):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [["--jobs", "2"], ["--scheduler", "local:2"]])
-def test_a_client_that_is_killed_goes_on_with_the_same_bytes(make_job, tmp_path, workers):
+@pytest.mark.parametrize("on_dask", [False, True])
+def test_a_client_that_is_killed_goes_on_with_the_same_bytes(
+    make_job, tmp_path, on_dask, start_cluster
+):
     job = make_job(count=60_000)
+    address = start_cluster(2).scheduler_address if on_dask else ""
+    workers = ["--scheduler", address] if on_dask else ["--jobs", "2"]
     words = [sys.executable, "-m", "onnx_passes", "compare", *(m.path for m in job.models)]
     words += ["--data", str(tmp_path / "data"), "--shard", "64", "--shuffle", "1"]
     words += ["--accuracy", "drop=2%"]

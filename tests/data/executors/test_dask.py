@@ -36,7 +36,7 @@ def job(tmp_path, save_classifier, samples):
 def test_a_worker_without_the_job_or_the_models_asks_for_them(job, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_jobs", {})
     monkeypatch.setattr(module, "_checked", {})
-    executor = make_dask("local:1")
+    executor = make_dask("tcp://127.0.0.1:9")
     executor._job, executor._text = job, job.to_text()
     assert module.evaluate_shard(job.digest, 2, None) == {"shard": 2, "need": True}
     module.keep(job.digest, executor._text)
@@ -49,13 +49,14 @@ def test_a_worker_without_the_job_or_the_models_asks_for_them(job, tmp_path, mon
     assert sent["pairs"] == plain["pairs"]
 
 
-def test_a_scheduler_that_goes_away_ends_the_run_in_one_sentence(job):
-    executor = make_dask("local:1")
+def test_a_scheduler_that_goes_away_ends_the_run_in_one_sentence(job, start_cluster):
+    cluster = start_cluster(1)
+    executor = make_dask(cluster.scheduler_address)
     try:
         executor.start(job)
         executor.submit(0)
         assert "pairs" in executor.collect()
-        executor._client.sync(executor._cluster.scheduler.close)
+        cluster.sync(cluster.scheduler.close)
         executor._running.clear()
         with pytest.raises(WorkersGoneError, match="is gone"):
             executor.collect()
