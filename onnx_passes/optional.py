@@ -8,7 +8,6 @@ from onnx_passes.errors import UsageError
 from onnx_passes.plain import Foreign
 
 EXTRAS = {
-    "fsspec": ("data", "reads data sets from URLs"),
     "pyarrow": ("data", "reads Parquet files and Hugging Face data sets"),
     "scipy": ("data", "computes confidence intervals and integer programs"),
     "PIL": ("data", "decodes images"),

@@ -29,7 +29,7 @@ DATA = (
         cls=SeveralFiles,
         multiple=True,
         metavar="SOURCE...",
-        help="A whole data set: folders, files, patterns, URLs, or MODULE:FUNCTION.",
+        help="A whole data set: folders, files, patterns, or MODULE:FUNCTION.",
     ),
     click.option(
         "--columns",

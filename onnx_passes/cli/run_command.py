@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 def _absolute(source: str) -> str:
-    """Return a source that holds in any folder; URLs and functions stay as they are."""
+    """Return a source that holds in any folder; a function stays as it is."""
     function = re.fullmatch(r"[\w.]+:\w+", source) and not os.path.exists(source)
-    return source if "://" in source or function else os.path.abspath(source)
+    return source if function else os.path.abspath(source)
 
 
 @dataclass
@@ -332,7 +332,7 @@ Examples:
     "--data",
     multiple=True,
     metavar="SOURCE",
-    help="Compare the result over a whole data set: a folder, file, pattern, URL or function.",
+    help="Compare the result over a whole data set: a folder, file, pattern or function.",
 )
 @click.option(
     "--rewrite-limit", type=int, metavar="N", help="Stop rewriting after N rewrites."

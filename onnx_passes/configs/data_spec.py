@@ -36,7 +36,7 @@ SHARD_BYTES = 64 << 20
 class DataSpec:
     """A data set, and how it is fed to a model.
 
-    `sources` are folders, files, patterns, URLs, or one ``module:function``; `named` has files
+    `sources` are folders, files, patterns, or one ``module:function``; `named` has files
     by the column that they hold in their place. `columns` are by input name, the same name by
     default. `labels` is a column of a usual name by default. `prepare` is a
     ``module:function`` from sample to sample, both mappings of columns to values.

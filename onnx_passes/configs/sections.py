@@ -271,7 +271,7 @@ def _sources(value: object) -> object:
         return (value,)
     if isinstance(value, list | tuple) and value and all(isinstance(v, str) for v in value):
         return tuple(value)
-    raise wrong("a path, a pattern, a URL, module:function, or a list of these")
+    raise wrong("a path, a pattern, module:function, or a list of these")
 
 
 class DataSection(Section):
@@ -283,7 +283,7 @@ class DataSection(Section):
     ] = Field(
         default=(),
         validate_default=False,
-        description="Folders, files, patterns, URLs, or one 'module:function'.",
+        description="Folders, files, patterns, or one 'module:function'.",
     )
     files: dict[str, str] = Field(
         default={}, description="In place of a source: .npy files by the column they hold."

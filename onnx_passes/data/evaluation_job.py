@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from onnx_passes.data.files import digest
+from onnx_passes.data.file_forms import digest
 from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import ShardPlan
 from onnx_passes.errors import ModelError, UsageError

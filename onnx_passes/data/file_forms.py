@@ -6,6 +6,8 @@ Each is a part of a data set, whose samples are read by their number. Damaged fi
 
 from __future__ import annotations
 
+import glob
+import hashlib
 import io
 import json
 import math
@@ -24,11 +26,45 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array, DType
-from onnx_passes.data.files import local
 from onnx_passes.errors import ReferenceDataError
+from onnx_passes.model.formats import closest_file_name
 from onnx_passes.optional import import_optional
 from onnx_passes.plain import Foreign, PlainDict, PlainMapping
 from onnx_passes.verify.saved import read_samples, read_value
+
+_BLOCK = 1 << 20
+
+
+def expand(text: str, base: str) -> list[str]:
+    """Return the files and folders that a path or a pattern names, sorted.
+
+    Relative paths start from ``base``. Raises ``ReferenceDataError`` if there are none.
+    """
+    full = str(Path(base) / Path(text).expanduser())
+    if os.path.exists(full):
+        return [full]
+    if glob.has_magic(text) and (found := sorted(glob.glob(full, recursive=True))):
+        return found
+    near = closest_file_name(Path(full))
+    raise ReferenceDataError(
+        f"there is no data {text!r}",
+        where=full,
+        help=f"did you mean {near!r}?" if near else "give a file, a folder or a pattern",
+    )
+
+
+def digest(path: str) -> str:
+    """Return the SHA-256 of a file's content, or of all files below a folder."""
+    content = hashlib.sha256()
+    root = Path(path)
+    for file in sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]:
+        if file != root:
+            content.update(f"{file.relative_to(root).as_posix()}\0".encode())
+        with file.open("rb", buffering=0) as stream:
+            while block := stream.read(_BLOCK):
+                content.update(block)
+    return content.hexdigest()
+
 
 Column: TypeAlias = "Array | list[Any]"
 Columns: TypeAlias = dict[str, Column]
@@ -98,7 +134,7 @@ class TarPart:
     """
 
     def __init__(self, spec: PartSpec) -> None:
-        self._path, self._name = local(spec.path), spec.name
+        self._path, self._name = spec.path, spec.name
         self._samples: dict[str, dict[str, tuple[int, int]]] = {}
         try:
             size = os.path.getsize(self._path)
@@ -247,9 +283,9 @@ class ArrayPart:
     def __init__(self, spec: PartSpec) -> None:
         self._name, self._whole = spec.name, bool(spec.options.get("whole"))
         if spec.form == "npz":
-            self._arrays = read_npz(local(spec.path), spec.name)
+            self._arrays = read_npz(spec.path, spec.name)
         else:
-            self._arrays = {c: _map_npy(local(path), path) for c, path in spec.files.items()}
+            self._arrays = {c: _map_npy(path) for c, path in spec.files.items()}
         shapes = {name: array.shape for name, array in self._arrays.items()}
         lengths = {name: shape[0] if shape else 1 for name, shape in shapes.items()}
         if not lengths:
@@ -312,8 +348,8 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> Array
         return array
 
 
-def _map_npy(path: str, name: str) -> Mapped:
-    with _faults(Path(name).name), open(path, "rb") as file:
+def _map_npy(path: str) -> Mapped:
+    with _faults(Path(path).name), open(path, "rb") as file:
         return _map(file, path)
 
 
@@ -364,7 +400,7 @@ class ParquetPart:
         parquet = import_optional("pyarrow.parquet")
         self._name = spec.name
         try:
-            self._file = parquet.ParquetFile(local(spec.path))
+            self._file = parquet.ParquetFile(spec.path)
             meta = self._file.metadata
             lengths = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
         except (OSError, ValueError) as error:  # pyarrow's own are subclasses of these
@@ -504,7 +540,7 @@ class JsonPart:
 
     def __init__(self, spec: PartSpec) -> None:
         self._name = spec.name
-        self._samples = read_samples(local(spec.path))
+        self._samples = read_samples(spec.path)
         self.count = len(self._samples)
 
     def take(self, rows: Array) -> Columns:

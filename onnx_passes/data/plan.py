@@ -1,6 +1,6 @@
 """Plan a data set: find its parts, choose samples and their order, and cut shards.
 
-A part is found by a path, a pattern, a URL or a function.
+A part is found by a path, a pattern or a function.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from onnx_passes.arrays import Array
 from onnx_passes.bench.runs.judges import named_function
 from onnx_passes.configs.data_spec import EARLY_SAMPLES, SHARD_BYTES, SHARD_SAMPLES, DataSpec
-from onnx_passes.data import file_forms, files
+from onnx_passes.data import file_forms
 from onnx_passes.data.file_forms import (
     FORMS,
     Columns,
@@ -148,8 +148,8 @@ def discover(spec: DataSpec, interface: DataInterface) -> Iterator[PartSpec]:
         if _is_function(source, spec.base):
             yield PartSpec("function", {"": source}, source)
             continue
-        paths = files.expand(source, spec.base)
-        folders = [path for path in paths if not files.is_url(path) and os.path.isdir(path)]
+        paths = file_forms.expand(source, spec.base)
+        folders = [path for path in paths if os.path.isdir(path)]
         for folder in folders:
             yield from _folder(Path(folder), spec, interface)
         rest = [path for path in paths if path not in folders]
@@ -209,7 +209,7 @@ def _files(
         return
     common = os.path.commonpath([os.path.dirname(path) for path in paths]) if paths else ""
     for path in paths:
-        name = os.path.relpath(path, common) if not files.is_url(path) else path
+        name = os.path.relpath(path, common)
         part = PartSpec(forms[path], {"": path}, name)
         if part.form == "npz" and (whole := _is_whole(part, spec, interface)):
             part = replace(part, options={"whole": whole})
@@ -219,7 +219,7 @@ def _files(
 def _is_whole(part: PartSpec, spec: DataSpec, interface: DataInterface) -> bool:
     """Whether a .npz file is one sample: its arrays lack the axis of samples."""
     try:
-        shapes = file_forms.npz_shapes(files.local(part.path), part.name)
+        shapes = file_forms.npz_shapes(part.path, part.name)
     except ReferenceDataError:
         return False  # it is reported as broken when it is opened
     for name, rank in interface.ranks.items():
@@ -243,7 +243,7 @@ def _columns(paths: list[str]) -> Iterator[PartSpec]:
 
 
 def _find_named(spec: DataSpec) -> Iterator[PartSpec]:
-    found = {column: files.expand(text, spec.base) for column, text in spec.named.items()}
+    found = {column: file_forms.expand(text, spec.base) for column, text in spec.named.items()}
     counts = {column: len(paths) for column, paths in found.items()}
     if len(set(counts.values())) > 1:
         raise ReferenceDataError(
@@ -367,11 +367,10 @@ def make_plan(spec: DataSpec, interface: DataInterface) -> ShardPlan:
 def _count(spec: PartSpec, part: SourcePart) -> PartSpec:
     if isinstance(part, SequencePart):
         return replace(spec, count=part.count, digest=part.digest())
-    paths = {column: files.local(path) for column, path in spec.files.items()}
-    digests = {column: files.digest(path) for column, path in paths.items()}
+    digests = {column: file_forms.digest(path) for column, path in spec.files.items()}
     content = hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
-    size = sum(_size(path) for path in paths.values())
-    absolute = {c: p if files.is_url(p) else os.path.abspath(p) for c, p in spec.files.items()}
+    size = sum(map(_size, spec.files.values()))
+    absolute = {c: os.path.abspath(p) for c, p in spec.files.items()}
     return replace(spec, files=absolute, count=part.count, size=size, digest=content)
 
 

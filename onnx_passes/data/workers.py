@@ -24,8 +24,8 @@ from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from onnx_passes.data import files
 from onnx_passes.data.evaluation_job import DataJob, ModelFile
+from onnx_passes.data.file_forms import digest
 from onnx_passes.data.shard_evaluation import Evaluator, evaluator_of
 from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
 from onnx_passes.optional import import_optional
@@ -288,7 +288,7 @@ def _has_models(text: str) -> bool:
 def _is_there(model: ModelFile) -> bool:
     folder = Path(model.path).parent
     try:
-        content = [files.digest(str(folder / name)) for name in model.files]
+        content = [digest(str(folder / name)) for name in model.files]
     except OSError:
         return False
     return bool(hashlib.sha256(json.dumps(content).encode()).hexdigest() == model.digest)
@@ -297,9 +297,9 @@ def _is_there(model: ModelFile) -> bool:
 def _unpack(models: dict[str, dict[str, bytes]]) -> str:
     folder = tempfile.TemporaryDirectory(prefix="onnx-passes-models-")
     _folders.append(folder)
-    for digest, content in models.items():
+    for key, content in models.items():
         for name, data in content.items():
-            path = Path(folder.name) / digest / name
+            path = Path(folder.name) / key / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
     return folder.name

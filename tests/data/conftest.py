@@ -15,7 +15,7 @@ CLASSES, WIDTH = 5, 8
 @pytest.fixture(autouse=True)
 def libraries():
     """Skip where the libraries of the extras are not installed."""
-    for library in ("scipy", "pyarrow", "fsspec", "distributed"):
+    for library in ("scipy", "pyarrow", "distributed"):
         pytest.importorskip(library, reason=f"{library} is missing: pip install -e '.[dev]'")
 
 

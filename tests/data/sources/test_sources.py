@@ -116,14 +116,6 @@ def test_each_form_gives_the_samples_in_their_order(tmp_path, form, shuffle):
     assert np.array_equal(data.feeds(17)["x"], x[17:18])
 
 
-def test_a_url_is_read_through_fsspec(tmp_path):
-    x, y = drawn()
-    as_parquet(tmp_path, x, y)
-    plan, _, batches = read(DataSpec((f"file://{tmp_path}/*.parquet",), batch=COUNT))
-    assert plan.total == COUNT
-    assert np.array_equal(batches[0].feeds["x"], x)
-
-
 def test_folders_of_test_data_are_feeds(tmp_path):
     x, _ = drawn()
     for number in range(11):
