@@ -152,7 +152,6 @@ GROUPS = {
     },
     "Verify and debug": {
         "compare": "run models on engines side by side, and compare what they give",
-        "report": "show a saved run again, or write it in other forms",
         "bisect": "find the first bad pass and rewrite",
         "reduce": "find the smallest model that still fails",
         "lint": "list all that is wrong about a model",

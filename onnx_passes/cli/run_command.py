@@ -145,9 +145,7 @@ def print_model(model: ir.Model) -> None:
         ) from error
 
 
-def write_reports(
-    report: RunReport, paths: Iterable[Path | None], laps: Laps | None = None
-) -> None:
+def write_reports(report: RunReport, paths: Iterable[Path | None], laps: Laps) -> None:
     """Write a report in the forms asked for.
 
     If a file cannot be written, the report's exit code of 0 becomes 2; what is worse stays.
@@ -159,7 +157,7 @@ def write_reports(
     for form, path in (*forms[1:], forms[0]):
         if path is None:
             continue
-        report.seconds = laps.end("writing") if laps is not None else report.seconds
+        report.seconds = laps.end("writing")
         writer = import_module(f"onnx_passes.report.{form}")
         try:
             write_text(getattr(writer, f"to_{form}")(report), path)

@@ -473,12 +473,6 @@ class ConsoleReporter:
         if failed and os.environ.get("GITHUB_ACTIONS") == "true":
             self._annotate(report.model, told.head, told.failure())
 
-    def replay(self, report: RunReport) -> None:
-        self.start(report)
-        for done in report.passes:
-            self.pass_finished(done)
-        self.finished(report)
-
     def _pass(self, done: PassReport) -> None:
         if done.group != self._group:
             self._group = done.group

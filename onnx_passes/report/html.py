@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from onnx_passes.plain import PlainDict
 from onnx_passes.report import summary
-from onnx_passes.report.pages import Dot, DotChart, render_page
+from onnx_passes.report.pages import render_page
 from onnx_passes.report.run_report import (
     Blame,
     EngineReport,
@@ -418,51 +418,6 @@ def check_row(check: Check) -> PlainDict:
     }
 
 
-_MOST_ROWS = 20
-
-
-@dataclass(frozen=True)
-class ErrorFigure:
-    """The errors that checks saw, against their limits; no chart if all are 0."""
-
-    chart: DotChart | None
-    exact: int
-    left_out: int
-
-
-def errors_of(report: RunReport) -> ErrorFigure | None:
-    """Return the errors of passes and of the result; None if nothing was measured."""
-    rows = [dot for done in report.passes if (dot := _pass_dot(done))]
-    exact = sum(row.error == 0 for row in rows)
-    # Rows of zeros say little and are many: one line replaces them all.
-    inexact = sorted((r for r in rows if r.error != 0), key=_nearness, reverse=True)
-    shown = sorted(inexact[:_MOST_ROWS], key=rows.index)
-    engines: dict[str | None, EngineReport] = {e.name: e for e in report.engines}
-    for check in report.final:
-        worst = summary.margin([check])
-        if worst is not None:
-            base, how = summary.engine_name(str(check.engine), engines.get(check.engine))
-            label = f"end result on {base}{f' ({how})' if how else ''}"
-            tone = summary.check_words(check).tone
-            shown.append(Dot(label, worst.error, worst.limit, worst.told, tone))
-    if not rows and not shown:
-        return None
-    left_out = max(0, len(inexact) - _MOST_ROWS)
-    return ErrorFigure(DotChart(shown) if shown else None, exact, left_out)
-
-
-def _pass_dot(done: PassReport) -> Dot | None:
-    worst = summary.margin(done.checks)
-    if worst is None:
-        return None
-    tone = summary.verdict_words(done).tone
-    return Dot(done.name, worst.error, worst.limit, worst.told, tone, f"#pass-{done.index}")
-
-
-def _nearness(dot: Dot) -> float:
-    return dot.error / dot.limit if dot.limit else dot.error
-
-
 _MOST_FOOT_ROWS = 200
 _SPREADS = 5
 _WHEN = {"each": "after each pass", "checkpoint": "at checkpoints", "end": "at the end"}
@@ -553,7 +508,6 @@ def to_html(report: RunReport) -> str:
         f"{top['words'].head}: {report.model[:200]}",
         "report.css",
         report=report,
-        errors=errors_of(report),
         **top,
         **passes_of(report.passes, {card["done"].index for card in top["cards"]}),
         **foot_of(report),

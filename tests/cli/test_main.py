@@ -90,9 +90,7 @@ def test_an_engine_that_is_asked_for_and_absent_is_told(cli, model, monkeypatch,
     assert not Path("out.onnx").exists()
 
 
-@pytest.mark.parametrize(
-    "words", [("list",), ("report", "run.json", "-v"), ("run.onnx", "-q", "-o-")]
-)
+@pytest.mark.parametrize("words", [("list",), ("run.onnx", "-q", "-o-")])
 def test_a_reader_that_goes_away_ends_a_command_quietly(cli, model, tmp_path, words):
     assert cli(model, "--json", "run.json", "-o", "run.onnx").code == 0
     reading, writing = os.pipe()

@@ -168,10 +168,3 @@ def test_a_wrong_waiver_is_an_error_with_its_place(cli, model, write, line, told
     assert done.code == 2
     assert told in done.err
     assert f"{path}:3:" in done.err
-
-
-def test_a_saved_run_is_shown_with_its_waivers(run, cli):
-    run([{"pass": "break-adds", "reason": "see issue 7"}])
-    done = cli("report", "report.json")
-    assert done.code == 0, done.err
-    assert "waiver of pass break-adds, used" in done.err + done.out

@@ -272,9 +272,3 @@ def test_the_terminal_is_given_back_when_a_pass_raises(sample, monkeypatch):
     text = stream.text()
     assert "4/9 fold-constants" in text
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
-
-
-def test_a_saved_run_is_shown_as_it_was(sample):
-    stream = Stream(terminal=False, encoding="utf-8")
-    ConsoleReporter(stream, width=100).replay(sample("resnet50"))
-    assert stream.text() == printed(sample("resnet50"))
