@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,6 +20,7 @@ from onnx_passes.cli.output import abandon_stdout, check_destinations, echo_line
 from onnx_passes.cli.supervision import Watch, received
 from onnx_passes.cli.word_syntax import names_a_model, read_range
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
+from onnx_passes.plain import Plain, PlainMapping
 from onnx_passes.report.report_files import Laps
 
 if TYPE_CHECKING:
@@ -190,9 +191,26 @@ def budget_keys(metrics: Sequence[str]) -> list[str]:
     return [f"verify.metrics.{format_value(n)}={format_value(r)}" for n, r in found.items()]
 
 
-def read_dump_after(text: str) -> str:
-    """Return the value of --dump-after as a pipeline file has it."""
-    return text if text in ("all", "changed", "none") else f"[{text}]"
+def keys_of(given: PlainMapping) -> Iterator[str]:
+    """Yield what options say as keys of a pipeline file."""
+    yield from given["overrides"]
+    yield from budget_keys(given["metrics"])
+    for key, file in {"inputs": given["inputs"], "outputs": given["labels"]}.items():
+        if file is not None:
+            yield f"reference.{key}={json.dumps(os.path.abspath(file))}"
+    data, dump = given["data"], given["dump_after"]
+    found = {
+        "engines": given["engines"] and engines_text(given["engines"]),
+        "objective": given["objective"],
+        "verify": given["no_verify"] and "false",
+        "verify.allow_invalid": given["allow_invalid"] and not given["no_verify"] and "true",
+        "strict": given["strict"] and "true",
+        "reference.data.source": data and json.dumps([*map(_absolute, data)]),
+        "dump_after": dump if dump in ("all", "changed", "none", None) else f"[{dump}]",
+    }
+    yield from (f"{key}={value}" for key, value in found.items() if value)
+    if given["rewrite_limit"] is not None:
+        yield f"limits.rewrites={given['rewrite_limit']}"
 
 
 def save_result(
@@ -360,30 +378,9 @@ def command(
     passes: Sequence[str],
     config: str | None,
     output: Path | None,
-    skip: Sequence[str],
-    keep: Sequence[str],
-    no_passes: bool,
-    dims: Sequence[str],
-    overrides: Sequence[str],
-    engines: Sequence[str],
-    objective: str | None,
-    precision: str | None,
-    inputs: str | None,
-    labels: str | None,
-    metrics: Sequence[str],
-    no_verify: bool,
-    allow_invalid: bool,
-    strict: bool,
-    data: tuple[str, ...],
-    rewrite_limit: int | None,
-    why_not: str | None,
-    dump_after: str | None,
-    json_path: Path | None,
-    html_path: Path | None,
-    junit_path: Path | None,
-    start_at: str | None,
     verbose: int,
     quiet: bool,
+    **given: Plain,
 ) -> None:
     """Run a pipeline over MODEL, and write the result and the reports."""
     from onnx_passes.configs.imports import import_modules
@@ -393,10 +390,11 @@ def command(
     from onnx_passes.passes.registry import lookup
 
     laps = Laps(click.get_current_context().find_object(float))
-    reports = {"--json": json_path, "--html": html_path, "--junit": junit_path}
+    reports = {f"--{form}": given[f"{form}_path"] for form in ("json", "html", "junit")}
     passes, output = split_words(passes, output)
     check_output(output)
-    first, sizes = read_dims(dims)
+    first, sizes = read_dims(given["dims"])
+    precision, no_passes = given["precision"], given["no_passes"]
     if no_passes and (config or passes or precision):
         raise UsageError("--no-passes contradicts a pipeline and passes", help="give one")
     if not (config or passes or no_passes):
@@ -405,33 +403,14 @@ def command(
         from onnx_passes.configs.resolve import PRECISIONS
 
         passes = [*passes, PRECISIONS[precision]]
-    extra = [*overrides, *sizes, *budget_keys(metrics)]
-    for key, file in {"inputs": inputs, "outputs": labels}.items():
-        if file is not None:
-            extra.append(f"reference.{key}={json.dumps(os.path.abspath(file))}")
-    if engines:
-        extra.append(f"engines={engines_text(engines)}")
-    if objective is not None:
-        extra.append(f"objective={objective}")
-    if no_verify:
-        extra.append("verify=false")
-    elif allow_invalid:
-        extra.append("verify.allow_invalid=true")
-    if strict:
-        extra.append("strict=true")
-    if data:
-        extra.append(f"reference.data.source={json.dumps([*map(_absolute, data)])}")
-    if rewrite_limit is not None:
-        extra.append(f"limits.rewrites={rewrite_limit}")
-    if dump_after is not None:
-        extra.append(f"dump_after={read_dump_after(dump_after)}")
+    extra = [*keys_of(given), *sizes]
     settings = (
         load_config(config, extra, passes, first)
         if config
         else default_config(extra, [*first, *passes])
     )
     settings = settings.model_copy(
-        update={"skip": (*settings.skip, *skip), "keep": (*settings.keep, *keep)}
+        update={key: (*getattr(settings, key), *given[key]) for key in ("skip", "keep")}
     )
     if settings.logging.verbose:
         verbose = max(verbose, 1)
@@ -444,7 +423,7 @@ def command(
     goal = None if output == STDOUT else output
     check_destinations(goal, reports, read)
     received.watch = Watch([goal, *reports.values()])
-    question = WhyNot.of(why_not) if why_not else None
+    question = WhyNot.of(given["why_not"]) if given["why_not"] else None
     if question is not None:
         name, scope = question.rule.partition("[")[0], import_modules(settings)
         lookup(name, where="--why-not", scope=scope)
@@ -456,7 +435,7 @@ def command(
             goal,
             reports,
             -1 if quiet else verbose,
-            start_at,
+            given["start_at"],
             laps,
         )
     if question is not None:

@@ -390,18 +390,11 @@ def _pair(key: Plain, value: Plain) -> str:
 def _quoted(text: str) -> str:
     if _PLAIN.fullmatch(text) and text.lower() not in ("null", "true", "false"):
         return text
-    return '"' + "".join(map(_escaped, text)) + '"'
-
-
-def _escaped(character: str) -> str:
-    if character in '"\\' or character < " ":
-        return json.dumps(character)[1:-1]
-    if character.isprintable():
-        return character
-    code = ord(character)
-    if 0xD800 <= code <= 0xDFFF:
-        raise TypeError("half a character has no place in a pipeline text")
-    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise TypeError("half a character has no place in a pipeline text") from None
+    return json.dumps(text, ensure_ascii=not text.isprintable())  # JSON is YAML
 
 
 def _format(step: Step) -> str:

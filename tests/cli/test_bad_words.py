@@ -62,7 +62,6 @@ cmopare model.onnx => did you mean 'compare'?
 fuse-gelu model.onnx => onnx-passes MODEL 'fuse-gelu' -o OUT
 eliminate model.onnx => onnx-passes MODEL 'eliminate' -o OUT
 list nope => onnx-passes list prints all
-report none.json => `onnx-passes run --json FILE` wrote
 new-pass DropRelu => did you mean 'drop-relu'?
 new-pass 9 => such as merge-relus
 inspect model model.onnx --json=folder => --json folder is a folder
