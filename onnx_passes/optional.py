@@ -1,8 +1,12 @@
-"""Libraries that may be missing, and how they are installed."""
+"""Libraries that may be missing, and functions of the user: imported by their names."""
 
 from __future__ import annotations
 
+import difflib
 import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
 
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import Foreign
@@ -26,3 +30,33 @@ def import_optional(module: str) -> Foreign:
             f"the library {library!r}, which {use}, is not installed",
             help=f"in a checkout: pip install '.[{extra}]'",
         ) from error
+
+
+def named_function(text: str, option: str) -> Callable[..., Foreign]:
+    """Import ``module:function``, from the working folder too; or raise UsageError."""
+    module_name, _, name = text.partition(":")
+    if not module_name or not name.isidentifier():
+        raise UsageError(f"{option} {text!r} is not a function", help="write module:function")
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
+    try:
+        importlib.invalidate_caches()
+        module = importlib.import_module(module_name)
+    except Exception as error:  # whatever the module raises
+        raise UsageError(
+            f"{option} {text!r}: the module {module_name!r} cannot be imported: "
+            f"{type(error).__name__}: {error}",
+            help=f"modules are looked for in {folder} and the environment",
+        ) from error
+    finally:
+        sys.path.remove(folder)
+    function = getattr(module, name, None)
+    if not callable(function):
+        known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+        near = [f"did you mean {n!r}? " for n in difflib.get_close_matches(name, known, n=1)]
+        raise UsageError(
+            f"{option}: the module {module_name!r} has no function {name!r}",
+            help=f"{''.join(near)}known: {', '.join(sorted(known)) or 'none'}",
+        )
+    found: Callable[..., Foreign] = function
+    return found

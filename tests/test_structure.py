@@ -89,13 +89,12 @@ BY_NAME = {
     "onnx_passes": "names of the Python API",
     "onnx_passes.cli.main": "commands, and modules inside of a package that is loaded late",
     "onnx_passes.cli.run_command": "forms of a report, which are slow to import",
-    "onnx_passes.cli.reduce_command": "a function of the user",
     "onnx_passes.compat": "modules of its own folder, whose names it serves",
     "onnx_passes.configs.imports": "modules of the user",
     "onnx_passes.data.shard_evaluation": "modules of the user",
     "onnx_passes.ops": "operators as functions of onnxscript, which is slow to import",
     "onnx_passes.ops.operator_class": "families of operators, which import it",
-    "onnx_passes.optional": "libraries that may be missing",
+    "onnx_passes.optional": "libraries that may be missing, and functions of the user",
     "onnx_passes.passes": "names of the seed system, whose module imports passes",
     "onnx_passes.passes.base": "the same",
     "onnx_passes.passes.compose": "the same",
@@ -109,7 +108,6 @@ BY_NAME = {
     "onnx_passes.verify.repro_level": "one of two libraries",
     "onnx_passes.certifying.rewrite_rule": "an object of the user",
     "onnx_passes.bench.runs": "names of this folder",
-    "onnx_passes.bench.runs.judges": "a function of the user",
 }
 """Modules that import by a text, and what: passes, commands and users' modules are found by
 their names. An import that a contract forbids must not hide there."""

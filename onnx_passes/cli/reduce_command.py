@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from onnx_passes.cli.common import FILE
 from onnx_passes.cli.output import check_destinations, echo_line
 from onnx_passes.cli.word_syntax import ManyWords, read_named_shape
 from onnx_passes.errors import ReferenceDataError, UsageError
+from onnx_passes.optional import named_function
 from onnx_passes.plain import Plain, PlainMapping
 from onnx_passes.report.text import plural
 
@@ -55,7 +55,7 @@ def make_check(given: PlainMapping, store: CandidateStore, boundary: Boundary) -
 
     if given["check_function"]:
         text = given["check_function"]
-        return FunctionCheck(_function(text), store, text)
+        return FunctionCheck(named_function(text, "--check-function"), store, text)
     if given["interactive"]:
         return AskCheck(_ask, store, given["iter_artifact"])
     if given["passes"] or given["config"]:
@@ -70,25 +70,6 @@ def make_check(given: PlainMapping, store: CandidateStore, boundary: Boundary) -
     elif engine.describe().get("isolate"):
         boundary.engine = _engine("onnxruntime{isolate=true}")  # it may end its process, too
     return RunCheck(engine, against, contract)
-
-
-def _function(text: str) -> Callable[[str], object]:
-    """Import a function; what ``compare`` does it with takes longer than a reduction."""
-    name, _, attribute = text.rpartition(":")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        found = getattr(importlib.import_module(name), attribute)
-    except Exception as error:  # whatever the module raises
-        raise UsageError(
-            f"--check-function {text!r} cannot be imported: {type(error).__name__}: {error}",
-            help="write MODULE:FUNCTION, of a file in this folder or an installed module",
-        ) from error
-    finally:
-        sys.path.remove(str(Path.cwd()))
-    if not callable(found):
-        raise UsageError(f"--check-function {text!r} is not a function, but {found!r}")
-    function: Callable[[str], object] = found
-    return function
 
 
 def _engine(text: str) -> Engine:

@@ -10,11 +10,11 @@ from functools import cached_property
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.bench.runs.judges import named_function
 from onnx_passes.data.file_forms import FORMS, Column, Columns, PartSpec, SourcePart, join
 from onnx_passes.data.input_binding import Binding, check_column
 from onnx_passes.data.plan import ShardPlan, as_sample
 from onnx_passes.errors import ReferenceDataError
+from onnx_passes.optional import named_function
 from onnx_passes.runtime.engine_base import Feeds
 
 

@@ -18,7 +18,6 @@ from typing import ClassVar, Protocol, Self, TypeVar
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.bench.runs.judges import named_function
 from onnx_passes.contracts import Equality, Tolerance, metrics
 from onnx_passes.contracts.scores import (
     dtype_name,
@@ -34,6 +33,7 @@ from onnx_passes.errors import (
     UsageError,
     VerificationError,
 )
+from onnx_passes.optional import named_function
 from onnx_passes.plain import Plain, PlainDict, PlainMapping, spelled
 from onnx_passes.verify.judge import Limit
 

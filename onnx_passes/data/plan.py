@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.bench.runs.judges import named_function
 from onnx_passes.configs.data_spec import EARLY_SAMPLES, SHARD_BYTES, SHARD_SAMPLES, DataSpec
 from onnx_passes.data import file_forms
 from onnx_passes.data.file_forms import (
@@ -32,6 +31,7 @@ from onnx_passes.data.file_forms import (
 )
 from onnx_passes.data.input_binding import Binding, DataInterface, bind, check_column
 from onnx_passes.errors import ReferenceDataError
+from onnx_passes.optional import named_function
 from onnx_passes.plain import Foreign, PlainDict
 
 _LOOKED_AT = 16

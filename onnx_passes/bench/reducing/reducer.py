@@ -30,10 +30,10 @@ from onnx_passes.bench.reducing.candidates import (
 )
 from onnx_passes.bench.reducing.parts import Boundary, Nodes, Parts, Piece, Renderer, reach
 from onnx_passes.errors import ModelError, OnnxPassesError, UsageError
-from onnx_passes.model.digest import canonical_hash, tensor_digest
+from onnx_passes.model.digest import canonical_hash
 from onnx_passes.model.walk import Choice, tensors_replaced
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds
-from onnx_passes.runtime.engine_models import split_weights
+from onnx_passes.runtime.engine_models import content_digest, feeds_digest
 from onnx_passes.verify.evidence import OutputCheck
 from onnx_passes.verify.shrink import Case, Shrinker, first_of
 
@@ -394,7 +394,8 @@ class Reducer:
         return [self.parts.grow([index]) for index in sorted(near - kept)[:2]]
 
     def _hash(self, model: ir.Model, feeds: Feeds) -> str:
-        return hash_of(model, feeds if self.check.reads_values else {})
+        values = feeds_digest(feeds if self.check.reads_values else {})
+        return f"{content_digest(model).hex()} {values}"
 
     def _shrunk(self, model: ir.Model, feeds: Feeds, nodes: int) -> tuple[ir.Model, Feeds]:
 
@@ -501,20 +502,3 @@ def reduce(
         ModelError: The model cannot be taken apart.
     """
     return Reducer(Parts(model, boundary), check, mode).run()
-
-
-def hash_of(model: ir.Model, feeds: Feeds) -> str:
-    """Hash a model and the values of its inputs, names included."""
-    split = split_weights(model)
-    content = hashlib.blake2b(
-        split.proto.SerializeToString(deterministic=True), digest_size=16
-    )
-    for name, tensor in sorted(split.weights.items()):
-        content.update(name.encode() + tensor_digest(tensor))
-    for name, data in sorted(feeds.items()):
-        if isinstance(data, np.ndarray):
-            content.update(f"{name} {data.dtype} {data.shape}".encode())
-            content.update(data.tobytes() if data.dtype != object else repr(data).encode())
-        else:
-            content.update(repr(data).encode())
-    return content.hexdigest()

@@ -36,7 +36,6 @@ from onnx_passes.bench.runs.runner import (
     Runner,
     RunPlan,
     check_sample,
-    digest_of,
     distinct,
     nearest,
     plan,
@@ -62,6 +61,7 @@ from onnx_passes.runtime.engine_base import (
     did_you_mean,
     examine,
 )
+from onnx_passes.runtime.engine_models import feeds_digest
 from onnx_passes.runtime.ort import rounding_engine
 from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
 from onnx_passes.verify.evidence import OutputCheck
@@ -270,7 +270,7 @@ class _Comparison:
             raise UsageError("there are no inputs to run the models on")
         self.found.samples = len(self.samples)
         if self.settings.hashes:
-            self.found.inputs = [digest_of(feeds) for feeds in self.samples]
+            self.found.inputs = [feeds_digest(feeds) for feeds in self.samples]
 
     def run(self) -> Found:
         for run in self.recorded:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,39 +17,11 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.contracts.scores import cosine, kind_of, psnr, snr, widen
 from onnx_passes.errors import ReferenceDataError, UsageError, VerificationError
 from onnx_passes.model.formats import closest_file_name
+from onnx_passes.optional import named_function
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Data, Outputs, did_you_mean
 from onnx_passes.verify.evidence import OutputCheck
 from onnx_passes.verify.judge import Promise, compare
-
-
-def named_function(text: str, option: str) -> Callable[..., Any]:
-    """Import ``module:function``, from the working folder too; or raise UsageError."""
-    module_name, _, name = text.partition(":")
-    if not module_name or not name.isidentifier():
-        raise UsageError(f"{option} {text!r} is not a function", help="write module:function")
-    folder = str(Path.cwd())
-    sys.path.insert(0, folder)
-    try:
-        importlib.invalidate_caches()
-        module = importlib.import_module(module_name)
-    except Exception as error:  # whatever the module raises
-        raise UsageError(
-            f"{option} {text!r}: the module {module_name!r} cannot be imported: "
-            f"{type(error).__name__}: {error}",
-            help=f"modules are looked for in {folder} and the environment",
-        ) from error
-    finally:
-        sys.path.remove(folder)
-    function = getattr(module, name, None)
-    if not callable(function):
-        known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
-        raise UsageError(
-            f"{option}: the module {module_name!r} has no function {name!r}",
-            help=did_you_mean(name, known),
-        )
-    found: Callable[..., Any] = function
-    return found
 
 
 def existing(path: str | os.PathLike[str], what: str) -> Path:

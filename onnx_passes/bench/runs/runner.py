@@ -6,7 +6,6 @@ Values that are computed together are chosen so that they fit in memory.
 from __future__ import annotations
 
 import difflib
-import hashlib
 import math
 import secrets
 import tempfile
@@ -22,12 +21,12 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from onnx_passes.bench.runs.judges import existing, named_function
+from onnx_passes.bench.runs.judges import existing
 from onnx_passes.bench.runs.results import Latency, Timing
 from onnx_passes.errors import EngineError, ReferenceDataError, UsageError
-from onnx_passes.model.copy import copy_model
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import TensorFile
+from onnx_passes.optional import named_function
 from onnx_passes.runtime.engine_base import (
     BUILT_ONLY,
     Data,
@@ -59,14 +58,11 @@ from onnx_passes.verify.recording import expose_values, inlined
 from onnx_passes.verify.reference_data import check_feeds, load_reference
 from onnx_passes.verify.saved import read_samples, write_samples
 
-Step: TypeAlias = Callable[[ir.Model], Any]
 Source: TypeAlias = "str | Path | ir.Model | Loader"
 
 
 class Loader:
     """Gives a model when it is first asked for one, and then the same one.
-
-        fast = Loader("model.onnx").then(FoldConstants(), RemoveUnused())
 
     Args:
         source: A path, a model, another loader, or a function that returns a model.
@@ -104,26 +100,6 @@ class Loader:
         if self._model is None:
             self._model = load_offloaded(self._source)
         offload(self._model)
-
-    def then(self, *steps: Step) -> Loader:
-        """Return a loader of the model that steps make of a copy of this one's.
-
-        Args:
-            steps: Called in order with a model. Each returns a model or onnx-ir's
-                ``PassResult``, or None where it changed the model that it was given.
-        """
-
-        def make() -> ir.Model:
-            model: ir.Model = copy_model(self())
-            for step in steps:
-                result = step(model)
-                if result is not None:
-                    model = result if isinstance(result, ir.Model) else result.model
-            return model
-
-        changed = Loader(make)
-        changed.name = self.name
-        return changed
 
 
 class Runner:
@@ -401,28 +377,6 @@ def _data(value: Any) -> Data:
     if value is None:
         return None
     return [_data(item) for item in value] if isinstance(value, list) else np.asarray(value)
-
-
-def digest_of(feeds: Feeds) -> str:
-    """Hash the inputs of a sample: names, types, shapes and elements."""
-    content = hashlib.sha256()
-    for name, value in sorted(feeds.items()):
-        content.update(name.encode() + b"\0")
-        _add(content, value)
-    return content.hexdigest()[:32]
-
-
-def _add(content: hashlib._Hash, value: Data) -> None:
-    if isinstance(value, list):
-        content.update(f"list {len(value)}".encode())
-        for item in value:
-            _add(content, item)
-    elif isinstance(value, np.ndarray):
-        content.update(f"{value.dtype.name} {value.shape}".encode())
-        if value.dtype.kind in "OSUT":
-            content.update(repr(value.reshape(-1).tolist()).encode())
-        else:
-            content.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
 
 
 def from_file(path: str, model: ir.Model) -> list[Feeds]:
