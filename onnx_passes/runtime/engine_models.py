@@ -19,7 +19,6 @@ from threading import Lock
 from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import onnx
 import onnx.shape_inference
 import onnx_ir as ir
@@ -27,11 +26,11 @@ from onnx import helper
 
 from onnx_passes.errors import EngineError
 from onnx_passes.model.copy import copy_model
-from onnx_passes.model.digest import Key, digest, tensor_digest
+from onnx_passes.model.digest import digest, tensor_digest
 from onnx_passes.model.inference import infer
 from onnx_passes.model.ort_sessions import Types, add_barriers
 from onnx_passes.model.protos import all_bodies
-from onnx_passes.model.tensor_bytes import array_buffer, release_pages
+from onnx_passes.model.tensor_bytes import release_pages
 from onnx_passes.model.walk import (
     all_nodes,
     all_tensors,
@@ -46,7 +45,6 @@ from onnx_passes.model.walk import (
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.ops.node_queries import draws_without_seed
 from onnx_passes.ops.quantization import DequantizeLinear
-from onnx_passes.runtime.engine_base import Data, Feeds
 
 INLINE_BYTES = 1024
 """Tensors up to this size stay in the protobuf: engines read shapes and axes from there."""
@@ -455,22 +453,6 @@ def content_digest(model: ir.Model) -> bytes:
         proto.SerializeToString(deterministic=True),
         tuple((name, tensor_digest(tensor)) for name, tensor in sorted(weights.items())),
     )
-
-
-def feeds_digest(feeds: Feeds) -> str:
-    """Return a digest of the inputs of a sample: names, types, shapes and elements."""
-    return digest(*((name, _data_key(value)) for name, value in sorted(feeds.items()))).hex()
-
-
-def _data_key(value: Data) -> Key | None:
-    if isinstance(value, list):
-        return tuple(map(_data_key, value))
-    if value is None:
-        return None
-    array = np.asarray(value)
-    if array.dtype.kind in "OSUT":
-        return (array.dtype.name, array.shape, repr(array.tolist()))
-    return (array.dtype.name, array.shape, hashlib.sha256(array_buffer(array)).hexdigest())
 
 
 LARGE = 100 << 20

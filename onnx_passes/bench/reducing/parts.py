@@ -16,8 +16,8 @@ from onnx_passes.model.copy import copy_nodes
 from onnx_passes.model.extract import assemble
 from onnx_passes.model.inference import infer
 from onnx_passes.model.walk import Choice, captured_values, tensors_replaced
-from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs, Session
+from onnx_passes.runtime.engine_models import split_weights
 from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.recording import expose_values
 
@@ -153,8 +153,6 @@ class Boundary:
         return found.outputs[0]
 
 
-_LARGE = 1024  # bytes; shapes, axes and indices, which inference looks at, have no more
-
 Described = tuple[ir.TypeProtocol | None, ir.Shape | None]
 
 
@@ -191,24 +189,10 @@ def _merged(declared: ir.Shape | None, inferred: ir.Shape | None) -> ir.Shape | 
 
 
 def _infer(model: ir.Model) -> dict[str, onnx.ValueInfoProto]:
-    def small(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProtocol:
-        del initializer
-        if tensor.nbytes <= _LARGE or tensor.dtype == ir.DataType.STRING:
-            return tensor
-        # Types and shapes of weights are enough; the file is not looked for.
-        shape, name = ir.Shape(tensor.shape.numpy()), tensor.name or ""
-        return ir.ExternalTensor(
-            "weights", 0, tensor.nbytes, tensor.dtype, shape=shape, name=name
-        )
-
-    with tensors_replaced(model, small):
-        proto = ir.to_proto(model)
-    attach_bodies(proto)
     try:
-        told = infer(proto)
+        graph = infer(split_weights(model).proto).graph
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
         return {}  # a recorded run says what inference does not
-    graph = told.graph
     return {info.name: info for info in (*graph.value_info, *graph.output)}
 
 

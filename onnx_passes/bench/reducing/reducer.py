@@ -29,11 +29,12 @@ from onnx_passes.bench.reducing.candidates import (
     Trial,
 )
 from onnx_passes.bench.reducing.parts import Boundary, Nodes, Parts, Piece, Renderer, reach
+from onnx_passes.bench.runs.results import feeds_digest
 from onnx_passes.errors import ModelError, OnnxPassesError, UsageError
 from onnx_passes.model.digest import canonical_hash
 from onnx_passes.model.walk import Choice, tensors_replaced
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds
-from onnx_passes.runtime.engine_models import content_digest, feeds_digest
+from onnx_passes.runtime.engine_models import content_digest
 from onnx_passes.verify.evidence import OutputCheck
 from onnx_passes.verify.shrink import Case, Shrinker, first_of
 

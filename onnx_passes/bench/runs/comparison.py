@@ -30,6 +30,7 @@ from onnx_passes.bench.runs.results import (
     Pair,
     Run,
     Spool,
+    feeds_digest,
 )
 from onnx_passes.bench.runs.runner import (
     ALL,
@@ -61,7 +62,6 @@ from onnx_passes.runtime.engine_base import (
     did_you_mean,
     examine,
 )
-from onnx_passes.runtime.engine_models import feeds_digest
 from onnx_passes.runtime.ort import rounding_engine
 from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
 from onnx_passes.verify.evidence import OutputCheck

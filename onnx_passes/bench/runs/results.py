@@ -6,6 +6,7 @@ compared by other limits.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
@@ -25,9 +26,11 @@ from onnx_passes.arrays import Array, DType
 from onnx_passes.bench.runs.judges import existing
 from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import ReferenceDataError, UsageError
+from onnx_passes.model.digest import Key, digest
 from onnx_passes.model.save import Pending, pending
+from onnx_passes.model.tensor_bytes import array_buffer
 from onnx_passes.plain import Plain, PlainDict, PlainMapping
-from onnx_passes.runtime.engine_base import Data, Level
+from onnx_passes.runtime.engine_base import Data, Feeds, Level
 from onnx_passes.runtime.tensorrt.engine import EngineLayer
 from onnx_passes.verify.evidence import OutputCheck
 from onnx_passes.verify.saved import MARK, json_of, read_samples, write_samples
@@ -184,6 +187,22 @@ class Timing:
     def as_dict(self) -> PlainDict:
         """Return it as plain data."""
         return asdict(self)
+
+
+def feeds_digest(feeds: Feeds) -> str:
+    """Return a digest of the inputs of a sample: names, types, shapes and elements."""
+    return digest(*((name, _data_key(value)) for name, value in sorted(feeds.items()))).hex()
+
+
+def _data_key(value: Data) -> Key | None:
+    if isinstance(value, list):
+        return tuple(map(_data_key, value))
+    if value is None:
+        return None
+    array = np.asarray(value)
+    if array.dtype.kind in "OSUT":
+        return (array.dtype.name, array.shape, repr(array.tolist()))
+    return (array.dtype.name, array.shape, hashlib.sha256(array_buffer(array)).hexdigest())
 
 
 SAVED = "saved"
