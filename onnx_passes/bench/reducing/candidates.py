@@ -18,7 +18,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol, Self
 
-import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, UsageError
@@ -74,14 +73,9 @@ class SmallerModel:
         self,
         model: ir.Model | Callable[[], ir.Model],
         feeds: Callable[[], Feeds | None],
-        render: Callable[[Choice], onnx.ModelProto] | None = None,
     ) -> None:
-        """Create a candidate.
-
-        ``feeds`` returns None if the value of an input is not known. ``render`` makes the
-        protobuf without the model, and gets what to write for tensors.
-        """
-        self._model, self.feeds, self.render = model, feeds, render
+        """Create a candidate; ``feeds`` returns None if an input has no known value."""
+        self._model, self.feeds = model, feeds
 
     @classmethod
     def identity(cls) -> SmallerModel:
@@ -195,13 +189,9 @@ class CandidateStore:
         """Write a candidate; raise ModelError if that fails."""
         with writing(path):
             try:
-                if isinstance(model, SmallerModel) and model.render is not None:
-                    proto = model.render(self._choose)
-                else:
-                    whole = model.model if isinstance(model, SmallerModel) else model
-                    with tensors_replaced(whole, self._choose):
-                        proto = ir.to_proto(whole)
-                content = proto.SerializeToString(deterministic=True)
+                whole = model.model if isinstance(model, SmallerModel) else model
+                with tensors_replaced(whole, self._choose):
+                    content = ir.to_proto(whole).SerializeToString(deterministic=True)
             except (ir.serde.SerdeError, ValueError, TypeError) as error:
                 raise ModelError(f"a candidate cannot be written: {error}") from error
             path.write_bytes(content)

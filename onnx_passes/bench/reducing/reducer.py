@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
@@ -28,11 +27,10 @@ from onnx_passes.bench.reducing.candidates import (
     Status,
     Trial,
 )
-from onnx_passes.bench.reducing.parts import Boundary, Nodes, Parts, Piece, Renderer, reach
+from onnx_passes.bench.reducing.parts import Boundary, Nodes, Parts, Piece, reach
 from onnx_passes.bench.runs.results import feeds_digest
 from onnx_passes.errors import ModelError, OnnxPassesError, UsageError
 from onnx_passes.model.digest import canonical_hash
-from onnx_passes.model.walk import Choice, tensors_replaced
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds
 from onnx_passes.runtime.engine_models import content_digest
 from onnx_passes.verify.evidence import OutputCheck
@@ -327,7 +325,6 @@ class Reducer:
     ledger: Ledger = field(init=False)
     good: dict[Nodes, CheckOutcome] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    _renderers: dict[Choice, Renderer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Read the answers that are there."""
@@ -422,11 +419,7 @@ class Reducer:
         piece = self.parts.piece(kept)
         if piece is None:
             return None
-        return SmallerModel(
-            lambda: self._model(piece),
-            lambda: self._feeds(piece.inputs),
-            lambda choose: self._render(piece, choose),
-        )
+        return SmallerModel(lambda: self._model(piece), lambda: self._feeds(piece.inputs))
 
     def _model(self, piece: Piece) -> ir.Model:
         return self.parts.model if self._is_whole(piece) else self.parts.model_of(piece)
@@ -441,15 +434,6 @@ class Reducer:
             and piece.outputs == list(graph.outputs)
             and all(value in held for value in graph.initializers.values())
         )
-
-    def _render(self, piece: Piece, choose: Choice) -> onnx.ModelProto:
-        if self.parts.model.functions:
-            model = self._model(piece)
-            with tensors_replaced(model, choose):
-                return ir.to_proto(model)
-        if choose not in self._renderers:
-            self._renderers[choose] = Renderer(self.parts, choose)
-        return self._renderers[choose].render(piece)
 
     def _feeds(self, inputs: Sequence[ir.Value]) -> Feeds | None:
         names = [str(value.name) for value in inputs if not value.is_initializer()]
