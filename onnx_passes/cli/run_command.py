@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 
     from onnx_passes.configs.schema import PipelineConfig
     from onnx_passes.model.load import LoadedModel
+    from onnx_passes.passes.base import Pass
+    from onnx_passes.pipeline.pass_execution import Instrument
     from onnx_passes.pipeline.run import PipelineRun
-    from onnx_passes.report.run_report import RunReport
+    from onnx_passes.report.console import ConsoleReporter
+    from onnx_passes.report.run_report import PassReport, RunReport
 
 
 def _absolute(source: str) -> str:
@@ -448,6 +451,23 @@ def command(
     raise click.exceptions.Exit(run.report.exit_code)
 
 
+def _announcer(reporter: ConsoleReporter) -> Instrument:
+    """Return what tells a console of each pass of a pipeline."""
+    from onnx_passes.pipeline.pass_execution import Instrument
+
+    class Announcer(Instrument):
+        def start(self, report: RunReport, model: ir.Model) -> None:
+            reporter.start(report)
+
+        def before_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
+            reporter.pass_started(report)
+
+        def after_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
+            reporter.pass_finished(report)
+
+    return Announcer()
+
+
 def execute(
     loaded: LoadedModel,
     settings: PipelineConfig,
@@ -463,9 +483,9 @@ def execute(
     ``reports`` are paths by option (``--json``, ``--html``, ``--junit``). ``verbosity`` below
     0 prints errors only. ``laps`` is the clock of a run that began earlier.
     """
-    from onnx_passes.cli.console_instrument import Announcer
     from onnx_passes.configs.resolve import note_of_presets, with_budget
     from onnx_passes.pipeline.run import run_pipeline
+    from onnx_passes.report.console import ConsoleReporter
 
     laps = laps or Laps()
     # A pass may change the working folder.
@@ -474,7 +494,7 @@ def execute(
     places = [path.absolute() if path is not None else None for path in reports.values()]
     with ExitStack() as stack:
         stderr = sys.stderr or stack.enter_context(open(os.devnull, "w"))
-        announcer = stack.enter_context(Announcer(stderr, verbosity=verbosity))
+        reporter = stack.enter_context(ConsoleReporter(stderr, verbosity=verbosity))
         # Stdout is for the result: what a pass prints must not get into it.
         with redirect_stdout(stderr):
             settings, budget = with_budget(settings, loaded.model)
@@ -482,7 +502,7 @@ def execute(
                 loaded.model,
                 settings,
                 name=name,
-                instruments=[announcer],
+                instruments=[_announcer(reporter)],
                 notes=[*note_of_presets(settings), *budget, *loaded.notes],
                 start_at=start_at,
                 unfinished=None if unfinished is None else unfinished.save,
@@ -508,5 +528,5 @@ def execute(
             if not isinstance(sys.exception(), KeyboardInterrupt):
                 write_reports(report, places, laps)
         report.seconds = laps.end("writing")
-        announcer.close(report, reports["--html"])
+        reporter.finished(report, reports["--html"])
     return run
