@@ -147,12 +147,12 @@ def _rmse(produced: Array, expected: Array) -> float:
 
 def _snr(produced: Array, expected: Array) -> float:
     signal = math.fsum(_energy(e) for _, e in _walk(produced, expected))
-    return _decibels(signal, _noise(produced, expected))
+    return decibels(signal, _noise(produced, expected))
 
 
 def _psnr(produced: Array, expected: Array) -> float:
     peak = _maximum(np.abs(e) for _, e in _walk(produced, expected))
-    return _decibels(peak * peak * produced.size, _noise(produced, expected))
+    return decibels(peak * peak * produced.size, _noise(produced, expected))
 
 
 def _cosine(produced: Array, expected: Array) -> float:
@@ -213,7 +213,8 @@ def _noise(produced: Array, expected: Array) -> float:
     return total
 
 
-def _decibels(signal: float, noise: float) -> float:
+def decibels(signal: float, noise: float) -> float:
+    """Return the ratio of two powers in dB."""
     if math.isnan(signal) or math.isnan(noise):
         return math.nan
     if noise == 0:

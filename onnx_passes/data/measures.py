@@ -20,6 +20,7 @@ import numpy as np
 from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance, metrics
 from onnx_passes.contracts.scores import (
+    decibels,
     dtype_name,
     kind_of,
     kl_divergence,
@@ -299,7 +300,7 @@ class Errors(Sums):
             **self.counts,
             "max_abs": spelled(self.largest.worst),
             "rmse": spelled(math.sqrt(noise / counted)) if counted else None,
-            "sqnr_db": spelled(_decibels(signal, noise)) if counted else None,
+            "sqnr_db": spelled(decibels(signal, noise)) if counted else None,
             "mean_cosine": spelled(mean) if cosines else None,
             "largest": self.largest.to_json(),
             "failing": self.failing.to_json(),
@@ -310,14 +311,6 @@ class Errors(Sums):
 def _energy(values: Array) -> Array:
     found: Array = np.einsum("ij,ij->i", values, values.conj(), optimize=False).real
     return found
-
-
-def _decibels(signal: float, noise: float) -> float:
-    if noise == 0:
-        return math.inf
-    if signal == 0:
-        return -math.inf
-    return 10 * (math.log10(signal) - math.log10(noise))
 
 
 def _describe_mismatch(left: Array, right: Array) -> str:

@@ -14,7 +14,7 @@ import platform
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -39,44 +39,17 @@ from onnx_passes.model.walk import all_nodes
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Data, Outputs, Session
 
-_REPORTED_FLAGS = (
-    "avx",
-    "avx2",
-    "fma",
-    "avx512f",
-    "avx512_vnni",
-    "avx_vnni",
-    "amx_int8",
-    "asimddp",
-    "sve",
-)
-
 
 @cache
-def machine() -> PlainDict:
-    """Return what is known of this machine.
-
-    "name" is the host, "cpu" the processor, "flags" the instruction sets by which kernels are
-    chosen, and "digest" a hash of all flags.
-    """
-    model, flags = platform.processor() or platform.machine(), [platform.machine()]
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                key, _, value = line.partition(":")
-                if key.strip() in ("model name", "CPU part") and value:
-                    model = value.strip()
-                if key.strip() in ("flags", "Features"):
-                    flags += sorted(value.split())
-                    break
-    except OSError:
-        pass  # another system: the processor's name distinguishes machines
-    return {
-        "name": platform.node(),
-        "cpu": model,
-        "flags": [flag for flag in _REPORTED_FLAGS if flag in flags],
-        "digest": hashlib.sha256(" ".join([model, *flags]).encode()).hexdigest()[:16],
-    }
+def processor() -> str:
+    """Return a digest of the name and the instruction sets of this machine's processor."""
+    known = [platform.machine(), platform.processor()]
+    with suppress(OSError):  # another system: what Python knows distinguishes machines
+        text = Path("/proc/cpuinfo").read_text("utf-8", "replace")
+        lines = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
+        names = ("model name", "CPU part", "flags", "Features")
+        known += [" ".join(sorted(v.split())) for key, _, v in lines if key.strip() in names]
+    return hashlib.sha256("\n".join(known).encode()).hexdigest()[:16]
 
 
 _MARKS = ("QLinear", "Integer", "QuantizeLinear")
@@ -326,7 +299,7 @@ class Evaluator:
         found["samples"] = stop - first
         found["seconds"] = time.perf_counter() - start
         found["processor"] = time.process_time() - used
-        found["worker"] = {"pid": os.getpid(), "cpu": machine()["digest"]}
+        found["worker"] = {"pid": os.getpid(), "cpu": processor()}
         return found
 
     def _pairs(self, number: int) -> list[PlainDict]:
