@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from onnx_passes.bench.runs import Found, Loader, Run, Runner
     from onnx_passes.bench.runs.judges import Settings
     from onnx_passes.data.evaluation_job import DataJob
-    from onnx_passes.data.evaluation_result import DataResult
     from onnx_passes.data.input_binding import DataInterface
     from onnx_passes.runtime.engine_base import Feeds
     from onnx_passes.runtime.inputs import Substitute
@@ -176,6 +175,7 @@ def compare_on_data(
 ) -> int:
     """Run models on engines over a data set, print the result, return the exit code."""
     from onnx_passes.bench.runs.comparison import rounding_notes
+    from onnx_passes.data.evaluation_result import save_worst
     from onnx_passes.data.job_evaluation import Journal, evaluate
     from onnx_passes.data.result_text import result_lines
     from onnx_passes.data.shard_evaluation import WorkerProcessors
@@ -203,14 +203,14 @@ def compare_on_data(
             run.name, run.engine.make(), load_model(models[run.model]).model
         )
     try:
-        notes += _write(result, given)
+        if given["save_worst"] is not None:
+            notes.append(save_worst(result, given["save_worst"]))
     finally:
         # A full disk does not take the findings of a long run with it.
         if as_json:
             click.echo(result.text(), nl=False)
         else:
-            timing = result.timing.to_json()
-            echo_lines(result_lines(result.data, timing, notes, verbose=verbose))
+            echo_lines(result_lines(result.data, result.timing, notes, verbose=verbose))
     return result.exit_code
 
 
@@ -229,8 +229,7 @@ def _refuse(given: PlainMapping) -> None:
 
 
 def _check_places(models: Sequence[Path], given: PlainMapping) -> None:
-    files = {f"--{name}": given[name] for name in ("timing", "journal")}
-    check_destinations(None, files, {"a model": list(models)})
+    check_destinations(None, {"--journal": given["journal"]}, {"a model": list(models)})
     if given["save_worst"] is not None:
         check_folder("--save-worst", given["save_worst"])
 
@@ -285,18 +284,6 @@ def _same_inputs(models: Sequence[Path], interface: DataInterface) -> None:
                 f"the inputs of {path} are not those of {models[0]}",
                 help=f"{', '.join(other.names)}; and {', '.join(interface.names)}",
             )
-
-
-def _write(result: DataResult, given: PlainMapping) -> list[str]:
-    from onnx_passes.data.evaluation_result import save_worst
-    from onnx_passes.report.report_files import write_text
-
-    notes: list[str] = []
-    if given["timing"] is not None:
-        write_text(json.dumps(result.timing.to_json(), indent=2) + "\n", given["timing"])
-    if given["save_worst"] is not None:
-        notes.append(save_worst(result, given["save_worst"]))
-    return notes
 
 
 HELP = """\

@@ -71,7 +71,6 @@ DATA = (
         "--mixed-cpus", is_flag=True, help="Allow different processors for 8-bit models."
     ),
     click.option("--journal", type=FILE, metavar="FILE", help="Continue from, and extend."),
-    click.option("--timing", type=FILE, metavar="FILE", help="Write how long it took."),
     click.option(
         "--save-worst", type=FILE, metavar="DIR", help="Write the worst samples as inputs."
     ),

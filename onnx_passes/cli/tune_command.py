@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.common import FILE
+from onnx_passes.cli.common import FILE, OVERRIDES
 from onnx_passes.cli.output import advance, check_destinations, echo_line, echo_lines
 from onnx_passes.cli.word_syntax import ManyWords
 from onnx_passes.errors import UsageError
@@ -40,14 +40,7 @@ Examples:
 @click.argument("model", type=FILE)
 @click.option("-c", "--config", required=True, metavar="PIPELINE", help="The pipeline file.")
 @click.option("-o", "--output", type=FILE, metavar="FILE", help="Where to write the model.")
-@click.option(
-    "-s",
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Change one key of the file.",
-)
+@OVERRIDES
 @click.option(
     "--json", "json_file", type=FILE, metavar="FILE", help="Write the result as JSON."
 )

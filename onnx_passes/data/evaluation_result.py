@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,43 +25,18 @@ from onnx_passes.verify.saved import write_samples
 
 @dataclass
 class RunTiming:
-    """What is not part of the result: how, where and how fast it was computed.
+    """What is not part of the result: how, and how fast it was computed.
 
-    ``seconds`` is wall time; workers spent ``busy`` seconds on shards, and ``processor``
-    seconds of processor time. ``samples`` are those that workers evaluated, ``resumed`` the
-    shards from the journal. ``machines`` counts shards by digest of the processor.
+    ``seconds`` is wall time. ``samples`` are those that workers evaluated, ``resumed`` the
+    shards from the journal.
     """
 
     executor: str
     seconds: float = 0.0
     samples: int = 0
-    busy: float = 0.0
-    processor: float = 0.0
     retries: int = 0
     resumed: int = 0
-    machines: Counter[str] = field(default_factory=Counter)
     started: float = field(default_factory=time.perf_counter)
-
-    def add(self, outcome: PlainDict) -> None:
-        self.busy += float(outcome.get("seconds", 0.0))
-        self.processor += float(outcome.get("processor", 0.0))
-        if "error" not in outcome:
-            self.samples += int(outcome["samples"])
-        if "worker" in outcome:
-            self.machines[str(outcome["worker"].get("cpu", ""))] += 1
-
-    def to_json(self) -> PlainDict:
-        return {
-            "executor": self.executor,
-            "seconds": self.seconds,
-            "samples": self.samples,
-            "samples_per_second": self.samples / self.seconds if self.seconds else None,
-            "busy_seconds": self.busy,
-            "processor_seconds": self.processor,
-            "retries": self.retries,
-            "resumed_shards": self.resumed,
-            "machines": dict(self.machines),
-        }
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,7 @@ def _batch(
         raise ReferenceDataError(
             f"batch is {spec.batch}, and the model demands {demanded}",
             help="leave out 'batch', or make the batch of the model dynamic: "
-            "onnx-passes sanitize --shape",
+            "onnx-passes sanitize --override-input-shapes",
         )
     return demanded, True
 

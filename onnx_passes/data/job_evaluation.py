@@ -355,7 +355,7 @@ class _Evaluation:
         shard = int(outcome["shard"])
         if shard < self.state.merged or shard in self.ready:
             return  # a worker that was thought dead has finished after all
-        self.timing.add(outcome)
+        self.timing.samples += 0 if "error" in outcome else int(outcome["samples"])
         if self.accept is not None:
             self.accept(outcome)
         if "error" in outcome and outcome.get("retry"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from onnx_passes.data.evaluation_result import RunTiming
 from onnx_passes.plain import Plain, PlainMapping
 from onnx_passes.report.text import percent
 
@@ -12,7 +13,7 @@ _NAMED = 5
 
 def result_lines(
     data: PlainMapping,
-    timing: PlainMapping,
+    timing: RunTiming,
     notes: Sequence[str] = (),
     *,
     verbose: bool = False,
@@ -29,19 +30,16 @@ def result_lines(
             f"{entry['stop'] - 1}: {entry['reason']}"
         )
     if more := len(counts["left_out"]) - len(shown):
-        yield f"  left out: {more:,} more shards; -v and --result name them"
+        yield f"  left out: {more:,} more shards; -v and --json name them"
     for pair in data["pairs"]:
         yield from _pair(pair, data["samples"], _NAMED if not verbose else 100)
-    speed = timing.get("samples_per_second")
+    speed = timing.samples / timing.seconds if timing.seconds else 0.0
     if speed:
-        resumed = timing["resumed_shards"]
-        again = f", {resumed} shards from the journal" if resumed else ""
-        yield (
-            f"{timing['seconds']:.1f} s {timing['executor']}, {speed:,.0f} samples a second"
-            f"{again}"
-        )
-    elif timing["resumed_shards"]:
-        yield f"all {timing['resumed_shards']} shards are from the journal"
+        again = f", {timing.resumed} shards from the journal" if timing.resumed else ""
+        told = f"{timing.seconds:.1f} s {timing.executor}, {speed:,.0f} samples a second"
+        yield f"{told}{again}"
+    elif timing.resumed:
+        yield f"all {timing.resumed} shards are from the journal"
     for note in notes:
         yield f"note: {note}"
 

@@ -11,7 +11,6 @@ import importlib
 import math
 import os
 import platform
-import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -288,7 +287,6 @@ class Evaluator:
         The result is plain JSON: "pairs", the state of each candidate, or "error", the reason
         why there is none. Beside it is what is not part of the result.
         """
-        start, used = time.perf_counter(), time.process_time()
         found: PlainDict = {"shard": number}
         try:
             found["pairs"] = self._pairs(number)
@@ -297,8 +295,6 @@ class Evaluator:
             found["retry"] = isinstance(error, TRANSIENT_ERRORS)
         first, stop = self.job.plan.range(number)
         found["samples"] = stop - first
-        found["seconds"] = time.perf_counter() - start
-        found["processor"] = time.process_time() - used
         found["worker"] = {"pid": os.getpid(), "cpu": processor()}
         return found
 

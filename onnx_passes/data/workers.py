@@ -113,8 +113,6 @@ def worker_death_outcome(shard: int, samples: int, reason: str) -> PlainDict:
         "error": reason,
         "retry": True,
         "died": True,
-        "seconds": 0.0,
-        "at": time.time(),
     }
 
 

