@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onnx_passes.cli.common import FILE
-from onnx_passes.cli.output import echo_line, echo_lines
+from onnx_passes.cli.output import advance, echo_line, echo_lines
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
 from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.report.report_files import write_text
@@ -302,24 +302,14 @@ def _models(target: Target) -> int:
 
 def _run_jobs(work: Sequence[Job], jobs: int) -> Generator[PlainDict]:
     """Yield the verdicts in the order of the work, each as soon as it is there."""
-    from rich.console import Console
-    from rich.progress import track
-
     from onnx_passes.certifying.certification import certify_apart, end_children
 
     pool = ThreadPoolExecutor(jobs)
     try:
-        found = pool.map(certify_apart, work)
-        # Nothing is drawn where stderr is not a terminal.
-        console = Console(stderr=True)
-        yield from track(
-            found,
-            "certifying",
-            len(work),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
+        advance(0, len(work), "rule")
+        for done, found in enumerate(pool.map(certify_apart, work), 1):
+            advance(done, len(work), "rule")
+            yield found
     except BaseException:
         # Ctrl-C, here or where results are read: the children have a session of their own,
         # and would run to their limits.

@@ -13,7 +13,6 @@ import click
 
 from onnx_passes.cli.common import FILE
 from onnx_passes.cli.data_options import (
-    announce,
     data_options,
     make_executor,
     read_engine_choice,
@@ -194,7 +193,7 @@ def compare_on_data(
             rule,
             make_executor(given),
             journal=journal,
-            on_progress=announce(stack),
+            on_progress=lambda done, total: advance(done, total, "sample"),
             accept=fleet.accept,
         )
     notes = [*fleet.notes]

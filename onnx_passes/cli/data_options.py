@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     from onnx_passes.configs.data_spec import DataSpec
     from onnx_passes.data.demand import Demand
     from onnx_passes.data.evaluation_job import EngineChoice
-    from onnx_passes.data.job_evaluation import Progress
     from onnx_passes.data.workers import Executor
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -174,16 +171,6 @@ def make_executor(given: PlainMapping) -> Executor:
     from onnx_passes.data.workers import choose_executor
 
     return choose_executor(given["jobs"], given["scheduler"])
-
-
-def announce(stack: ExitStack) -> Callable[[Progress], None] | None:
-    """Show a line of progress until a stack is closed; on a terminal only."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        return None
-    from rich.console import Console
-
-    status = stack.enter_context(Console(stderr=True).status("starting workers"))
-    return lambda progress: status.update(str(progress))
 
 
 def read_engine_choice(text: str, *, isolate: bool = False) -> EngineChoice:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import shlex
-import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +35,6 @@ class RunTiming:
     samples: int = 0
     retries: int = 0
     resumed: int = 0
-    started: float = field(default_factory=time.perf_counter)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Evaluate a job: hand out shards, add them up in order, stop when enough is known.
 
-A journal lets a killed run continue, and progress says how far a run is.
+A journal lets a killed run continue.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Self
 
-from onnx_passes.data.confidence import Interval
-from onnx_passes.data.demand import Demand, flips_of
+from onnx_passes.data.demand import Demand
 from onnx_passes.data.evaluation_job import FORMAT, DataJob
 from onnx_passes.data.evaluation_result import DataResult, RunTiming, describe
 from onnx_passes.data.measures import PairState
@@ -170,56 +169,6 @@ class Journal:
         )
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is.
-
-    ``done`` and ``total`` are samples; ``speed`` is samples a second. ``failing`` counts
-    samples of the first candidate that differ. Without a limit of accuracy, ``drop`` is
-    ``None``.
-    """
-
-    done: int
-    total: int
-    speed: float
-    failing: int
-    drop: Interval | None
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Seconds until all samples are evaluated; None before it is known."""
-        return (self.total - self.done) / self.speed if self.speed else None
-
-    @classmethod
-    def of(
-        cls,
-        job: DataJob,
-        rule: Demand,
-        states: list[PairState],
-        done: int,
-        elapsed: float,
-        evaluated: int,
-    ) -> Progress:
-        """Describe a run; workers evaluated ``evaluated`` samples in ``elapsed`` seconds."""
-        drop = None
-        if rule.accuracy is not None and states[0].samples:
-            drop = rule.accuracy.interval(flips_of(states[0]))
-        speed = evaluated / elapsed if elapsed else 0.0
-        return cls(done, job.plan.used, speed, states[0].failing, drop)
-
-    def __str__(self) -> str:
-        left = self.seconds_left
-        parts = [f"{self.done:,} of {self.total:,} samples", f"{self.speed:,.0f}/s"]
-        if left is not None:
-            parts.append(f"{left:,.0f} s left")
-        if self.drop is not None:
-            low, high = self.drop.low, self.drop.high
-            parts.append(f"drop {self.drop.value:.3%} ({low:.3%} to {high:.3%})")
-        else:
-            parts.append(f"{self.failing:,} differ")
-        return ", ".join(parts)
-
-
 ATTEMPTS = 3
 """How often a shard is tried before it is left out."""
 
@@ -243,7 +192,7 @@ def evaluate(
     executor: Executor,
     *,
     journal: Journal | None = None,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
     accept: Callable[[PlainDict], None] | None = None,
 ) -> DataResult:
     """Evaluate a data set.
@@ -266,7 +215,7 @@ class _Evaluation:
         rule: Demand,
         executor: Executor,
         journal: Journal | None,
-        on_progress: Callable[[Progress], None] | None,
+        on_progress: Callable[[int, int], None] | None,
         accept: Callable[[PlainDict], None] | None,
     ) -> None:
         self.job, self.rule, self.executor, self.journal = job, rule, executor, journal
@@ -311,6 +260,7 @@ class _Evaluation:
         return bool(self.state.merged) and self.rule.enough(self.state.pairs)
 
     def _work(self) -> None:
+        self._tell()
         while not self._is_finished():
             self._fill()
             outcome = self.executor.collect()
@@ -409,19 +359,8 @@ class _Evaluation:
         }
 
     def _tell(self) -> None:
-        if self.on_progress is None:
-            return
-        elapsed = time.perf_counter() - self.timing.started
-        self.on_progress(
-            Progress.of(
-                self.job,
-                self.rule,
-                self.state.pairs,
-                self.state.evaluated,
-                elapsed,
-                self.timing.samples,
-            )
-        )
+        if self.on_progress is not None:
+            self.on_progress(self.state.evaluated, self.job.plan.used)
 
 
 def _journal_entry(outcome: PlainDict) -> PlainDict:
