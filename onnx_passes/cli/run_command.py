@@ -452,7 +452,7 @@ def command(
 
 
 def _announcer(reporter: ConsoleReporter) -> Instrument:
-    """Return what tells a console of each pass of a pipeline."""
+    """Return an instrument that reports each pass on a console."""
     from onnx_passes.pipeline.pass_execution import Instrument
 
     class Announcer(Instrument):
