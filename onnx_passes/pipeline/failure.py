@@ -313,9 +313,12 @@ class _Tracer:
         final = self._error(self.state.model)
         noise = resolution(self.judgement.bench.original, self.gate.baseline.unstable)
         threshold = geometric_mean(noise, final)
-        place, good, bad = first_above(
-            len(states) - 1, lambda n: self._error(states[n].model), final, threshold
-        )
+        last = len(states) - 1
+        place, good, bad = last, self._error(states[max(last - 1, 0)].model), final
+        if not exceeds_noise(good, bad, noise):  # what came before it was accepted
+            place, good, bad = first_above(
+                last, lambda n: self._error(states[n].model), final, threshold
+            )
         if place and exceeds_noise(good, bad, noise):
             before, after = states[place - 1 : place + 1]
             return self._within(self.kept[place - 1], before, after.model, threshold)

@@ -305,6 +305,26 @@ def test_a_failed_metric_is_traced_to_the_layer_that_loses_the_most():
     assert blame.value.output == "v3"
 
 
+@passes.verify.metric("max_abs_error")
+@passes.register()
+class CulpritSlight(Transformation):
+    """Move the weight of another layer by little."""
+
+    def call(self, model):
+        value = model.graph.initializers["w0"]
+        value.const_value = ir.tensor(np.float32([1.01, 2]), name="w0")
+        return ir.passes.PassResult(model, modified=True)
+
+
+def test_a_loss_that_was_accepted_is_not_blamed_for_a_far_larger_one():
+    given = ["reproducers=false", "on_failure=rollback"]
+    given.append("verify.metrics={max_abs_error: [0, 0.5]}")
+    config = default_config(given, ["culprit-slight", "culprit-coarse"])
+    kept, failed = run_pipeline(chain([f"w{i}" for i in range(5)]), config).report.passes
+    assert kept.action == "kept"
+    assert [blame.name for blame in failed.blame] == ["culprit-coarse"]
+
+
 BLOCKS = " ".join(f"s{i} = Add(t{i}, b) t{i + 1} = Relu(s{i})" for i in range(8))
 TEXT = f"""<ir_version: 10, opset_import: ["": 20]>
 g (float[n,2] a, float[2] b) => (float[n,2] y)
