@@ -220,7 +220,8 @@ class RandomComparison:
     def _start(self, part: ObligationPart) -> list[ir.Node] | None:
         """Return nodes ahead behind which the new side reads nothing else than the old one.
 
-        Such values are equal for another reason, as ``d`` is to ``Sub(x, m)``.
+        Such values are equal for another reason, as ``d`` is to ``Sub(x, m)``. What follows
+        from other values that the part reads is computed, too: a mean beside its elements.
         """
         if id(part) not in self._starts:
             self._starts[id(part)] = part, self._find_start(part)
@@ -236,10 +237,19 @@ class RandomComparison:
         for _ in range(_STEPS):
             made = {str(v.name) for node in ahead for v in node.outputs}
             if others <= {*made, *boundary_of(ahead)}:
-                return ahead
+                return self._with_followers(part, ahead)
             if not self._grow(part, ahead):
                 break
         return None
+
+    def _with_followers(self, part: ObligationPart, ahead: list[ir.Node]) -> list[ir.Node]:
+        makers, places = self._makers
+        drawn = {self.renamed.get(name, name) for name in self._rows.sources(part, ahead)}
+        found = {*ahead}
+        for name in drawn & makers.keys() & self.varying:
+            read = self.varying & {*boundary_of([makers[name]])}
+            found |= {makers[name]} if read and read <= drawn else set()
+        return sorted(found, key=places.__getitem__)
 
     def sources(self, part: ObligationPart) -> dict[str, str]:
         """Return the names of what a part reads, with those that they are drawn like."""

@@ -617,3 +617,18 @@ in_order = rule(
 
 def test_a_place_that_is_written_twice_has_no_defined_value():
     assert run(SLOTS, in_order) == ("passed", "")
+
+
+SPREAD = """(float[N,6] x) => (float[N,1] y, float[N,1] z) <int64[1] axis = {1}> {
+    h = Tanh(x) m = ReduceMean(h, axis) s = Mul(h, h) e = ReduceMean(s, axis) q = Mul(m, m)
+    y = Sub(e, q) z = Neg(m) }"""
+spread = rule(
+    "RareSpread",
+    lambda self, op, h, m, axis: op.Sub(op.ReduceMean(op.Mul(h, h), axis), op.Mul(m, m)),
+    lambda self, op, h, m, axis: op.ReduceMean(op.Mul(op.Sub(h, m), op.Sub(h, m)), axis),
+    passes.verify.tolerance(),
+)
+
+
+def test_a_mean_is_drawn_as_that_of_its_elements():
+    assert run(SPREAD, spread) == ("passed", "")
