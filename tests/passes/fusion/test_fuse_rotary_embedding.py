@@ -3,7 +3,7 @@ import pytest
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.testing import parse
-from tests.tables import cases
+from tests.tables import cases, pass_cases
 
 SLICES = "l = Slice(x, zero, two, last) h = Slice(x, two, end, last) n = Neg(h) "
 SPLIT = "l, h = Split<axis = -1, num_outputs = 2>(x) n = Neg(h) "
@@ -83,9 +83,7 @@ def test_fires_on_constant_tables_of_two_dimensions(rewrites):
 PLAIN = TABLES + SLICES + TURNED + SUM
 
 
-@pytest.mark.parametrize(
-    "before",
-    cases("""
+test_cases = pass_cases("""
 before-opset-23: =model(PLAIN, opset=22)
 halves-that-differ: =model(PLAIN.replace('Concat<axis = -1>(t, t)', 'Concat<axis = -1>(t,
   u)').replace('a = ', 'u = Neg(t) a = '))
@@ -95,10 +93,7 @@ one-half-twice: =model(PLAIN.replace('Slice(x, two, end', 'Slice(x, zero, two'))
 second-reader: =model(PLAIN.replace('y = Add(p, q)', 'w = Add(p, q) y = Add(w, r)'))
 one-position-for-all: =model(PLAIN, t='1,2')
 another-factor: =model(PLAIN.replace('p = Mul(x, cos)', 'z = Exp(x) p = Mul(z, cos)'))
-"""),
-)
-def test_leaves_alone(before, leaves_alone):
-    leaves_alone(before)
+""")
 
 
 def test_leaves_tables_by_head_alone(leaves_alone):
