@@ -40,7 +40,7 @@ def rewrites(on_subject):
         if after is not None:
             model = testing.assert_rewrites(pass_, before=before, after=after, feeds=feeds)
         else:
-            model = testing.parse(before) if isinstance(before, str) else before
+            model = testing.parse(before)
             original = Snapshot(model)
             assert pass_(model).modified, f"{pass_.name} did not fire"
             testing.assert_verified(pass_, original, model, feeds=feeds)
