@@ -3,7 +3,7 @@ import pytest
 
 from onnx_passes.passes.fusion.fuse_conv_affine import FuseConvAffine
 from onnx_passes.testing import assert_leaves_alone, parse
-from tests.tables import pass_cases
+from tests.tables import kinds, pass_cases
 
 CONV = {"layer": "Conv", "w": (4, 3, 3, 3), "x": (2, 3, 5, 6)}
 GROUPS = {"layer": "Conv<group = 2>", "w": (4, 3, 3, 3), "x": (2, 6, 5, 6)}
@@ -36,10 +36,6 @@ def model(body, *, layer, w, x, bias=None, **constants):
 
 def channels(shape, rank):
     return draw(1, shape, *[1] * (rank - 2), seed=1)
-
-
-def kinds(model):
-    return [node.op_type for node in model.graph if node.op_type != "Constant"]
 
 
 BEHIND = ("r = Mul(t, c)", "r = Add(c, t)", "r = Sub(t, c)", "r = Sub(c, t)", "r = Div(t, c)")
