@@ -96,21 +96,17 @@ another-factor: =model(PLAIN.replace('p = Mul(x, cos)', 'z = Exp(x) p = Mul(z, c
 """)
 
 
-def test_leaves_tables_by_head_alone(leaves_alone):
-    numbers = {
-        **NUMBERS,
-        "cos": f"float[3,1,4] cos = {{{', '.join(['1, 2, 1, 2'] * 3)}}}",
-        "sin": f"float[3,1,4] sin = {{{', '.join(['1, 2, 1, 2'] * 3)}}}",
-    }
-    before = model(SLICES + TURNED + SUM, x="1,3,1,4", numbers=numbers)
-    leaves_alone(before)
+ROWS = f"{{{', '.join(['1, 2, 1, 2'] * 3)}}}"
 
 
-def test_leaves_constant_tables_of_other_halves_alone(leaves_alone):
-    numbers = {
-        **NUMBERS,
-        "cos": "float[1,4] cos = {1, 2, 1, 3}",
-        "sin": "float[1,4] sin = {4, 3, 4, 3}",
-    }
-    before = model(SLICES + TURNED + SUM, x="1,3,1,4", numbers=numbers)
-    leaves_alone(before)
+@pytest.mark.parametrize(
+    "tables",
+    [
+        (f"float[3,1,4] cos = {ROWS}", f"float[3,1,4] sin = {ROWS}"),
+        ("float[1,4] cos = {1, 2, 1, 3}", "float[1,4] sin = {4, 3, 4, 3}"),
+    ],
+    ids=["by-head", "other-halves"],
+)
+def test_leaves_other_constant_tables_alone(tables, leaves_alone):
+    numbers = NUMBERS | dict(zip(("cos", "sin"), tables, strict=True))
+    leaves_alone(model(SLICES + TURNED + SUM, x="1,3,1,4", numbers=numbers))
