@@ -68,8 +68,8 @@ double-precision: (double[2,3] x) => (double[2,3] y) <double root = {1.414213562
   Mul(x, s) y = Mul(p, half) }
 double-precision-in-a-function: <ir_version: 10, opset_import: ["" : 20, "l" : 1]> main
   (double[2] x) => (double[2] y) { y = l.curve(x) } <domain: "l", opset_import: ["" : 20]>
-  curve (x) => (y) { r = Constant<value = double 1.4142135623730951>() o = Constant<value =
-  double {1}>() h = Constant<value = double 0.5>() a = Div(x, r) e = Erf(a) s = Add(e, o) w =
+  curve (x) => (y) { r = Constant<value = double {1.4142135623730951}>() o = Constant<value =
+  double {1}>() h = Constant<value = double {0.5}>() a = Div(x, r) e = Erf(a) s = Add(e, o) w =
   Mul(x, s) y = Mul(w, h) }
 half-precision: (float16[2,3] x) => (float16[2,3] y) <float16 root = {15784}, float16 one =
   {15360}, float16 half = {14336}> { a = Div(x, root) e = Erf(a) s = Add(e, one) p = Mul(x, s)
