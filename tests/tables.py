@@ -25,10 +25,10 @@ def cases(text, names=None):
 def pass_cases(text, frame=str, make=None):
     """Make a test of a pass by a table: two cells are before and after, one is unchanged.
 
-    Behind ``>`` are the operators of the result, in order and without constants, and behind
-    ``=`` is an expression. A case may have no id. A cell that does not begin as a model does
-    is given to ``frame``. The pass is the one that the file is named after, or what ``make``
-    returns.
+    Behind ``>`` are the operators of the result in order, behind ``>~`` those without
+    constants, and behind ``=`` is an expression. A case may have no id. A cell that does not
+    begin as a model does is given to ``frame``. The pass is the one that the file is named
+    after, or what ``make`` returns.
     """
     names = sys._getframe(1).f_globals
     rows = [" ".join(row.split()) for row in re.split(r"\n(?! )", text.strip("\n"))]
@@ -42,9 +42,10 @@ def pass_cases(text, frame=str, make=None):
         given = [*([make()] if make else []), model(before)]
         if not after:
             leaves_alone(*given)
-        elif after[0].startswith("> "):
-            apply = rewrites if isinstance(given[-1], str) else applied
-            assert kinds(apply(*given)) == after[0][2:].split()
+        elif after[0].startswith(">"):
+            sign, *wanted = after[0].split()
+            made = (rewrites if isinstance(given[-1], str) else applied)(*given)
+            assert (kinds(made) if sign == ">~" else [n.op_type for n in made.graph]) == wanted
         else:
             rewrites(*given, model(after[0]))
 

@@ -175,7 +175,7 @@ what is folded makes more known: (float[N,4] x) => (float[?,?] y) <int64[2] p = 
   1>(r) z = Cast<to = 1>(s) y = Add(r, z) } | > Reshape Add
 a result of another shape than onnx infers is not believed: () => (int64 y) <float w = {1},
   int64[1] a = {-1}> { s = Shape(w) y = ReduceSumSquare<keepdims = 0, noop_with_empty_axes =
-  1>(s, a) } | > ReduceSumSquare
+  1>(s, a) } | >~ ReduceSumSquare
 a product over an empty dimension: () => (float[2,2] y) <float[0] a = {}, float[2,0,2] b = {}>
   { y = MatMul(a, b) }
 """,

@@ -64,7 +64,7 @@ test_cases = pass_cases("""
 =qonnx(graph('y = o.MultiThreshold(x, t, one)', '2,3,4,5,6'))
 =qonnx(graph('y = o.MultiThreshold(x, t, one)', '2'))
 a sum that is no integer stays: =qonnx(graph('m = o.MultiThreshold(x, t, one) y = Add(m,
-  half)')) | > MultiThreshold Add
+  half)')) | >~ MultiThreshold Add
 """)
 
 

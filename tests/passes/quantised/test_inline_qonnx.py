@@ -20,7 +20,7 @@ def test_fires(mode, bits, zero, signed, rewrites, text):
 
 test_cases = pass_cases("""
 bipolar: =qonnx('(float[N] x) => (float[N] y) <float s = {0.5}> { y = q.BipolarQuant(x, s) }')
-  | > GreaterOrEqual Where Mul
+  | >~ GreaterOrEqual Where Mul
 leaves computed parameters alone: =qonnx('(float[N] x, float s) => (float[N] y) { y =
   q.BipolarQuant(x, s) }')
 a quantiser of no bits is left alone: =qonnx('(float[N] x) => (float[N] y) <float s = {2.0},

@@ -8,21 +8,21 @@ int64[4] p = {0, 0, 0, 0}> """
 
 test_cases = pass_cases(
     """
-t = Add(x, a) y = Mul(t, c) | > Mul Add
-t = Add(x, a) y = Add(t, c) | > Add
-t = Mul(x, a) y = Mul(t, c) | > Mul
-t = Div(x, a) y = Mul(t, c) | > Mul
-t = Add(x, c) y = Div(t, a) | > Mul Add
-y = Sub(x, c) | > Add
-y = Div(x, b) | > Mul
-t = Div(x, a) u = Identity(t) y = MatMul(m, u) | > Mul Identity MatMul
-y = Mul(c, x) | > Mul
-t = Add(x, none) y = Exp(t) | > Exp
-y = Neg(x) | > Mul
-t = Exp(x) u = Sub(x, t) y = Neg(u) | > Exp Sub
-t = Mul(x, a) u = Mul(x, b) y = Add(t, u) | > Mul
-t = Mul(x, a) y = Add(t, x) | > Mul
-t = Sub(x, a) u = Div(t, a) v = Mul(u, c) y = Add(v, b) | > Mul Add
+t = Add(x, a) y = Mul(t, c) | >~ Mul Add
+t = Add(x, a) y = Add(t, c) | >~ Add
+t = Mul(x, a) y = Mul(t, c) | >~ Mul
+t = Div(x, a) y = Mul(t, c) | >~ Mul
+t = Add(x, c) y = Div(t, a) | >~ Mul Add
+y = Sub(x, c) | >~ Add
+y = Div(x, b) | >~ Mul
+t = Div(x, a) u = Identity(t) y = MatMul(m, u) | >~ Mul Identity MatMul
+y = Mul(c, x) | >~ Mul
+t = Add(x, none) y = Exp(t) | >~ Exp
+y = Neg(x) | >~ Mul
+t = Exp(x) u = Sub(x, t) y = Neg(u) | >~ Exp Sub
+t = Mul(x, a) u = Mul(x, b) y = Add(t, u) | >~ Mul
+t = Mul(x, a) y = Add(t, x) | >~ Mul
+t = Sub(x, a) u = Div(t, a) v = Mul(u, c) y = Add(v, b) | >~ Mul Add
 y = Div(x, a)
 the factor passes zeros: t = Add(x, a) u = Mul(t, c) y = Pad(u, p)
 t = Div(x, a) u = MatMul(m, t) y = Add(u, t)

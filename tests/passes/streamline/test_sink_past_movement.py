@@ -24,28 +24,28 @@ def typed(body):
 
 test_cases = pass_cases(
     """
-m = Mul(x, s) y = Reshape(m, f) | > Reshape Mul
-m = Add(x, s) y = Flatten(m) | > Flatten Add
-m = Mul(x, n) y = Unsqueeze(m, e) | > Unsqueeze Mul
-m = Mul(i, s) y = MaxPool<kernel_shape = [2, 2]>(m) | > MaxPool Mul
-m = Add(i, n) y = MaxPool<kernel_shape = [2, 2]>(m) | > MaxPool Add
-m = Mul(x, s) y = Relu(m) | > Relu Mul
-m = Mul(x, s) k = Mul(u, s) y = Concat<axis = 1>(m, k) | > Concat Mul
-m = Mul(x, s) k = Mul(u, n) y = Concat<axis = 1>(m, k) | > Concat Mul
-m = Mul(x, c) k = Mul(u, n) y = Concat<axis = -2>(m, k) | > Concat Mul
-m = Add(x, s) k = Add(u, n) y = Concat<axis = 2>(m, k) | > Concat Add
-m = Mul(w, s) y = Transpose(m) | > Transpose Mul
-m = Mul(x, c) t = Flatten(m) y = Exp(t) | > Flatten Mul Exp
-m = Add(i, r) y = MaxPool<kernel_shape = [2, 2]>(m) | > MaxPool Add
-m = Mul(i, r) y = MaxPool<kernel_shape = [2, 2]>(m) | > MaxPool Mul
-m = Mul(x, c) y = Relu(m) | > Relu Mul
-m = Div(x, c) y = Relu(m) | > Relu Div
-m = Div(x, n) y = Flatten(m) | > Flatten Div
-m = Mul(w, v) y = Transpose(m) | > Transpose Mul
-m = Mul(h, o) y = Transpose(m) | > Transpose Mul
-m = Mul(x, o) t = Flatten(m) y = Exp(t) | > Flatten Mul Exp
-m = Mul(g, s) k = Mul(g, s) y = Concat<axis = 0>(m, k) | > Concat Mul
-m = Mul(x, c) t = Unsqueeze(m, e) y = Exp(t) | > Unsqueeze Mul Exp
+m = Mul(x, s) y = Reshape(m, f) | >~ Reshape Mul
+m = Add(x, s) y = Flatten(m) | >~ Flatten Add
+m = Mul(x, n) y = Unsqueeze(m, e) | >~ Unsqueeze Mul
+m = Mul(i, s) y = MaxPool<kernel_shape = [2, 2]>(m) | >~ MaxPool Mul
+m = Add(i, n) y = MaxPool<kernel_shape = [2, 2]>(m) | >~ MaxPool Add
+m = Mul(x, s) y = Relu(m) | >~ Relu Mul
+m = Mul(x, s) k = Mul(u, s) y = Concat<axis = 1>(m, k) | >~ Concat Mul
+m = Mul(x, s) k = Mul(u, n) y = Concat<axis = 1>(m, k) | >~ Concat Mul
+m = Mul(x, c) k = Mul(u, n) y = Concat<axis = -2>(m, k) | >~ Concat Mul
+m = Add(x, s) k = Add(u, n) y = Concat<axis = 2>(m, k) | >~ Concat Add
+m = Mul(w, s) y = Transpose(m) | >~ Transpose Mul
+m = Mul(x, c) t = Flatten(m) y = Exp(t) | >~ Flatten Mul Exp
+m = Add(i, r) y = MaxPool<kernel_shape = [2, 2]>(m) | >~ MaxPool Add
+m = Mul(i, r) y = MaxPool<kernel_shape = [2, 2]>(m) | >~ MaxPool Mul
+m = Mul(x, c) y = Relu(m) | >~ Relu Mul
+m = Div(x, c) y = Relu(m) | >~ Relu Div
+m = Div(x, n) y = Flatten(m) | >~ Flatten Div
+m = Mul(w, v) y = Transpose(m) | >~ Transpose Mul
+m = Mul(h, o) y = Transpose(m) | >~ Transpose Mul
+m = Mul(x, o) t = Flatten(m) y = Exp(t) | >~ Flatten Mul Exp
+m = Mul(g, s) k = Mul(g, s) y = Concat<axis = 0>(m, k) | >~ Concat Mul
+m = Mul(x, c) t = Unsqueeze(m, e) y = Exp(t) | >~ Unsqueeze Mul Exp
 m = Mul(x, z) y = Flatten(m)
 m = Mul(x, q) y = Relu(m)
 m = Mul(i, q) y = MaxPool<kernel_shape = [2, 2]>(m)
@@ -95,20 +95,20 @@ def free(body):
 
 test_past_split_resize_and_pad = pass_cases(
     """
-m = Mul(x, s) a, b = Split<axis = 1>(m, p) c = Exp(a) y = Concat<axis = 1>(c, b) | > Split Mul
+m = Mul(x, s) a, b = Split<axis = 1>(m, p) c = Exp(a) y = Concat<axis = 1>(c, b) | >~ Split Mul
   Mul Exp Concat Identity
-m = Add(x, k) a, b = Split<axis = 1>(m, p) c = Exp(a) y = Concat<axis = 1>(c, b) | > Split Add
+m = Add(x, k) a, b = Split<axis = 1>(m, p) c = Exp(a) y = Concat<axis = 1>(c, b) | >~ Split Add
   Add Exp Concat Identity
-m = Add(x, k) y = Slice(m, l, u, q, t) | > Slice Add Identity
-m = Mul(x, k) y = Slice(m, u, l) | > Slice Mul Identity
-m = Mul(i, n) y = Resize<mode = "nearest">(m, , f) | > Resize Mul Identity
-m = Add(i, s) y = Resize(m, , f) | > Resize Add Identity
-m = Mul(x, n) y = Pad(m, e) | > Pad Mul Identity
-m = Add(x, n) y = Pad<mode = "edge">(m, e) | > Pad Add Identity
-m = Mul(x, s) y = Pad(m, e, least) | > Pad Mul Identity
-m = Add(x, n) y = Pad(m, e, least) | > Pad Add Identity
-m = Mul(x, s) y = ReduceMax(m) | > ReduceMax Mul Identity
-m = Add(x, n) y = ReduceMin(m) | > ReduceMin Add Identity
+m = Add(x, k) y = Slice(m, l, u, q, t) | >~ Slice Add Identity
+m = Mul(x, k) y = Slice(m, u, l) | >~ Slice Mul Identity
+m = Mul(i, n) y = Resize<mode = "nearest">(m, , f) | >~ Resize Mul Identity
+m = Add(i, s) y = Resize(m, , f) | >~ Resize Add Identity
+m = Mul(x, n) y = Pad(m, e) | >~ Pad Mul Identity
+m = Add(x, n) y = Pad<mode = "edge">(m, e) | >~ Pad Add Identity
+m = Mul(x, s) y = Pad(m, e, least) | >~ Pad Mul Identity
+m = Add(x, n) y = Pad(m, e, least) | >~ Pad Add Identity
+m = Mul(x, s) y = ReduceMax(m) | >~ ReduceMax Mul Identity
+m = Add(x, n) y = ReduceMin(m) | >~ ReduceMin Add Identity
 m = Add(x, n) y = Pad(m, e)
 m = Mul(x, n) y = Pad(m, e, o)
 m = Mul(x, n) y = Pad(m, e, least)

@@ -60,17 +60,17 @@ def spread(body, a="1, -1, 2, 0"):
 
 test_dense = pass_cases(
     """
-m = Mul(x, s) y = MatMul(m, w) | > MatMul Mul
-m = Mul(w, r) y = MatMul(x, m) | > MatMul Mul
-m = Add(x, a) y = MatMul(m, w) | > MatMul Add
-m = Mul(x, s) n = Mul(u, t) y = Add(m, n) | > Add Mul
-m = Mul(x, s) n = Mul(u, t) y = Sub(m, n) | > Sub Mul
-m = Mul(x, f) n = Mul(u, g) y = Add(m, n) | > Mul Add Mul
-m = Mul(x, g) n = Mul(u, f) y = Sub(m, n) | > Mul Sub Mul
-m = Add(x, a) y = Add(m, u) | > Add Add
-m = Add(x, a) y = Add(u, m) | > Add Add
-m = Mul(x, s) y = Mul(m, u) | > Mul Mul
-m = Mul(x, s) n = Mul(u, t) y = Mul(m, n) | > Mul Mul Mul
+m = Mul(x, s) y = MatMul(m, w) | >~ MatMul Mul
+m = Mul(w, r) y = MatMul(x, m) | >~ MatMul Mul
+m = Add(x, a) y = MatMul(m, w) | >~ MatMul Add
+m = Mul(x, s) n = Mul(u, t) y = Add(m, n) | >~ Add Mul
+m = Mul(x, s) n = Mul(u, t) y = Sub(m, n) | >~ Sub Mul
+m = Mul(x, f) n = Mul(u, g) y = Add(m, n) | >~ Mul Add Mul
+m = Mul(x, g) n = Mul(u, f) y = Sub(m, n) | >~ Mul Sub Mul
+m = Add(x, a) y = Add(m, u) | >~ Add Add
+m = Add(x, a) y = Add(u, m) | >~ Add Add
+m = Mul(x, s) y = Mul(m, u) | >~ Mul Mul
+m = Mul(x, s) n = Mul(u, t) y = Mul(m, n) | >~ Mul Mul Mul
 m = Mul(x, z) y = MatMul(m, w)
 m = Mul(x, a) y = MatMul(m, w)
 m = Mul(x, s) n = Mul(u, z) y = Add(m, n)
@@ -82,27 +82,27 @@ a term that gives a value more columns: =typed('(float[4,1] x) => (float[4,2] y)
 )
 test_images = pass_cases(
     """
-m = Mul(x, s) y = Conv(m, w) | > Conv Mul
-m = Mul(x, s) y = Conv(m, w, b) | > Conv Mul Add
-m = Mul(w, c) y = Conv(x, m) | > Conv Mul
-m = Mul(w, c) y = Conv(x, m, b) | > Conv Mul Add
-m = Mul(x, s) y = AveragePool<kernel_shape = [2, 2]>(m) | > AveragePool Mul
-m = Mul(x, s) y = GlobalAveragePool(m) | > GlobalAveragePool Mul
+m = Mul(x, s) y = Conv(m, w) | >~ Conv Mul
+m = Mul(x, s) y = Conv(m, w, b) | >~ Conv Mul Add
+m = Mul(w, c) y = Conv(x, m) | >~ Conv Mul
+m = Mul(w, c) y = Conv(x, m, b) | >~ Conv Mul Add
+m = Mul(x, s) y = AveragePool<kernel_shape = [2, 2]>(m) | >~ AveragePool Mul
+m = Mul(x, s) y = GlobalAveragePool(m) | >~ GlobalAveragePool Mul
 """,
     lambda body: typed(IMAGE + "{ " + body + " }"),
 )
 test_spread_images_and_sums = pass_cases(
     """
-m = Mul(x, s) y = ConvTranspose<group = 2>(m, w) | > ConvTranspose Mul
-m = Mul(v, c) y = ConvTranspose<strides = [2, 2], pads = [1, 1, 1, 1]>(x, m, b) | >
+m = Mul(x, s) y = ConvTranspose<group = 2>(m, w) | >~ ConvTranspose Mul
+m = Mul(v, c) y = ConvTranspose<strides = [2, 2], pads = [1, 1, 1, 1]>(x, m, b) | >~
   ConvTranspose Mul Add
-m = Mul(w, e) y = ConvTranspose<group = 4>(x, m) | > ConvTranspose Mul
-m = Add(x, a) y = Conv<group = 2>(m, k, b) | > Conv Add
-m = Add(x, t) y = Conv<group = 2>(m, k) | > Conv Add
-m = Mul(x, s) y = ReduceMean<keepdims = 1>(m, r) | > ReduceMean Mul
-m = Mul(x, t) y = ReduceSum<keepdims = 1>(m, r) | > ReduceSum Mul
-m = Add(x, t) h = ReduceMean(m, r) y = Exp(h) | > ReduceMean Add Exp
-m = Add(x, t) h = ReduceSum(m, r) y = Exp(h) | > ReduceSum Add Exp
+m = Mul(w, e) y = ConvTranspose<group = 4>(x, m) | >~ ConvTranspose Mul
+m = Add(x, a) y = Conv<group = 2>(m, k, b) | >~ Conv Add
+m = Add(x, t) y = Conv<group = 2>(m, k) | >~ Conv Add
+m = Mul(x, s) y = ReduceMean<keepdims = 1>(m, r) | >~ ReduceMean Mul
+m = Mul(x, t) y = ReduceSum<keepdims = 1>(m, r) | >~ ReduceSum Mul
+m = Add(x, t) h = ReduceMean(m, r) y = Exp(h) | >~ ReduceMean Add Exp
+m = Add(x, t) h = ReduceSum(m, r) y = Exp(h) | >~ ReduceSum Add Exp
 m = Mul(x, a) y = Conv<group = 2>(m, k)
 m = Add(x, t) y = Conv<group = 2, pads = [1, 0, 0, 0]>(m, k)
 m = Add(x, t) y = Conv<group = 2, auto_pad = "SAME_UPPER">(m, k)
@@ -110,10 +110,10 @@ m = Add(x, t) y = ConvTranspose<group = 2>(m, w)
 m = Mul(x, a) y = ReduceSum<keepdims = 1>(m, r)
 a factor for each channel of a group: =typed('(float[1,4,3,3] x) => (float[1,B,C,D] y)
   <float[1,3,1,1] c = {1, 2, -3}, float[4,3,1,1] w = {1,2,3,4,5,6,7,8,9,10,11,12}> { m = Mul(w,
-  c) y = ConvTranspose<group = 2>(x, m) }') | > ConvTranspose Mul
+  c) y = ConvTranspose<group = 2>(x, m) }') | >~ ConvTranspose Mul
 a factor for each channel of a depthwise convolution: =spread('m = Mul(x, a) y = Conv<group =
-  4>(m, w)', '1, -1, 2, 4') | > Conv Mul
-=spread('m = Mul(x, a) y = ConvTranspose<group = 4>(m, w)', '1, -1, 2, 4') | > ConvTranspose
+  4>(m, w)', '1, -1, 2, 4') | >~ Conv Mul
+=spread('m = Mul(x, a) y = ConvTranspose<group = 4>(m, w)', '1, -1, 2, 4') | >~ ConvTranspose
   Mul
 """,
     spread,
