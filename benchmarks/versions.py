@@ -6,9 +6,8 @@
 
 For each Python it makes an environment with the oldest versions of onnx, ONNX Runtime,
 onnxscript and onnx-ir that ``pyproject.toml`` admits, and one with the newest ones. In each it
-runs the tests of engines and of the gate, and optimises the digits model. The bindings of
-tensorrt 10 and 11 are held against the adapter. What a Python, a package or an index lacks is
-reported as not tried.
+runs the tests of engines and of the gate, and optimises the digits model. What a Python, a
+package or an index lacks is reported as not tried.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -119,28 +117,6 @@ def try_one(python: str, kind: str, folder: Path) -> Row:
     return Row(number, kind, versions, _last(done), said, failed)
 
 
-def bindings(folder: Path) -> Iterator[str]:
-    """Hold the bindings of tensorrt against the names that the adapter uses."""
-    for version in (10, 11):
-        place = folder / f"bindings-{version}"
-        command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps"]
-        target = ["--target", str(place), f"tensorrt-cu13-bindings=={version}.*"]
-        done = _run([*command, "--disable-pip-version-check", *target])
-        if done.returncode:
-            yield f"| tensorrt {version} | not tried: {_last(done)} |"
-            continue
-        found = sorted(p.name for p in place.glob("*.dist-info"))
-        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k"]
-        test = "tests/runtime/tensorrt/test_bindings.py"
-        more = {"TENSORRT_BINDINGS": str(place)}
-        done = _run([*words, f"{version}", "-m", "tensorrt or not tensorrt", test], **more)
-        name = found[0].removesuffix(".dist-info") if found else f"tensorrt {version}"
-        said = _last(done)
-        if "passed" not in said:
-            said = f"not tried: {said}; it needs the extra tensorrt-rtx: make tensorrt"
-        yield f"| {name} | {said} |"
-
-
 def tables(words: list[str]) -> list[str]:
     """Return the lines of the report."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks versions")
@@ -159,10 +135,8 @@ def tables(words: list[str]) -> list[str]:
             if (found := shutil.which(python)) is not None
             for kind in ((given.only,) if given.only else KINDS)
         ]
-        lines = [*_table(rows), "", "| bindings | test of names and signatures |", "|---|---|"]
-        lines += bindings(folder)
     missing = [p for p in given.python or PYTHONS if shutil.which(p) is None]
-    return [*lines, "", *(f"- not tried: {name} is not here" for name in missing)]
+    return [*_table(rows), "", *(f"- not tried: {name} is not here" for name in missing)]
 
 
 def _table(rows: Sequence[Row]) -> Iterator[str]:
@@ -186,8 +160,8 @@ def _last(done: subprocess.CompletedProcess[str]) -> str:
     return (lines[-1] if lines else f"exit code {done.returncode}").strip("= ")[:120]
 
 
-def _run(command: Sequence[str], **more: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **more}
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     try:
         return subprocess.run(
             command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=SECONDS

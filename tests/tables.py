@@ -25,24 +25,55 @@ def cases(text, names=None):
 def pass_cases(text, frame=str, make=None):
     """Make a test of a pass by a table: two cells are before and after, one is unchanged.
 
-    A case may have no id. What a cell lacks of a model is put around it by ``frame``. The pass
-    is the one that the file is named after, or what ``make`` returns.
+    Behind ``>`` are the operators of the result in order, behind ``>~`` those without
+    constants, and behind ``=`` is an expression. A case may have no id. A cell that does not
+    begin as a model does is given to ``frame``. The pass is the one that the file is named
+    after, or what ``make`` returns.
     """
+    names = sys._getframe(1).f_globals
     rows = [" ".join(row.split()) for row in re.split(r"\n(?! )", text.strip("\n"))]
     pairs = [re.fullmatch(r"(?:([^(<=|]+): )?(.*)", row).groups() for row in rows]
 
     @pytest.mark.parametrize(
         "models", [pytest.param(row.split(" | "), id=name or None) for name, row in pairs]
     )
-    def check(models, rewrites, leaves_alone):
-        given = [make()] if make else []
-        (rewrites if len(models) == 2 else leaves_alone)(*given, *map(frame, models))
+    def check(models, rewrites, applied, leaves_alone):
+        before, *after = models
+        given = [*([make()] if make else []), model(before)]
+        if not after:
+            leaves_alone(*given)
+        elif after[0].startswith(">"):
+            sign, *wanted = after[0].split()
+            made = (rewrites if isinstance(given[-1], str) else applied)(*given)
+            assert (kinds(made) if sign == ">~" else [n.op_type for n in made.graph]) == wanted
+        else:
+            rewrites(*given, model(after[0]))
+
+    def model(text):
+        if text.startswith("="):
+            return cell(text, names)
+        return text if re.match(r"<ir|\([a-z0-9]+(\[| [a-z])", text) else frame(text)
 
     return check
 
 
+def kinds(model):
+    """Return the operators of a graph in order, without constants."""
+    return [node.op_type for node in model.graph if node.op_type != "Constant"]
+
+
 def cell(text, names):
     return eval(text[1:], names or {}) if text.startswith("=") else text
+
+
+QONNX = """<ir_version: 10, opset_import: ["" : 20, "qonnx.custom_op.general" : 1,
+"onnx.brevitas" : 1, "onnx_passes.ops" : 1]> main """
+
+
+def qonnx(graph):
+    """Write a graph behind a header that imports the domains; ``q.`` and ``o.`` are short."""
+    short = graph.replace("q.", "qonnx.custom_op.general.")
+    return QONNX + short.replace("o.", "onnx_passes.ops.")
 
 
 def model_of(text, **weights):

@@ -66,8 +66,7 @@ applies not num(z).any()
 sound z.dtype == ir.DataType.UINT8
 make QuantizeLinear(x, s, z)
 
-float-holds-int = A Cast of int32 to float and back is removed, though float has 24 bits
-  only.
+float-holds-int = A Cast of int32 to float and back is removed, though float has 24 bits only.
 blocks integers by way of floats: f# = Cast<to = 11>(x) b# = Cast<to = 6>(f#)
   y# = BitwiseNot(b#); x int32[16] x; y int32[16]; odd to = 11 -> to = 1
 at b5
@@ -99,8 +98,7 @@ wrong zero, masked = (const(n, f4) for n in (0, -10000));
 
 == blind_shapes
 
-negative-axis-moved ~ A Softmax moves behind an Unsqueeze, and its axis -1 is the new one
-  then.
+negative-axis-moved ~ A Softmax moves behind an Unsqueeze, and its axis -1 is the new one then.
 blocks classes as a column: s# = Softmax<axis = -1>(x) u# = Unsqueeze(s#, a) y# = Neg(u#);
   y float[4,4,1]; constants int64[1] a = {-1}
 match Unsqueeze(Softmax(x), axes)
@@ -118,8 +116,7 @@ right turned = Transpose(x, perm=[1, 0]); Transpose(Trilu(turned, Neg(k), upper=
   0])
 wrong Trilu(x, const(0, i8), upper=0)
 
-factor-out-of-sum ~ A factor leaves a sum, though it is a vector along the axis that is
-  summed.
+factor-out-of-sum ~ A factor leaves a sum, though it is a vector along the axis that is summed.
 blocks sums of products: m# = Mul(x, k) y# = ReduceSum<keepdims = 0>(m#, a); y float[4];
   constants float[1] k = {3}, float[4] v = {1, 2, 3, 4}, int64[1] a = {1};
   odd Mul(x, k) -> Mul(x, v)
@@ -143,9 +140,8 @@ right size = Shape(x, start=2, end=3); paired(x, size, Sub(size, Mod(size, ints(
 wrong size = Shape(x, start=2, end=3); paired(x, size, size)
 
 vector-not-turned = A Transpose moves before a sum, and a vector in it stays a row.
-blocks turned sums: a# = Add(x, c) y# = Transpose<perm = [1, 0]>(a#);
-  constants float[4,4] c = {$[', '.join(map(str, range(16)))]$}, float[4] v = {1, 2, 3, 4};
-  odd Add(x, c) -> Add(x, v)
+blocks turned sums: a# = Add(x, c) y# = Transpose<perm = [1, 0]>(a#); constants float[4,4] c =
+  {$[', '.join(map(str, range(16)))]$}, float[4] v = {1, 2, 3, 4}; odd Add(x, c) -> Add(x, v)
 at y5
 match Transpose(Add(x, c))
 sound num(c).ndim == 2
@@ -183,10 +179,9 @@ wrong Reshape(x, shape)
 
 last-of-collected = The last state of a Loop is read from those that it collects, which may
   be none.
-model a Loop that collects its state: (float[8] x, int64 n) => (float[8] y, float[T,8] z)
-  <bool yes = {1}> { r, z = Loop(n, yes, x) <body = step (int64 i, bool go, float[8] s)
-  => (bool on, float[8] t, float[8] u) { on = Identity(go) t = Sin(s) u = Identity(t) }>
-  y = Neg(r) }
+model a Loop that collects its state: (float[8] x, int64 n) => (float[8] y, float[T,8] z) <bool
+  yes = {1}> { r, z = Loop(n, yes, x) <body = step (int64 i, bool go, float[8] s) => (bool on,
+  float[8] t, float[8] u) { on = Identity(go) t = Sin(s) u = Identity(t) }> y = Neg(r) }
 at r
 feed x=np.ones(8), n=np.array(0)
 edit
@@ -225,8 +220,7 @@ edit
           size = initializer(f'{out.name}_size', count)
           substitute(out, ir.Node('', 'Identity', [size]))
 
-gather-hoisted = A Gather leaves the branch of an If that makes sure that there is such a
-  row.
+gather-hoisted = A Gather leaves the branch of an If that makes sure that there is such a row.
 model a third row, if there is one: (float[N,4] x, float[4] z) => (float[4] y)
   <int64 two = {2}> { c = Shape<start = 0, end = 1>(x) m = Squeeze(c) big = Greater(m, two)
   y = If(big) <then_branch = f () => (float[4] u) { a = Gather<axis = 0>(x, two)

@@ -18,8 +18,7 @@ on half-precision layers at r5
 like relus-before-softmax
 right Max(x, const(0, f2))
 
-rounding-forgotten = Casts to half precision and back are removed, and with them the
-  rounding.
+rounding-forgotten = Casts to half precision and back are removed, and with them the rounding.
 blocks roundings to half precision: h# = Cast<to = 10>(x) f# = Cast<to = 1>(h#)
   d# = Sub(x, f#) y# = Mul(d#, k); constants float k = {1000}
 at f5
@@ -101,8 +100,7 @@ right Add(x, const(-num(k)))
 wrong half = Cast(x, to=ir.DataType.FLOAT16); difference = Add(half, const(-num(k), f2));
   Cast(difference, to=FLOAT)
 
-scale-of-attention ~ The scale of scores in half precision is 0.4, and not the root of a
-  sixth.
+scale-of-attention ~ The scale of scores in half precision is 0.4, and not the root of a sixth.
 blocks half-precision attention: q# = MatMul(x, w) s# = Mul(q#, k)
   y# = Softmax<axis = -1>(s#); x float16[6,6] x; y float16[6,6];
   constants float16[6,6] w = {$[bits(*np.cos(np.arange(36)))]$}, float16 k = {13960}
@@ -227,8 +225,7 @@ wrong square = Mul(x, x); first = Gather(square, const(0, i8), axis=0);
   size = Shape(x, start=0, end=1); rest = Slice(square, ints(1), size, axes);
   Add(first, ReduceSum(rest, axes, keepdims=0))
 
-+ odd-rows-apart = Compute even rows and odd rows apart, whatever their number, and join
-  them.
++ odd-rows-apart = Compute even rows and odd rows apart, whatever their number, and join them.
 blocks rows, turned twice: r# = Sin(x) t# = Neg(r#) y# = Exp(t#); x float[N,4] x;
   y float[M,4]; count 6
 match Neg(x)

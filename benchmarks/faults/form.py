@@ -174,6 +174,7 @@ ENV: dict[str, Any] = {
     "ir": ir,
     "np": np,
     "u1": np.uint8,
+    "SPECIAL": np.float32([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.5, -2.5, 3e38]),
     "PADDED": np.array([[1, 1, 1, 0, 0], [0, 0, 0, 0, 0]], np.int64),
     "attr": lambda value, name, default=None: attrs(value).get(name, default),
     "fixed": lambda value: array(value) is not None,

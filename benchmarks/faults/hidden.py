@@ -2,14 +2,14 @@
 
 TEXT = """
 == masked
+text WEIGHTS $[', '.join(f'float[4,4] w{n} = {{1,-1,0,0, 0,1,-1,0, 0,0,1,-1, -1,0,0,1}}' for n
+  in range(4))]$
+text LAYERS $[' '.join(f"m{n} = MatMul({f'r{n - 1}' if n else 'x'}, w{n}) r{n} = Relu(m{n})"
+  for n in range(4))]$
 
 relus-before-softmax ~ All Relus are dropped before a Softmax that always selects one class.
-model a saturated classifier: (float[3,4] x) => (float[3,4] y)
-  <float[4,4] w0 = {1,-1,0,0, 0,1,-1,0, 0,0,1,-1, -1,0,0,1}, float[4,4] w1 = {1,-1,0,0,
-  0,1,-1,0, 0,0,1,-1, -1,0,0,1}, float[4,4] w2 = {1,-1,0,0, 0,1,-1,0, 0,0,1,-1, -1,0,0,1},
-  float[4,4] w3 = {1,-1,0,0, 0,1,-1,0, 0,0,1,-1, -1,0,0,1}, float[4] b = {0, 0, 60, 0}>
-  { $[' '.join((f"m{n} = MatMul({('x' if n == 0 else f'r{n - 1}')}, w{n}) r{n} = Relu(m{n})"
-  for n in range(4)))]$ l = Add(r3, b) y = Softmax<axis = 1>(l) }
+model a saturated classifier: (float[3,4] x) => (float[3,4] y) <$WEIGHTS, float[4] b = {0, 0,
+  60, 0}> { $LAYERS l = Add(r3, b) y = Softmax<axis = 1>(l) }
 at *
 feed x=1.0 * (80 * np.array([[1, -2, 3, -1], [-3, 1, 0, 2], [2, 2, -5, 1]]))
 match Relu(x)
@@ -17,12 +17,8 @@ right Max(x, const(0, f4))
 wrong Identity(x)
 
 relus-before-arg-max = Two of four Relus are dropped before an ArgMax with a wide margin.
-model a classifier with a wide margin: (float[3,4] x) => (int64[3] y)
-  <float[4,4] w0 = {1,-1,0,0, 0,1,-1,0, 0,0,1,-1, -1,0,0,1}, float[4,4] w1 = {1,-1,0,0,
-  0,1,-1,0, 0,0,1,-1, -1,0,0,1}, float[4,4] w2 = {1,-1,0,0, 0,1,-1,0, 0,0,1,-1, -1,0,0,1},
-  float[4,4] w3 = {1,-1,0,0, 0,1,-1,0, 0,0,1,-1, -1,0,0,1}, float[4] b = {0, 40, 0, 0}>
-  { $[' '.join((f"m{n} = MatMul({('x' if n == 0 else f'r{n - 1}')}, w{n}) r{n} = Relu(m{n})"
-  for n in range(4)))]$ l = Add(r3, b) y = ArgMax<axis = 1, keepdims = 0>(l) }
+model a classifier with a wide margin: (float[3,4] x) => (int64[3] y) <$WEIGHTS, float[4] b =
+  {0, 40, 0, 0}> { $LAYERS l = Add(r3, b) y = ArgMax<axis = 1, keepdims = 0>(l) }
 at r1,r3
 feed x=1.0 * (80 * np.array([[1, -2, 3, -1], [-3, 1, 0, 2], [2, 2, -5, 1]]))
 like relus-before-softmax
@@ -71,9 +67,8 @@ match Relu((pooled := MaxPool(Relu(x))))
 make Relu(MaxPool(x, kernel_shape=[2, 2], strides=[2, 2]))
 
 + maximum-before-clip = Drop a maximum with -1 before a Clip that starts at 0.
-model Clips that are saturated: (float[3,4] x) => (float[3,4] y)
-  <float a = {-1}, float b = {1}, float z = {0}, float h = {6}> { t = Sin(x) c = Max(t, a)
-  u = Clip(c, z, h) y = Sqrt(u) }
+model Clips that are saturated: (float[3,4] x) => (float[3,4] y) <float a = {-1}, float b =
+  {1}, float z = {0}, float h = {6}> { t = Sin(x) c = Max(t, a) u = Clip(c, z, h) y = Sqrt(u) }
 match Clip(Max(x, bound), low, high) => Clip(x, low, high)
 
 == masked_more
@@ -169,13 +164,12 @@ like two-guilty
 in-nested-function = The sign of a difference is lost in a function that a function calls, in
   a Loop.
 model functions in a Loop: <ir_version: 10, opset_import: ["" : 20, "local" : 1]> main
-  (float[8] x, int64 n) => (float[8] y) <bool yes = {1}> { r = Loop(n, yes, x)
-  <body = step (int64 i, bool go, float[8] s) => (bool on, float[8] t) { on = Identity(go)
-  q = local.outer(s) t = Sin(q) }> y = local.inner(r) } <domain: "local", opset_import: ["" :
-  20]> inner (s) => (t) { c = Constant<value_float = 0.5>() a = Sub(c, s) b = Sub(c, a)
-  d = Sin(b) t = Sub(c, d) } <domain: "local", opset_import: ["" : 20, "local" : 1]> outer
-  (s) => (t) { k = Constant<value_float = 0.25>() e = local.inner(s) f = Sub(k, e)
-  t = local.inner(f) }
+  (float[8] x, int64 n) => (float[8] y) <bool yes = {1}> { r = Loop(n, yes, x) <body = step
+  (int64 i, bool go, float[8] s) => (bool on, float[8] t) { on = Identity(go) q =
+  local.outer(s) t = Sin(q) }> y = local.inner(r) } <domain: "local", opset_import: ["" : 20]>
+  inner (s) => (t) { c = Constant<value_float = 0.5>() a = Sub(c, s) b = Sub(c, a) d = Sin(b) t
+  = Sub(c, d) } <domain: "local", opset_import: ["" : 20, "local" : 1]> outer (s) => (t) { k =
+  Constant<value_float = 0.25>() e = local.inner(s) f = Sub(k, e) t = local.inner(f) }
 at b
 like two-guilty
 
@@ -203,10 +197,9 @@ edit
 
 state-hoisted = A value of a Loop's body that reads the state is computed once, before the
   Loop.
-model values that a Loop could compute once: (float[8] x, float[8] w, int64 n)
-  => (float[8] y) <bool yes = {1}> { y = Loop(n, yes, x) <body = step (int64 i, bool go,
-  float[8] s) => (bool on, float[8] t) { on = Identity(go) a = Sin(w) b = Cos(s)
-  d = Add(a, b) t = Tanh(d) }> }
+model values that a Loop could compute once: (float[8] x, float[8] w, int64 n) => (float[8] y)
+  <bool yes = {1}> { y = Loop(n, yes, x) <body = step (int64 i, bool go, float[8] s) => (bool
+  on, float[8] t) { on = Identity(go) a = Sin(w) b = Cos(s) d = Add(a, b) t = Tanh(d) }> }
 at b
 feed x=np.ones(8), w=np.ones(8), n=np.array(3)
 edit
@@ -226,8 +219,7 @@ on an If in a Loop
 on functions in a Loop
 match Sub(c, x) when fixed(c) => Neg(Sub(x, c))
 
-+ unchanged-state-read = Read a state that the body returns unchanged from outside of the
-  Loop.
++ unchanged-state-read = Read a state that the body returns unchanged from outside of the Loop.
 model a Loop with a state that stays: (float[8] x, float[8] w, int64 n) => (float[8] y,
   float[8] z) <bool yes = {1}> { y, z = Loop(n, yes, x, w) <body = step (int64 i, bool go,
   float[8] s, float[8] k) => (bool on, float[8] t, float[8] l) { on = Identity(go) a = Sin(k)
@@ -326,11 +318,10 @@ match Mul(c, x) when fixed(c) => Mul(x, const(num(c)))
 model equal work in both branches: (float[8] x) => (float[8] y) <float z = {0}> { m =
   ReduceSum<keepdims = 0>(x) c = Greater(m, z) y = If(c) <then_branch = f () => (float[8] u)
   { d = Sin(x) u = Exp(d) }, else_branch = g () => (float[8] v) { e = Sin(x) v = Neg(e) }> }
-edit node, = [n for n in model.graph if n.op_type == 'If']; first, second = (a.as_graph() for
-  a in node.attributes.values()); moved, dropped = (first[0], second[0]);
-  first.remove(moved); graph.insert_before(node, moved);
-  dropped.outputs[0].replace_all_uses_with(moved.outputs[0]); second.remove(dropped,
-  safe=True)
+edit node, = [n for n in model.graph if n.op_type == 'If']; first, second = (a.as_graph() for a
+  in node.attributes.values()); moved, dropped = (first[0], second[0]); first.remove(moved);
+  graph.insert_before(node, moved); dropped.outputs[0].replace_all_uses_with(moved.outputs[0]);
+  second.remove(dropped, safe=True)
 
 == handwritten
 
@@ -379,8 +370,7 @@ edit
       substitute(last.outputs[0], new)
       graph.remove([node, first], safe=True)
 
-parts-joined = A Concat of the parts of a Split is removed, though their order is not the
-  same.
+parts-joined = A Concat of the parts of a Split is removed, though their order is not the same.
 blocks parts joined again: a#, b# = Split<axis = 1, num_outputs = 2>(x) c# = Concat<axis =
   1>(a#, b#) y# = Neg(c#); odd Concat<axis = 1>(a#, b#) -> Concat<axis = 1>(b#, a#)
 at c5
@@ -424,8 +414,7 @@ edit
       substitute(out, ir.Node('', 'Slice', [inner.inputs[0], *bounds]))
       graph.remove(inner, safe=True)
 
-+ weights-rounded ~metric Round weights to three binary digits, which only a metric can
-  judge.
++ weights-rounded ~metric Round weights to three binary digits, which only a metric can judge.
 blocks layers to quantise: t# = MatMul(x, w) y# = Tanh(t#); x float[8,4] x; y float[8,4];
   constants float[4,4] w = {0.11, 0.22, 0.33, 0.44, -0.15, 0.26, 0.37, -0.48, 0.59, 0.61,
   -0.72, 0.83, 0.94, -0.15, 0.36, 0.57}

@@ -245,9 +245,8 @@ make AveragePool(x, kernel_shape=[2, 2], strides=[2, 2])
 feed x=rnd(1, 4, 5, 6)
 
 mean-of-means ~
-model (float[N,4,H,W] x) => (float[N,4] y) <int64[2] ax = {2, 3}> {
-  p = AveragePool<kernel_shape = [2, 2], strides = [2, 2]>(x)
-  y = ReduceMean<keepdims = 0>(p, ax) }
+model (float[N,4,H,W] x) => (float[N,4] y) <int64[2] ax = {2, 3}> { p =
+  AveragePool<kernel_shape = [2, 2], strides = [2, 2]>(x) y = ReduceMean<keepdims = 0>(p, ax) }
 match ReduceMean(AveragePool(x), ax, keepdims=0) => ReduceMean(x, ax, keepdims=0)
 feed x=rnd(1, 4, 5, 7)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from benchmarks.faults.case import EVERYWHERE, Fault, Setting, Source
 from onnx_passes.configs.pipeline_files import config_from_data
-from onnx_passes.configs.sections import Verify
 from onnx_passes.contracts import Metric
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass
@@ -34,8 +33,7 @@ class Seen:
 
     Attributes:
         verdict: Its verdict. "crashed" if the run ended in another error. "refused" if nothing
-            could be checked and the setting refuses what is not verified; "not run" if the
-            gate has no such setting.
+            could be checked and the setting refuses what is not verified.
         by: The check that failed first, or what it said where none did.
         named: Whether the culprit was named: "right", "wrong", "none", or "-" where
             the pass made no rewrites that could be.
@@ -130,20 +128,12 @@ def examine(fault: Fault, *, full: bool) -> Outcome:
     outcome = Outcome(fault, at, 0, {"default": _said(clean)}, count, clean.report.seconds)
     given = ("given",) if fault.feeds else ()
     for setting in dict.fromkeys(("default", fault.needs, *given)):
-        if not available(setting):
-            outcome.seen[setting] = Seen("not run", "-", "none", 0.0)
-            continue
         result = run(fault, at, full=full, setting=setting)
         outcome.seen[setting] = judge(result, fault, at)
         outcome.applications = len(result.report.passes[0].rewrites)
         if setting != "default":
             outcome.clean[setting] = _said(run(fault, "", full=full, setting=setting))
     return outcome
-
-
-def available(setting: Setting) -> bool:
-    """Whether the gate has what a setting asks for."""
-    return all(key in Verify.model_fields for key in SETTINGS[setting].get("verify", {}))
 
 
 def _said(clean: PipelineRun) -> str:

@@ -3,8 +3,7 @@
 TEXT = """
 == unseen_values
 
-logs-merged ~ A sum of logarithms becomes that of a product, which is 0 for two small
-  numbers.
+logs-merged ~ A sum of logarithms becomes that of a product, which is 0 for two small numbers.
 blocks likelihoods: p# = Exp(x) q# = Exp(z) a# = Log(p#) b# = Log(q#) y# = Add(a#, b#);
   x float[4,4] x, float[4,4] z
 at y5
@@ -13,8 +12,7 @@ match Add(Log(a), Log(b))
 right Sub(Log(a), Neg(Log(b)))
 wrong Log(Mul(a, b))
 
-bounds-crossed = A maximum of a minimum becomes a Clip, whose upper bound wins if it is
-  lower.
+bounds-crossed = A maximum of a minimum becomes a Clip, whose upper bound wins if it is lower.
 blocks bounded numbers: t# = Min(x, high) y# = Max(t#, low); constants float high = {0.5},
   float low = {-0.5}, float lower = {-1}; odd Min(x, high) -> Min(x, lower)
 at y5
@@ -33,8 +31,7 @@ match Mod(x, k)
 sound int(num(k)).bit_count() == 1
 make BitwiseAnd(x, const(num(k) - 1))
 
-zero-point-in-bytes = A zero point is subtracted in uint8, where what is below it wraps
-  around.
+zero-point-in-bytes = A zero point is subtracted in uint8, where what is below it wraps around.
 blocks bytes as numbers: d# = DequantizeLinear(x, s, z) y# = Abs(d#); x uint8[4,4] x;
   constants float s = {0.125}, uint8 z = {128}
 at d5
@@ -63,8 +60,7 @@ blocks products of bytes: p# = MatMulInteger(a, b, u, v) y# = Cast<to = 1>(p#);
 at p5
 feed a=np.arange(16, dtype=u1).reshape(4, 4), b=np.arange(100, 116, dtype=u1).reshape(4, 4)
 match MatMulInteger(a, b, u, v)
-let centred = lambda x, zero: Sub(*(Cast(value, to=ir.DataType.INT32) for value in (x,
-  zero)))
+let centred = lambda x, zero: Sub(*(Cast(value, to=ir.DataType.INT32) for value in (x, zero)))
 right MatMul(centred(a, u), centred(b, v))
 wrong MatMul(centred(a, v), centred(b, u))
 
@@ -131,8 +127,7 @@ feed x=line(1, 1, 8, 8)
 match Resize(x, None, k)
 let sizes = lambda k: np.array([1, 1, 8, 8]) * num(k).astype(f8)
 sound sizes = sizes(k); (sizes == np.floor(sizes)).all()
-make sizes = np.floor(sizes(k)).astype(i8); Resize(x, None, None, const(sizes),
-  mode='linear')
+make sizes = np.floor(sizes(k)).astype(i8); Resize(x, None, None, const(sizes), mode='linear')
 
 shape-kept-by-transpose = A Transpose is dropped because it keeps the shape, though it turns
   a square.
@@ -232,8 +227,7 @@ match GlobalAveragePool(x)
 right ReduceMean(x, ints(2, 3, 4), keepdims=1)
 wrong ReduceMean(x, ints(2, 3), keepdims=1)
 
-shift-of-border ~ A shift goes into the bias of the next Conv, which pads what was not
-  shifted.
+shift-of-border ~ A shift goes into the bias of the next Conv, which pads what was not shifted.
 chain shifted convolutions: s# = Add(h@, k) c# = Conv(s#, w) h# = Tanh(c#);
   x float[1,4,4,4] x; y float[1,4,4,4]; constants float[4,1,1] k = {0.5, -1, 0.25, 1},
   $[weights('w', 4, 4, 1, 1)]$, $[weights('v', 4, 4, 3, 3, size=0.2)]$;
@@ -266,8 +260,7 @@ feed x=np.linspace(-2, 2, 64).reshape(1, 4, 4, 4)
 match Conv(Mul(x, k), w)
 right factors = num(k).reshape(2, 1, 2).repeat(2, axis=1).reshape(4, 2, 1, 1);
   Conv(x, const(num(w) * factors), **attrs(out))
-wrong factors = num(k)[:2].reshape(1, 2, 1, 1); Conv(x, const(num(w) * factors),
-  **attrs(out))
+wrong factors = num(k)[:2].reshape(1, 2, 1, 1); Conv(x, const(num(w) * factors), **attrs(out))
 
 biases-of-cell ~ The two biases of a GRU are added ahead, though the reset gate scales one of
   them.
@@ -298,8 +291,7 @@ make Identity(x)
 
 == unseen_graphs
 
-normalised-for-all ~ A normalisation goes into its Conv, whose result a shortcut reads as
-  well.
+normalised-for-all ~ A normalisation goes into its Conv, whose result a shortcut reads as well.
 chain normalised convolutions: c# = Conv(h@, w) b# = BatchNormalization(c#, g, o, m, v) t# =
   Tanh(b#) h# = Add(h@, t#); x float[1,4,4,4] x; y float[1,4,4,4]; constants $[weights('w',
   4, 4, 1, 1)]$, $[weights('o', 4, seed=1)]$, $[weights('m', 4, seed=2)]$, float[4] g = {1,

@@ -6,11 +6,5 @@ from benchmarks.models.synthetic import chain, random_graph
 from benchmarks.models.transformer import transformer
 from benchmarks.models.vision import vision_transformer
 
-__all__ = [
-    "chain",
-    "llama_decoder",
-    "random_graph",
-    "resnet50",
-    "transformer",
-    "vision_transformer",
-]
+__all__ = ["chain", "llama_decoder", "random_graph", "resnet50", "transformer"]
+__all__ += ["vision_transformer"]

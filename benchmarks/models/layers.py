@@ -2,65 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import onnx
+import onnx.parser
 from onnx import TensorProto, helper
 
 WIDTH = 2048
 CHANNELS = 640
 OPSET = 18
 
-Layer = Callable[[str, str, str], list[onnx.NodeProto]]
-"""Makes the nodes of a layer: from a value, with a weight, to a value."""
-
-
-def _products(x: str, weight: str, y: str) -> list[onnx.NodeProto]:
-    """A product behind the Identity that exporters leave."""
-    return [
-        helper.make_node("Identity", [x], [f"{y}_same"]),
-        helper.make_node("MatMul", [f"{y}_same", weight], [f"{y}_product"], f"{y}_matmul"),
-        helper.make_node("Tanh", [f"{y}_product"], [y]),
-    ]
-
-
-def _scaled(x: str, weight: str, y: str) -> list[onnx.NodeProto]:
-    """A product times a number."""
-    return [
-        helper.make_node("MatMul", [x, weight], [f"{y}_product"]),
-        helper.make_node("Mul", [f"{y}_product", "scale"], [f"{y}_scaled"]),
-        helper.make_node("Tanh", [f"{y}_scaled"], [y]),
-    ]
-
-
-def _turned(x: str, weight: str, y: str) -> list[onnx.NodeProto]:
-    """A product with weights that are transposed at each run."""
-    return [
-        helper.make_node("Transpose", [weight], [f"{weight}_turned"], perm=[1, 0]),
-        helper.make_node("MatMul", [x, f"{weight}_turned"], [f"{y}_product"]),
-        helper.make_node("Tanh", [f"{y}_product"], [y]),
-    ]
-
-
-def _normalised(x: str, weight: str, y: str) -> list[onnx.NodeProto]:
-    """A convolution with a normalisation."""
-    row = ["gain", "shift", "mean", "variance"]
-    return [
-        helper.make_node("Conv", [x, weight], [f"{y}_conv"], pads=[1, 1, 1, 1]),
-        helper.make_node("BatchNormalization", [f"{y}_conv", *row], [f"{y}_norm"]),
-        helper.make_node("Relu", [f"{y}_norm"], [y]),
-    ]
-
-
-FORMS: dict[str, tuple[Layer, tuple[int, ...], tuple[int | str, ...]]] = {
-    "products": (_products, (WIDTH, WIDTH), ("batch", WIDTH)),
-    "scaled": (_scaled, (WIDTH, WIDTH), ("batch", WIDTH)),
-    "turned": (_turned, (WIDTH, WIDTH), ("batch", WIDTH)),
-    "normalised": (_normalised, (CHANNELS, CHANNELS, 3, 3), ("batch", CHANNELS, 4, 4)),
+NORM = "{y}_conv, gain, shift, mean, variance"
+FORMS: dict[str, tuple[str, tuple[int, ...], tuple[int | str, ...]]] = {
+    # A product behind the Identity that exporters leave.
+    "products": (
+        "{y}_same = Identity({x}) [{y}_matmul] {y}_product = MatMul({y}_same, {weight}) "
+        "{y} = Tanh({y}_product)",
+        *((WIDTH, WIDTH), ("batch", WIDTH)),
+    ),
+    # A product times a number.
+    "scaled": (
+        "{y}_product = MatMul({x}, {weight}) {y}_scaled = Mul({y}_product, scale) "
+        "{y} = Tanh({y}_scaled)",
+        *((WIDTH, WIDTH), ("batch", WIDTH)),
+    ),
+    # A product with weights that are transposed at each run.
+    "turned": (
+        "{weight}_turned = Transpose<perm = [1, 0]>({weight}) "
+        "{y}_product = MatMul({x}, {weight}_turned) {y} = Tanh({y}_product)",
+        *((WIDTH, WIDTH), ("batch", WIDTH)),
+    ),
+    # A convolution with a normalisation.
+    "normalised": (
+        "{y}_conv = Conv<pads = [1, 1, 1, 1]>({x}, {weight}) "
+        f"{{y}}_norm = BatchNormalization({NORM}) {{y}} = Relu({{y}}_norm)",
+        *((CHANNELS, CHANNELS, 3, 3), ("batch", CHANNELS, 4, 4)),
+    ),
 }
-"""Layers by name, with the shape of a weight, and that of input and output."""
+"""The nodes of a layer by name, with the shape of a weight, and that of input and output."""
 
 
 def write_layers(
@@ -109,7 +88,9 @@ def write_layers(
                 weight.external_data.add(key=key, value=str(value))
             weights.append(weight)
             source = f"v{index - 1}" if index else "x"
-            nodes += layer(source, weight.name, f"v{index}" if index < count - 1 else "y")
+            names = {"x": source, "y": f"v{index}" if index < count - 1 else "y"}
+            text = layer.format(weight=weight.name, **names)
+            nodes += onnx.parser.parse_graph(f"g () => () {{ {text} }}").node
     ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ports) for n in ("x", "y")]
     graph = helper.make_graph(nodes, form, ends[:1], ends[1:], weights)
     opsets = [helper.make_opsetid("", OPSET)]

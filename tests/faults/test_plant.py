@@ -1,6 +1,7 @@
 """A helper is wrong while its fault is planted, wherever it is used, and right again after."""
 
-from benchmarks.faults import oracle, plant
+from benchmarks.faults import oracle
+from benchmarks.faults.plant import plant
 from benchmarks.faults.suite import FAULTS
 from onnx_passes.model import diff, digest
 from onnx_passes.model.copy import _Copier
@@ -21,7 +22,7 @@ def test_a_function_is_wrong_in_each_module_that_holds_it():
 
 def test_a_method_is_right_again_after():
     right = _Copier.node
-    with plant.method("onnx_passes.model.copy", "_Copier.node", lambda _: None)():
+    with plant("onnx_passes.model.copy", "_Copier.node", lambda _: None)():
         assert _Copier.node is None
     assert _Copier.node is right
 

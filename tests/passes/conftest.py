@@ -9,6 +9,7 @@ from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.registry import lookup
 from onnx_passes.verify.snapshot import Change, Snapshot
+from tests.tables import qonnx
 
 
 @pytest.fixture
@@ -83,16 +84,6 @@ def applied(on_subject):
     return check
 
 
-QONNX = """<ir_version: 10, opset_import: ["" : 20, "qonnx.custom_op.general" : 1,
-"onnx.brevitas" : 1, "onnx_passes.ops" : 1]> main """
-
-
 @pytest.fixture
 def text():
-    """Write a graph behind a header that imports the domains; ``q.`` and ``o.`` are short."""
-
-    def write(graph):
-        short = graph.replace("q.", "qonnx.custom_op.general.")
-        return QONNX + short.replace("o.", "onnx_passes.ops.")
-
-    return write
+    return qonnx

@@ -24,18 +24,9 @@ def output(
 ):
     """Compare one output whose worst element is off by ``error``."""
     actual = expected + error if isinstance(expected, float) else expected
-    given = {
-        "output": name,
-        "passed": True,
-        "max_abs": error,
-        "max_rel": error / 12.25,
-        "worst": (0, 463),
-        "expected": str(expected),
-        "actual": str(actual),
-        "size": 1000,
-        "rtol": rtol,
-        "atol": atol,
-    }
+    given = {"output": name, "passed": True, "worst": (0, 463), "size": 1000}
+    given |= {"max_abs": error, "max_rel": error / 12.25, "rtol": rtol, "atol": atol}
+    given |= {"expected": str(expected), "actual": str(actual)}
     return OutputCheck(**given | more)
 
 
@@ -67,206 +58,89 @@ def rewrites(rule, count, first, before, after):
 
 
 def passed(index, name, nodes, checks, **more):
-    given = {
-        "contract": "equality",
-        "verdict": Verdict.PASSED,
-        "changed": True,
-        "claimed": True,
-        "bytes_before": 102_442_450,
-        "bytes_after": 102_442_450,
-        "pass_seconds": 0.012,
-        "verify_seconds": 0.031,
-    }
+    size = 102_442_450
+    given = {"verdict": Verdict.PASSED, "changed": True, "claimed": True, "checks": checks}
+    given |= {"contract": "equality", "bytes_before": size, "bytes_after": size}
+    given |= {"pass_seconds": 0.012, "verify_seconds": 0.031}
     before, after = nodes
-    return PassReport(
-        index, name, nodes_before=before, nodes_after=after, checks=checks, **given | more
-    )
+    return PassReport(index, name, nodes_before=before, nodes_after=after, **given | more)
 
 
 def unchanged(index, name, nodes, **more):
-    return PassReport(
-        index,
-        name,
-        "equality",
-        nodes_before=nodes,
-        nodes_after=nodes,
-        pass_seconds=0.004,
-        **more,
-    )
+    given = {"contract": "equality", "pass_seconds": 0.004}
+    return PassReport(index, name, nodes_before=nodes, nodes_after=nodes, **given | more)
 
 
 def resnet50():
     """Build a verified run of twelve passes."""
+    conv = "Conv[kernel_shape=[3,3]](x, w#"
     fold = rewrites(
-        "FoldBatchNormalization",
-        53,
-        3,
-        [
-            "Conv[kernel_shape=[3,3]](x, w#) -> conv#",
-            "BatchNormalization(conv#, s#, b#) -> bn#",
-        ],
-        ["Conv[kernel_shape=[3,3]](x, w#_folded, b#_folded) -> bn#"],
+        *("FoldBatchNormalization", 53, 3),
+        [f"{conv}) -> conv#", "BatchNormalization(conv#, s#, b#) -> bn#"],
+        [f"{conv}_folded, b#_folded) -> bn#"],
     )
-    relu = rewrites(
-        "MergeRelus", 4, 56, ["Relu(a#) -> r#", "Relu(r#) -> rr#"], ["Relu(a#) -> rr#"]
-    )
+    relus = ["Relu(a#) -> r#", "Relu(r#) -> rr#"], ["Relu(a#) -> rr#"]
+    gemm = ["MatMul(f, w) -> m", "Add(m, b) -> y"], ["Gemm(f, w, b) -> y"]
     ident = rewrites("EliminateIdentity", 2, 1, ["Identity(x#) -> y#"], [])
+    same = [structure(), equal()]
+    near = {"contract": "tolerance", "rewrites": fold, "budget_spent": 0.19}
+    joined = {"contract": "tolerance(atol=1e-05)", "budget_spent": 0.61}
+    note = "173 values got a shape; 2 keep a symbolic batch dimension N."
+    start, folded, normed, end = 102_442_450, 102_443_102, 102_230_366, 102_226_010
+    typed = {"contract": "none", "notes": [note], "verify_seconds": 0.001}
+    grown = {"bytes_after": folded, "pass_seconds": 0.188, "verify_seconds": 0.044}
+    near |= {"bytes_before": folded, "bytes_after": normed, "verify_seconds": 1.93}
+    fewer = {"bytes_before": normed, "bytes_after": end, "budget_spent": 0.19}
+    joined |= {"bytes_before": end, "bytes_after": end}
+    merged = {"group": "cleanup#1", "budget_spent": 0.19}
+    merged["rewrites"] = rewrites("MergeRelus", 4, 56, *relus)
+    joined["rewrites"] = rewrites("FuseGemm", 1, 60, *gemm)
+    slow = close(3.3e-6, REFERENCE, seconds=1.1)
+    nearly = [structure(), close(2.9e-6), close(4.1e-6, ORT_OFF), slow]
+    folding = "fold-constants{size_limit=1MiB}"
     passes = [
-        PassReport(
-            0, "model-checker", "none", nodes_before=231, nodes_after=231, pass_seconds=0.021
-        ),
-        passed(
-            1,
-            "shape-inference{data_prop=true}",
-            (231, 231),
-            [structure()],
-            contract="none",
-            notes=["173 values got a shape; 2 keep a symbolic batch dimension N."],
-            pass_seconds=0.094,
-            verify_seconds=0.001,
-        ),
-        passed(2, "eliminate-identity", (231, 229), [structure(), equal()], rewrites=ident),
-        passed(
-            3,
-            "fold-constants{size_limit=1MiB}",
-            (229, 175),
-            [structure(), equal(), equal(ORT_OFF)],
-            bytes_after=102_443_102,
-            pass_seconds=0.188,
-            verify_seconds=0.044,
-        ),
+        unchanged(0, "model-checker", 231, contract="none", pass_seconds=0.021),
+        passed(1, "shape-inference{data_prop=true}", (231, 231), [structure()], **typed),
+        passed(2, "eliminate-identity", (231, 229), same, rewrites=ident),
+        passed(3, folding, (229, 175), [*same, equal(ORT_OFF)], **grown),
         unchanged(4, "eliminate-common-subexpressions", 175),
-        passed(
-            5,
-            "fold-batch-normalization",
-            (175, 122),
-            [
-                structure(),
-                close(2.9e-6),
-                close(4.1e-6, ORT_OFF),
-                close(3.3e-6, REFERENCE, seconds=1.1),
-            ],
-            contract="tolerance",
-            rewrites=fold,
-            bytes_before=102_443_102,
-            bytes_after=102_230_366,
-            pass_seconds=0.271,
-            verify_seconds=1.93,
-            budget_spent=0.19,
-        ),
+        passed(5, "fold-batch-normalization", (175, 122), nearly, **near),
         unchanged(6, "merge-clips", 122, group="cleanup#1"),
-        passed(
-            7,
-            "merge-relus",
-            (122, 118),
-            [structure(), equal()],
-            rewrites=relu,
-            group="cleanup#1",
-            budget_spent=0.19,
-        ),
+        passed(7, "merge-relus", (122, 118), same, **merged),
         unchanged(8, "merge-clips", 118, group="cleanup#2"),
         unchanged(9, "merge-relus", 118, group="cleanup#2"),
+        passed(10, "deduplicate-initializers", (118, 118), same, **fewer),
         passed(
-            10,
-            "deduplicate-initializers",
-            (118, 118),
-            [structure(), equal()],
-            bytes_before=102_230_366,
-            bytes_after=102_226_010,
-            budget_spent=0.19,
-        ),
-        passed(
-            11,
-            "fuse-gemm-activation",
-            (118, 117),
+            *(11, "fuse-gemm-activation", (118, 117)),
             [structure(), close(7.6e-6), close(8.8e-6, ORT_OFF)],
-            contract="tolerance(atol=1e-05)",
-            rewrites=rewrites(
-                "FuseGemm",
-                1,
-                60,
-                ["MatMul(f, w) -> m", "Add(m, b) -> y"],
-                ["Gemm(f, w, b) -> y"],
-            ),
-            bytes_before=102_226_010,
-            bytes_after=102_226_010,
-            budget_spent=0.61,
+            **joined,
         ),
     ]
-    metric = Check(
-        "metric",
-        Verdict.PASSED,
-        ORT,
-        metrics=(MetricCheck("top-1-accuracy", 0.7582, 0.75, 1.0, 500),),
-        seconds=9.2,
-    )
+    metrics = (MetricCheck("top-1-accuracy", 0.7582, 0.75, 1.0, 500),)
+    metric = Check("metric", Verdict.PASSED, ORT, metrics=metrics, seconds=9.2)
+    kept = {"Conv": 53, "Add": 16, "GlobalAveragePool": 1, "Flatten": 1, "Gemm": 1}
+    gone = {"BatchNormalization": 53, "Relu": 53, "Constant": 51, "Identity": 2}
+    engine = {"version": "1.31.1", "provider": "CPU", "optimization": "all", "threads": 2}
+    off = {"version": "1.31.1", "provider": "CPU", "optimization": "disabled"}
+    versions = {"onnx-passes": "1.0.0.dev0", "onnx": "1.23.2", "onnx-ir": "1.1.0"}
+    image = {"data": "float32 [1,3,224,224] in [-2.1, 2.6]"}
+    steps = [done.name for done in passes if done.group is None]
+    steps.insert(-2, "cleanup(merge-clips merge-relus){repeat=fixpoint}")
     return RunReport(
         model="models/resnet50-v1-7.onnx",
         output="out/resnet50.onnx",
-        pipeline=(
-            "model-checker\nshape-inference{data_prop=true}\neliminate-identity\n"
-            "fold-constants{size_limit=1MiB}\neliminate-common-subexpressions\n"
-            "fold-batch-normalization\ncleanup(merge-clips merge-relus){repeat=fixpoint}\n"
-            "deduplicate-initializers\nfuse-gemm-activation"
-        ),
+        pipeline="\n".join(steps),
         verify=True,
-        versions={
-            "onnx-passes": "1.0.0.dev0",
-            "onnx": "1.23.2",
-            "onnx-ir": "1.1.0",
-            "numpy": "2.4.6",
-        },
+        versions=versions | {"numpy": "2.4.6"},
         machine={"processor": "x86_64, 2 cores", "memory": "8.3 GB", "system": "Linux 6.1"},
-        before=ModelSummary(
-            231,
-            {
-                "Conv": 53,
-                "BatchNormalization": 53,
-                "Relu": 53,
-                "Constant": 51,
-                "Add": 16,
-                "Identity": 2,
-                "GlobalAveragePool": 1,
-                "Flatten": 1,
-                "Gemm": 1,
-            },
-            267,
-            102_442_450,
-            {"": 17},
-            "9f2c51be77a0",
-        ),
-        after=ModelSummary(
-            117,
-            {
-                "Conv": 53,
-                "Relu": 45,
-                "Add": 16,
-                "GlobalAveragePool": 1,
-                "Flatten": 1,
-                "Gemm": 1,
-            },
-            108,
-            102_226_010,
-            {"": 17},
-            "41d09a3c6be2",
-        ),
+        before=ModelSummary(231, kept | gone, 267, start, {"": 17}, "9f2c51be77a0"),
+        after=ModelSummary(117, kept | {"Relu": 45}, 108, end, {"": 17}, "41d09a3c6be2"),
         engines=[
-            EngineReport(
-                ORT,
-                "each",
-                {"version": "1.31.1", "provider": "CPU", "optimization": "all", "threads": 2},
-                noise=4.8e-7,
-            ),
-            EngineReport(
-                ORT_OFF,
-                "checkpoint",
-                {"version": "1.31.1", "provider": "CPU", "optimization": "disabled"},
-            ),
+            EngineReport(ORT, "each", engine, noise=4.8e-7),
+            EngineReport(ORT_OFF, "checkpoint", off),
             EngineReport(REFERENCE, "checkpoint", {"version": "1.23.2"}),
         ],
-        reference=ReferenceReport(
-            "generated (seed 0)", 3, {"data": "float32 [1,3,224,224] in [-2.1, 2.6]"}
-        ),
+        reference=ReferenceReport("generated (seed 0)", 3, image),
         passes=passes,
         final=[close(8.8e-6, kind="drift"), close(9.1e-6, ORT_OFF, kind="drift"), metric],
         notes=["Weights are kept inside the file, as in the input."],
@@ -285,12 +159,8 @@ BREAK = (
 
 def break_adds(index=6, action="stopped", **more):
     """Build a pass that broke the model."""
-    wrong = output(
-        error=9.3125,
-        passed=False,
-        mismatched=998,
-        reason="998 of 1000 elements differ, by up to 9.31",
-    )
+    why = "998 of 1000 elements differ, by up to 9.31"
+    wrong = output(error=9.3125, passed=False, mismatched=998, reason=why)
     failed = Check("equality", Verdict.FAILED, ORT, "model", sample=1, outputs=(wrong,))
     given = {
         "verdict": Verdict.FAILED,
@@ -351,20 +221,13 @@ def huge(passes=1000, applications=10_000):
     """Build a run of very many passes and rewrites."""
     report = resnet50()
     each = applications // passes
+    relus = ["Relu(a#) -> r#"] * 4, ["Relu(a#) -> q#"]
     report.passes = [
         passed(
-            i,
-            f"merge-relus-{i}",
-            (20_000 - i, 19_999 - i),
+            *(i, f"merge-relus-{i}", (20_000 - i, 19_999 - i)),
             [structure(), close(1e-7 * (1 + i % 80))],
             contract="tolerance",
-            rewrites=rewrites(
-                f"Rule{i % 150}",
-                each,
-                1 + each * i,
-                ["Relu(a#) -> r#"] * 4,
-                ["Relu(a#) -> q#"],
-            ),
+            rewrites=rewrites(f"Rule{i % 150}", each, 1 + each * i, *relus),
         )
         for i in range(passes)
     ]
@@ -393,6 +256,7 @@ def hostile():
     return report
 
 
+BAD = "model.onnx is not an ONNX model"
 BUILDERS = {
     "resnet50": resnet50,
     "broken": broken,
@@ -401,14 +265,7 @@ BUILDERS = {
     "huge": huge,
     "hostile": hostile,
     "empty": lambda: RunReport("model.onnx", None, "", verify=True),
-    "unreadable": lambda: RunReport(
-        "model.onnx",
-        None,
-        "",
-        verify=True,
-        error="model.onnx is not an ONNX model",
-        exit_code=3,
-    ),
+    "unreadable": lambda: RunReport("model.onnx", None, "", True, error=BAD, exit_code=3),
 }
 
 

@@ -3,6 +3,11 @@ import pytest
 
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.testing import parse
+from tests.tables import cases
+
+EXPAND = """(float[B,S] x) => (float[?,?,?] y) <float[1,2,1] c = {1, 2}, int64[1] k = {%d}> {
+  b = Shape<end = 1>(x) n = Shape<start = 1>(x) a = Concat<axis = 0>(b, k, n)
+  t = Expand(c, a) y = Neg(t) }"""
 
 
 def shape_of_t(text):
@@ -13,43 +18,32 @@ def shape_of_t(text):
     return str(value.shape)
 
 
-def test_a_size_that_a_reshape_infers_is_a_quotient_of_dimensions():
-    body = """(float[B,S,12] x) => (float[B,S,3] y)
-      <int64[1] r = {-1}, int64[1] f = {4}, int64[1] l = {3}> {
-      b = Shape<end = 1>(x) s = Shape<start = 1, end = 2>(x)
-      a = Concat<axis = 0>(b, r, s, f) t = Reshape(x, a)
-      u = Transpose<perm = [0, 2, 1, 3]>(t) y = ReduceSum<keepdims = 0>(u, l) }"""
-    assert shape_of_t(body) == "[B,3,S,4]"
-
-
-def test_a_dimension_comes_back_out_of_a_product():
-    body = """(float[B,S,12] x) => (float[B,12,S] y) <int64[1] l = {12}, int64[1] r = {-1}> {
-      s = Shape<start = 1, end = 2>(x) a = Concat<axis = 0>(r, s, l) t = Reshape(x, a)
-      y = Transpose<perm = [0, 2, 1]>(t) }"""
-    assert shape_of_t(body) == "[B,S,12]"
-
-
 @pytest.mark.parametrize(
-    ("size", "expected"), [("1", "[B,2,S]"), ("2", "[B,2,S]")], ids=["copied", "named"]
+    ("text", "expected"),
+    cases("""
+quotient: (float[B,S,12] x) => (float[B,S,3] y) <int64[1] r = {-1}, int64[1] f = {4}, int64[1]
+  l = {3}> { b = Shape<end = 1>(x) s = Shape<start = 1, end = 2>(x)
+  a = Concat<axis = 0>(b, r, s, f) t = Reshape(x, a) u = Transpose<perm = [0, 2, 1, 3]>(t)
+  y = ReduceSum<keepdims = 0>(u, l) } | [B,3,S,4]
+factor-of-a-product: (float[B,S,12] x) => (float[B,12,S] y) <int64[1] l = {12}, int64[1]
+  r = {-1}> { s = Shape<start = 1, end = 2>(x) a = Concat<axis = 0>(r, s, l) t = Reshape(x, a)
+  y = Transpose<perm = [0, 2, 1]>(t) } | [B,S,12]
+expand-copies: =EXPAND % 1 | [B,2,S]
+expand-names: =EXPAND % 2 | [B,2,S]
+zero-that-does-not-copy: (float[B,0] x) => (float[?,?] y) <int64[2] a = {0, 7}> {
+  t = Reshape<allowzero = 1>(x, a) y = Neg(t) } | [0,7]
+tile: (float[B,S] x, float[1,3] c) => (float[?,?] y) <int64[1] one = {1}> {
+  b = Shape<end = 1>(x) a = Concat<axis = 0>(b, one) t = Tile(c, a) y = Neg(t) } | [B,3]
+"""),
 )
-def test_expand_gives_the_dimensions_that_its_target_names(size, expected):
-    body = f"""(float[B,S] x) => (float[?,?,?] y)
-      <float[1,2,1] c = {{1, 2}}, int64[1] k = {{{size}}}> {{
-      b = Shape<end = 1>(x) n = Shape<start = 1>(x) a = Concat<axis = 0>(b, k, n)
-      t = Expand(c, a) y = Neg(t) }}"""
-    assert shape_of_t(body) == expected
+def test_sizes_that_are_computed_are_followed(text, expected):
+    assert shape_of_t(text) == expected
 
 
 def test_two_dimensions_that_broadcast_without_a_number_stay_unknown():
     body = """(float[B] x, float[C] c) => (float[?] y) {
       a = Shape(x) t = Expand(c, a) y = Neg(t) }"""
     assert shape_of_t(body) not in ("[B]", "[C]")
-
-
-def test_a_target_of_zero_means_zero_where_it_does_not_copy():
-    body = """(float[B,0] x) => (float[?,?] y) <int64[2] a = {0, 7}> {
-      t = Reshape<allowzero = 1>(x, a) y = Neg(t) }"""
-    assert shape_of_t(body) == "[0,7]"
 
 
 CUT = """b = Shape<start = 1, end = 2>(x) zero = Constant<value_ints = [{start}]>()
@@ -69,12 +63,6 @@ def test_what_positions_of_a_table_are_added_to_keeps_its_length(start, fit, exp
     body = CUT.format(start=start, fit=fit)
     found = shape_of_t(f"(float[B,S] x, float[1,512] c) => (float[?,?] y) {{ {body} }}")
     assert found == expected if expected else ",S]" not in found
-
-
-def test_tile_repeats_a_size_as_often_as_a_dimension_says():
-    body = """(float[B,S] x, float[1,3] c) => (float[?,?] y) <int64[1] one = {1}> {
-      b = Shape<end = 1>(x) a = Concat<axis = 0>(b, one) t = Tile(c, a) y = Neg(t) }"""
-    assert shape_of_t(body) == "[B,3]"
 
 
 JOINED = """(float[B,P,4] x, float[B,S,4] c) => (float[?,?] y, float[B,{total},4] k) {{

@@ -2,7 +2,7 @@ import pytest
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.testing import parse
-from tests.tables import cases
+from tests.tables import pass_cases
 
 
 def model(body, *, x="float[B,32] x", rank=4):
@@ -34,26 +34,17 @@ def test_fires(target, perm, after, rewrites):
     rewrites(before, wanted)
 
 
-def test_reverses_axes_without_a_permutation(rewrites):
-    before = model(
-        "s = Constant<value_ints = [1, -1]>() r = Reshape(x, s) y = Transpose(r)", rank=2
-    )
-    after = model(f"{tensor('-1, 1')} y = Reshape(x, s)", rank=2)
-    rewrites(before, after)
-
-
-@pytest.mark.parametrize(
-    ("body", "x"),
-    cases("""
-elements-move: s = Constant<value_ints = [-1, 2, 4, 4]>() r = Reshape(x, s) y = Transpose<perm
-  = [0, 2, 1, 3]>(r) | float[B,32] x
-two-unknown-dimensions: s = Constant<value_ints = [0, -1, 1, 4]>() r = Reshape(x, s) y =
-  Transpose<perm = [0, 2, 1, 3]>(r) | float[B,S] x
-another-reader: s = Constant<value_ints = [-1, 1, 8, 4]>() r = Reshape(x, s) t = Transpose<perm
-  = [0, 2, 1, 3]>(r) u = Transpose<perm = [0, 2, 1, 3]>(t) y = Add(r, u) | float[B,32] x
-empty: s = Constant<value_ints = [2, 1, 0, 4]>() r = Reshape<allowzero = 1>(x, s) y =
-  Transpose<perm = [0, 2, 1, 3]>(r) | float[0,32] x
-"""),
-)
-def test_leaves_alone(body, x, leaves_alone):
-    leaves_alone(model(body, x=x))
+test_cases = pass_cases("""
+reverses axes without a permutation: =model('s = Constant<value_ints = [1, -1]>() r =
+  Reshape(x, s) y = Transpose(r)', rank=2) | =model(f"{tensor('-1, 1')} y = Reshape(x, s)",
+  rank=2)
+elements-move: =model('s = Constant<value_ints = [-1, 2, 4, 4]>() r = Reshape(x, s) y =
+  Transpose<perm = [0, 2, 1, 3]>(r)', x='float[B,32] x')
+two-unknown-dimensions: =model('s = Constant<value_ints = [0, -1, 1, 4]>() r = Reshape(x, s) y
+  = Transpose<perm = [0, 2, 1, 3]>(r)', x='float[B,S] x')
+another-reader: =model('s = Constant<value_ints = [-1, 1, 8, 4]>() r = Reshape(x, s) t =
+  Transpose<perm = [0, 2, 1, 3]>(r) u = Transpose<perm = [0, 2, 1, 3]>(t) y = Add(r, u)',
+  x='float[B,32] x')
+empty: =model('s = Constant<value_ints = [2, 1, 0, 4]>() r = Reshape<allowzero = 1>(x, s) y =
+  Transpose<perm = [0, 2, 1, 3]>(r)', x='float[0,32] x')
+""")

@@ -45,27 +45,6 @@ def test_fires(first, second, both, rewrites):
     rewrites(two(first, second), one(*both), feeds=feeds)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        pytest.param(([-3], [9], [2]), ([0], [1], [2]), id="start-from-the-end"),
-        pytest.param(([1], [9], [2]), ([0], [-1], [2]), id="end-from-the-end"),
-        pytest.param(([1], [9], [2], [2]), ([0], [1], [2]), id="step"),
-    ],
-)
-def test_leaves_alone(first, second, leaves_alone):
-    leaves_alone(two(first, second))
-
-
-test_cases = pass_cases(
-    """
-read: t = Slice(x, a, b) u = Slice(t, a, b) y = Concat<axis=0>(t, u)
-computed: c = Abs(a) t = Slice(x, a, b) y = Slice(t, c, b)
-""",
-    lambda body: graph(body, a=[0], b=[2]),
-)
-
-
 def test_one_that_only_slices_read_goes_into_all_of_them(rewrites):
     body = """t = Slice(x, a, b, a) u = Slice(t, a, c, c) v = Slice(t, c, b, c)
       y = Concat<axis = 0>(u, v)"""
@@ -73,7 +52,16 @@ def test_one_that_only_slices_read_goes_into_all_of_them(rewrites):
     assert {node.inputs[0].name for node in model.graph if node.op_type == "Slice"} == {"x"}
 
 
-def test_attributes_of_older_opsets_are_left_alone(leaves_alone):
-    body = """t = Slice<axes = [0], starts = [1], ends = [3]>(x)
-      y = Slice<axes = [1], starts = [1], ends = [3]>(t)"""
-    leaves_alone(graph(body, f'<ir_version: 7, opset_import: ["" : 9]> g {HEAD}'))
+test_cases = pass_cases(
+    """
+start-from-the-end: =two(([-3], [9], [2]), ([0], [1], [2]))
+end-from-the-end: =two(([1], [9], [2]), ([0], [-1], [2]))
+step: =two(([1], [9], [2], [2]), ([0], [1], [2]))
+read: t = Slice(x, a, b) u = Slice(t, a, b) y = Concat<axis=0>(t, u)
+computed: c = Abs(a) t = Slice(x, a, b) y = Slice(t, c, b)
+attributes of older opsets are left alone: =graph('t = Slice<axes = [0], starts = [1], ends =
+  [3]>(x) y = Slice<axes = [1], starts = [1], ends = [3]>(t)', f'<ir_version: 7, opset_import:
+  ["" : 9]> g {HEAD}')
+""",
+    lambda body: graph(body, a=[0], b=[2]),
+)

@@ -1,11 +1,10 @@
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.passes.common.large_tensors import SMALL
 from onnx_passes.passes.folding.sink_initializers import SinkInitializers
 from onnx_passes.testing import assert_leaves_alone, parse
-from tests.tables import cases
+from tests.tables import pass_cases
 
 HELD = "float[2] w = {1, 2}"
 
@@ -15,11 +14,6 @@ def branches(inner, *, outer="", held="", body=""):
       y = If (c) <
         then_branch = th () => (float[2] p) {f"<{body}>" if body else ""} {{ {inner} }},
         else_branch = el () => (float[2] q) {{ q = Identity(x) }}> }}"""
-
-
-def test_fires(rewrites):
-    inner = "t = Add(x, w) p = Mul(t, w)"
-    rewrites(branches(inner, held=HELD), branches(inner, body=HELD))
 
 
 def test_fires_in_loops(rewrites):
@@ -41,9 +35,9 @@ def test_goes_down_several_graphs(rewrites):
     rewrites(of(HELD, ""), of("", f"<{HELD}>"))
 
 
-@pytest.mark.parametrize(
-    "text",
-    cases("""
+test_cases = pass_cases("""
+=branches('t = Add(x, w) p = Mul(t, w)', held=HELD) | =branches('t = Add(x, w) p = Mul(t, w)',
+  body=HELD)
 outside: =branches('p = Add(x, w)', outer='t = Add(x, w)', held=HELD)
 two-bodies: =branches('p = Add(x, w)', held=HELD).replace('Identity(x)', 'Mul(x, w)')
 default-of-an-input: =branches('p = Add(x, w)', held=HELD).replace('(float[2] x,', '(float[2]
@@ -51,10 +45,7 @@ default-of-an-input: =branches('p = Add(x, w)', held=HELD).replace('(float[2] x,
 output: =branches('p = Add(x, w)', held=HELD).replace('(float[2] y)', '(float[2] y, float[2]
   w)')
 there-already: =branches('p = Add(x, w)', body=HELD)
-"""),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(text)
+""")
 
 
 def test_large_constants_stay():

@@ -4,7 +4,7 @@ import pytest
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.testing import parse
-from tests.tables import cases
+from tests.tables import kinds, pass_cases
 
 INPUTS = "float[B,4,S,8] q, float[B,4,S,8] k, float[B,4,S,6] v"
 
@@ -29,25 +29,6 @@ def scores(scaled):
 
 
 @pytest.mark.parametrize(
-    ("body", "scale"),
-    cases("""
-quotient: =scores('m = Div(s, d)') | =0.25
-product: =scores('m = Mul(s, c)') | =0.25
-swapped: =scores('m = Mul(c, s)') | =0.25
-none: t = Transpose<perm = [0, 1, 3, 2]>(k) m = MatMul(q, t) p = Softmax(m) y = MatMul(p, v)
-  | =1.0
-on-both-sides: a = Mul(q, f) t = Transpose<perm = [0, 1, 3, 2]>(k) b = Mul(t, f)
-  s = MatMul(a, b) p = Softmax<axis = 3>(s) y = MatMul(p, v) | =0.25
-before-the-transpose: a = Mul(f, q) h = Div(k, d) t = Transpose<perm = [0, 1, 3, 2]>(h)
-  s = MatMul(a, t) p = Softmax<axis = -1>(s) y = MatMul(p, v) | =0.125
-"""),
-)
-def test_fires_with_any_scale(body, scale, rewrites):
-    after = model(f"y = Attention<scale = {scale}>(q, k, v)")
-    rewrites(model(body), after)
-
-
-@pytest.mark.parametrize(
     ("inputs", "condition"),
     [
         pytest.param(INPUTS + ", bool[B,1,S,S] b", "b", id="batch"),
@@ -67,14 +48,6 @@ GUARDED = """t = Transpose<perm = [0, 1, 3, 2]>(k) s = MatMul(q, t) n = Div(s, d
   m = Add(n, w) p = Softmax<axis = -1>(m) i = IsNaN(p) g = Where(i, zero, p)
   y = MatMul(g, v)"""
 MASKED = INPUTS + ", bool[B,1,S,S] b"
-
-
-def test_fires_on_minus_infinity_behind_a_guard_against_nan(rewrites):
-    mask = "w = Where(b, zero, never) "
-    never = "float never = {-inf}"
-    before = model(mask + GUARDED, inputs=MASKED, more=never)
-    after = "y = Attention<scale = 0.25>(q, k, v, w)"
-    rewrites(before, model(mask + after, inputs=MASKED, more=never))
 
 
 @pytest.mark.parametrize("body", [GUARDED, scores("n = Div(s, d) m = Add(n, w)")])
@@ -98,8 +71,7 @@ def test_a_mask_of_one_row_is_expanded(rewrites):
         "w = Where(b, zero, far) " + scores("n = Div(s, d) m = Add(n, w)"), inputs=inputs
     )
     after = rewrites(ir.to_onnx_text(before))
-    kinds = [node.op_type for node in after.graph if node.op_type != "Constant"]
-    assert kinds == ["Where", "Shape", "Concat", "Expand", "Attention"]
+    assert kinds(after) == ["Where", "Shape", "Concat", "Expand", "Attention"]
 
 
 def test_fires_on_keys_that_another_transpose_makes(rewrites):
@@ -137,14 +109,26 @@ def test_heads_in_another_order_stay(rewrites):
 PLAIN = scores("m = Div(s, d)")
 
 
-@pytest.mark.parametrize(
-    "before",
-    cases("""
+test_cases = pass_cases("""
+quotient: =model(scores('m = Div(s, d)')) | =model('y = Attention<scale = 0.25>(q, k, v)')
+product: =model(scores('m = Mul(s, c)')) | =model('y = Attention<scale = 0.25>(q, k, v)')
+swapped: =model(scores('m = Mul(c, s)')) | =model('y = Attention<scale = 0.25>(q, k, v)')
+none: =model('t = Transpose<perm = [0, 1, 3, 2]>(k) m = MatMul(q, t) p = Softmax(m) y =
+  MatMul(p, v)') | =model('y = Attention<scale = 1.0>(q, k, v)')
+on-both-sides: =model('a = Mul(q, f) t = Transpose<perm = [0, 1, 3, 2]>(k) b = Mul(t, f) s =
+  MatMul(a, b) p = Softmax<axis = 3>(s) y = MatMul(p, v)') | =model('y = Attention<scale =
+  0.25>(q, k, v)')
+before-the-transpose: =model('a = Mul(f, q) h = Div(k, d) t = Transpose<perm = [0, 1, 3, 2]>(h)
+  s = MatMul(a, t) p = Softmax<axis = -1>(s) y = MatMul(p, v)') | =model('y = Attention<scale =
+  0.125>(q, k, v)')
+fires on minus infinity behind a guard against nan: =model('w = Where(b, zero, never) ' +
+  GUARDED, inputs=MASKED, more='float never = {-inf}') | =model('w = Where(b, zero, never) y =
+  Attention<scale = 0.25>(q, k, v, w)', inputs=MASKED, more='float never = {-inf}')
 before-opset-23: =model(PLAIN, opset=22)
 another-axis: =model(PLAIN.replace('axis = -1', 'axis = 2'))
 another-type: =model(PLAIN, inputs=INPUTS.replace('float', 'double'), dtype='double')
-keys-of-another-batch: =model(PLAIN, inputs=INPUTS.replace('float[B,4,S,8] k',
-  'float[1,4,S,8] k'))
+keys-of-another-batch: =model(PLAIN, inputs=INPUTS.replace('float[B,4,S,8] k', 'float[1,4,S,8]
+  k'))
 values-of-another-batch: =model(PLAIN, inputs=INPUTS.replace('float[B,4,S,6] v',
   'float[1,4,S,6] v'))
 computed-scale: =model(scores('m = Mul(s, x)'), inputs=INPUTS + ', float x')
@@ -163,12 +147,5 @@ mask-of-another-batch: =model('w = Where(b, zero, far) ' + scores('m = Add(s, w)
   inputs=INPUTS + ', bool[M,1,S,S] b', dims='?,4,S,6')
 second-reader: =model(PLAIN.replace('y = ', 'o = ') + ' e = ReduceSum(p) y = Add(o, e)')
 empty: =model(PLAIN, inputs=INPUTS.replace('B,', '0,'), dims='0,4,S,6')
-"""),
-)
-def test_leaves_alone(before, leaves_alone):
-    leaves_alone(before)
-
-
-def test_a_scale_that_is_left_out_is_not_guessed(leaves_alone):
-    before = model("a = Mul(q, f) y = Attention(a, k, v)")
-    leaves_alone(before)
+a scale that is left out is not guessed: =model('a = Mul(q, f) y = Attention(a, k, v)')
+""")

@@ -3,7 +3,7 @@ import pytest
 
 from onnx_passes.passes.fusion.fuse_conv_affine import FuseConvAffine
 from onnx_passes.testing import assert_leaves_alone, parse
-from tests.tables import cases
+from tests.tables import kinds, pass_cases
 
 CONV = {"layer": "Conv", "w": (4, 3, 3, 3), "x": (2, 3, 5, 6)}
 GROUPS = {"layer": "Conv<group = 2>", "w": (4, 3, 3, 3), "x": (2, 6, 5, 6)}
@@ -36,10 +36,6 @@ def model(body, *, layer, w, x, bias=None, **constants):
 
 def channels(shape, rank):
     return draw(1, shape, *[1] * (rank - 2), seed=1)
-
-
-def kinds(model):
-    return [node.op_type for node in model.graph if node.op_type != "Constant"]
 
 
 BEHIND = ("r = Mul(t, c)", "r = Add(c, t)", "r = Sub(t, c)", "r = Sub(c, t)", "r = Div(t, c)")
@@ -96,38 +92,24 @@ def test_a_sum_keeps_weights_that_are_shared(rewrites):
     )
 
 
-@pytest.mark.parametrize(
-    ("body", "constants"),
-    cases("""
-spatial: t = LAYER(x, w) r = Add(t, c) | ={'c': draw(1, 4, 3, 4)}
-last-axis: t = LAYER(x, w) r = Add(t, c) | ={'c': draw(4)}
-rank: t = LAYER(x, w) r = Add(t, c) | ={'c': draw(1, 1, 4, 1, 1)}
-batch: t = LAYER(x, w) r = Add(t, c) | ={'c': draw(2, 1, 1, 1)}
-reciprocal: t = LAYER(x, w) r = Div(c, t) | ={'c': draw()}
-by-zero: t = LAYER(x, w) r = Div(t, c) | ={'c': np.zeros((), np.float32)}
-lost-digits: t = LAYER(x, w) r = Mul(t, c) | ={'c': np.float32(1e-39)}
-read: t = LAYER(x, w) u = Mul(t, c) r = Add(t, u) | ={'c': draw()}
-padded: t = Add(x, c) r = Conv<pads = [1, 1, 1, 1]>(t, w) | ={'c': draw()}
-auto-padded: ="t = Add(x, c) r = Conv<auto_pad = 'SAME_UPPER'>(t, w)".replace("'", '"')
-  | ={'c': draw()}
-in-rows: t = Mul(x, c) r = LAYER(t, w) | ={'c': draw(1, 3, 5, 1)}
-"""),
-)
-def test_leaves_alone(body, constants, leaves_alone):
-    leaves_alone(model(body, **CONV, **constants))
-
-
-def test_leaves_products_with_shared_weights_alone(leaves_alone):
-    big = {**CONV, "w": (64, 3, 3, 3)}
-    body = "t = LAYER(x, w) u = LAYER(x, w) v = Mul(u, c) r = Max(t, v)"
-    leaves_alone(model(body, **big, c=draw()))
-
-
-def test_leaves_a_constant_that_widens_the_input_alone(leaves_alone):
-    text = """(float[1,1,4,4] x) => (float[?,?,?,?] y)
-      <float[1,2,1,1] w = {1, 2}, float[1,2,1,1] c = {3, 4}>
-      { t = Mul(x, c) y = Conv(t, w) }"""
-    leaves_alone(text)
+test_cases = pass_cases("""
+spatial: =model('t = LAYER(x, w) r = Add(t, c)', **CONV, **{'c': draw(1, 4, 3, 4)})
+last-axis: =model('t = LAYER(x, w) r = Add(t, c)', **CONV, **{'c': draw(4)})
+rank: =model('t = LAYER(x, w) r = Add(t, c)', **CONV, **{'c': draw(1, 1, 4, 1, 1)})
+batch: =model('t = LAYER(x, w) r = Add(t, c)', **CONV, **{'c': draw(2, 1, 1, 1)})
+reciprocal: =model('t = LAYER(x, w) r = Div(c, t)', **CONV, **{'c': draw()})
+by-zero: =model('t = LAYER(x, w) r = Div(t, c)', **CONV, **{'c': np.zeros((), np.float32)})
+lost-digits: =model('t = LAYER(x, w) r = Mul(t, c)', **CONV, **{'c': np.float32(1e-39)})
+read: =model('t = LAYER(x, w) u = Mul(t, c) r = Add(t, u)', **CONV, **{'c': draw()})
+padded: =model('t = Add(x, c) r = Conv<pads = [1, 1, 1, 1]>(t, w)', **CONV, **{'c': draw()})
+auto-padded: =model("t = Add(x, c) r = Conv<auto_pad = 'SAME_UPPER'>(t, w)".replace("'", '"'),
+  **CONV, **{'c': draw()})
+in-rows: =model('t = Mul(x, c) r = LAYER(t, w)', **CONV, **{'c': draw(1, 3, 5, 1)})
+leaves products with shared weights alone: =model('t = LAYER(x, w) u = LAYER(x, w) v = Mul(u,
+  c) r = Max(t, v)', **{**CONV, 'w': (64, 3, 3, 3)}, c=draw())
+leaves a constant that widens the input alone: (float[1,1,4,4] x) => (float[?,?,?,?] y)
+  <float[1,2,1,1] w = {1, 2}, float[1,2,1,1] c = {3, 4}> { t = Mul(x, c) y = Conv(t, w) }
+""")
 
 
 @pytest.mark.parametrize("name", ["w", "c", "b"])

@@ -2,7 +2,7 @@ import pytest
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.testing import parse
-from tests.tables import cases
+from tests.tables import cases, pass_cases
 
 NUMBERS = {
     "g": "int64[3] g = {0, 2, -1}",
@@ -32,18 +32,13 @@ def group(*parameters):
     return f"GroupNormalization<epsilon = 0.001, num_groups = 2>({', '.join(parameters)})"
 
 
-@pytest.mark.parametrize(
-    ("body", "after"),
-    cases("""
-both: m = Mul(t, w) y = Add(m, c) | =f"y = {group('x', 'w0', 'c0')}"
-swap: m = Mul(w, t) y = Add(c, m) | =f"y = {group('x', 'w0', 'c0')}"
-scale: y = Mul(t, w) | =f"y = {group('x', 'w0', 'o')}"
-bias: y = Add(t, c) | =f"y = {group('x', 'i', 'c0')}"
-neither: y = Exp(t) | =f"t = {group('x', 'i', 'o')} y = Exp(t)"
-"""),
-)
-def test_fires(body, after, rewrites):
-    rewrites(model(PLAIN + body), model(after))
+test_cases = pass_cases("""
+both: =model(PLAIN + 'm = Mul(t, w) y = Add(m, c)') | =model(f"y = {group('x', 'w0', 'c0')}")
+swap: =model(PLAIN + 'm = Mul(w, t) y = Add(c, m)') | =model(f"y = {group('x', 'w0', 'c0')}")
+scale: =model(PLAIN + 'y = Mul(t, w)') | =model(f"y = {group('x', 'w0', 'o')}")
+bias: =model(PLAIN + 'y = Add(t, c)') | =model(f"y = {group('x', 'i', 'c0')}")
+neither: =model(PLAIN + 'y = Exp(t)') | =model(f"t = {group('x', 'i', 'o')} y = Exp(t)")
+""")
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,12 @@
 import numpy as np
 import pytest
 
-from tests.tables import pass_cases
+from tests.tables import kinds, pass_cases
 
 HEAD = "(float[2,N] x) => (float[?,?] y)"
 NUMBERS = """<float three = {3}, float zero = {0}, float six = {6}, float sixth = {0.16666667},
   float[1] half = {0.5}, float one = {1}, float slope = {0.2}>"""
 SPECIAL = np.float32([[np.nan, np.inf, -np.inf, -0.0, 0, -3, 3, 2.9, 1e30], [0.1] * 9])
-
-
-def kinds(model):
-    return [node.op_type for node in model.graph if node.op_type != "Constant"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+from tests.tables import pass_cases
+
 HEAD = "(float[N] x) => (float[?] y)"
 
 
@@ -15,21 +17,13 @@ def test_fires(maximum, factor, rewrites):
     )
 
 
-@pytest.mark.parametrize(
-    ("body", "factor"),
-    [
-        pytest.param("t = Mul(x, c) y = Max(x, t)", 0, id="zero"),
-        pytest.param("t = Mul(x, c) y = Max(x, t)", -0.5, id="negative"),
-        pytest.param("t = Mul(x, c) y = Max(x, t)", 1.5, id="above-one"),
-        pytest.param("t = Mul(x, c) y = Min(x, t)", 0.5, id="minimum"),
-        pytest.param("t = Mul(x, c) u = Max(x, t) y = Add(t, u)", 0.5, id="read"),
-        pytest.param("t = Mul(x, c) y = Max(x, t, c)", 0.5, id="three"),
-    ],
-)
-def test_leaves_alone(body, factor, leaves_alone):
-    leaves_alone(f"{HEAD} <float c = {{{factor}}}> {{ {body} }}")
-
-
-def test_leaves_types_without_a_kernel_alone(leaves_alone):
-    text = f"{HEAD} <float c = {{0.5}}> {{ t = Mul(x, c) y = Max(x, t) }}"
-    leaves_alone(text.replace("float", "double"))
+test_cases = pass_cases("""
+zero: =f'{HEAD} <float c = {{{0}}}> {{ t = Mul(x, c) y = Max(x, t) }}'
+negative: =f'{HEAD} <float c = {{{-0.5}}}> {{ t = Mul(x, c) y = Max(x, t) }}'
+above-one: =f'{HEAD} <float c = {{{1.5}}}> {{ t = Mul(x, c) y = Max(x, t) }}'
+minimum: =f'{HEAD} <float c = {{{0.5}}}> {{ t = Mul(x, c) y = Min(x, t) }}'
+read: =f'{HEAD} <float c = {{{0.5}}}> {{ t = Mul(x, c) u = Max(x, t) y = Add(t, u) }}'
+three: =f'{HEAD} <float c = {{{0.5}}}> {{ t = Mul(x, c) y = Max(x, t, c) }}'
+leaves types without a kernel alone: =f'{HEAD} <float c = {{0.5}}> {{ t = Mul(x, c) y = Max(x,
+  t) }}'.replace('float', 'double')
+""")

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+from tests.tables import pass_cases
+
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0, 1, 5.5, 6, 7, -7, 3])
 
 
@@ -52,27 +54,15 @@ def test_a_chain_that_was_left_because_it_has_a_relu_or_two_of_a_kind(
     rewrites(graph(body, dtype, l=low, h=high), result, feeds=feeds)
 
 
-@pytest.mark.parametrize(
-    ("body", "low", "high"),
-    [
-        pytest.param("t = Max(x, l, h) y = Min(t, h)", 1, 6, id="three"),
-        pytest.param("t = Relu(x) y = Clip(t, l, h)", 1, 6, id="of-merge-clips"),
-        pytest.param("z = Relu(x) t = Max(x, z) y = Min(t, h)", 1, 6, id="two-tensors"),
-        pytest.param("t = Max(x, l) u = Min(t, h) y = Add(t, u)", 1, 6, id="read"),
-        pytest.param("c = Abs(l) t = Max(x, c) y = Min(t, h)", 1, 6, id="computed"),
-        pytest.param("t = Max(l, h) u = Min(t, h) y = Add(x, u)", 1, 6, id="constants"),
-    ],
-)
-def test_leaves_alone(body, low, high, leaves_alone):
-    leaves_alone(graph(body, l=low, h=high))
-
-
-def test_leaves_bounds_that_widen_alone(leaves_alone):
-    text = """(float[2] x) => (float[?,?] y) <float[1,1] l = {1}, float h = {6}>
-      { t = Max(x, l) y = Min(t, h) }"""
-    leaves_alone(text)
-
-
-def test_a_bound_that_was_left_out_is_not_written_as_a_number(rewrites):
-    after = graph("y = Clip(x, l)", l=1)
-    rewrites(graph("t = Clip(x, l) y = Max(t, h)", l=1, h=0), after)
+test_cases = pass_cases("""
+three: =graph('t = Max(x, l, h) y = Min(t, h)', l=1, h=6)
+of-merge-clips: =graph('t = Relu(x) y = Clip(t, l, h)', l=1, h=6)
+two-tensors: =graph('z = Relu(x) t = Max(x, z) y = Min(t, h)', l=1, h=6)
+read: =graph('t = Max(x, l) u = Min(t, h) y = Add(t, u)', l=1, h=6)
+computed: =graph('c = Abs(l) t = Max(x, c) y = Min(t, h)', l=1, h=6)
+constants: =graph('t = Max(l, h) u = Min(t, h) y = Add(x, u)', l=1, h=6)
+leaves bounds that widen alone: (float[2] x) => (float[?,?] y) <float[1,1] l = {1}, float h =
+  {6}> { t = Max(x, l) y = Min(t, h) }
+a bound that was left out is not written as a number: =graph('t = Clip(x, l) y = Max(t, h)',
+  l=1, h=0) | =graph('y = Clip(x, l)', l=1)
+""")

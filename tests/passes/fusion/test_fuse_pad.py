@@ -4,7 +4,7 @@ import pytest
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.fusion.fuse_pad import FusePad
 from onnx_passes.testing import parse
-from tests.tables import cases
+from tests.tables import pass_cases
 
 PADS = "int64[8] p = {0, 0, 1, 2, 0, 0, 0, 1}"
 HEAD = "(float[1,2,5,6] x, float[3,2,3,3] w) => (float[?,?,?,?] y)"
@@ -12,54 +12,6 @@ HEAD = "(float[1,2,5,6] x, float[3,2,3,3] w) => (float[?,?,?,?] y)"
 
 def graph(body, *constants, head=HEAD):
     return f"{head} <{', '.join(constants)}> {{ {body} }}"
-
-
-@pytest.mark.parametrize(
-    ("before", "constants", "after"),
-    cases("""
-conv: t = Pad(x, p) y = Conv(t, w) | =[PADS] | y = Conv<pads = [1, 2, 0, 1]>(x, w)
-conv-that-pads: t = Pad(x, p, z) y = Conv<pads = [1, 0, 0, 0], strides = [2, 1]>(t, w) |
-  =[PADS, 'float z = {0}'] | y = Conv<pads = [2, 2, 0, 1], strides = [2, 1]>(x, w)
-conv-valid: t = Pad(x, p) y = Conv<auto_pad = "VALID">(t, w) | =[PADS] | y = Conv<pads = [1, 2,
-  0, 1]>(x, w)
-axes: t = Pad(x, p, z, a) y = Conv(t, w) | =['int64[2] p = {1, 2}', 'float z = {0}', 'int64[1]
-  a = {-1}'] | y = Conv<pads = [0, 1, 0, 2]>(x, w)
-average: t = Pad(x, p) y = AveragePool<kernel_shape = [3, 3]>(t) | =[PADS] | y =
-  AveragePool<kernel_shape = [3, 3], pads = [1, 2, 0, 1], count_include_pad = 1>(x)
-max: n = Constant<value = float {-inf}>() r = Relu(x) t = Pad(r, p, n) y = MaxPool<kernel_shape
-  = [3, 3]>(t) | =[PADS, 'float[1,2,5,6] r'] | r = Relu(x) y = MaxPool<kernel_shape = [3, 3],
-  pads = [1, 2, 0, 1]>(r)
-"""),
-)
-def test_fires(before, constants, after, rewrites):
-    rewrites(graph(before, *constants), graph(after))
-
-
-def test_amounts_are_attributes_before_opset_11(rewrites):
-    head = '<ir_version: 7, opset_import: ["" : 9]> g ' + HEAD
-    rewrites(
-        graph("t = Pad<pads = [0, 0, 1, 1, 0, 0, 1, 1]>(x) y = Conv(t, w)", head=head),
-        graph("y = Conv<pads = [1, 1, 1, 1]>(x, w)", head=head),
-    )
-
-
-@pytest.mark.parametrize(
-    ("body", "constants"),
-    cases("""
-negative: t = Pad(x, p) y = Conv(t, w) | =['int64[8] p = {0, 0, -1, 0, 0, 0, 0, 0}']
-max-with-zero: t = Pad(x, p) u = MaxPool<kernel_shape = [1, 1]>(t) y = Conv(u, w) | =[PADS]
-number: t = Pad(x, p, z) y = Conv(t, w) | =[PADS, 'float z = {1}']
-mode: t = Pad<mode = "edge">(x, p) y = Conv(t, w) | =[PADS]
-same: t = Pad(x, p) y = Conv<auto_pad = "SAME_UPPER">(t, w) | =[PADS]
-window: t = Pad(x, p) y = AveragePool<kernel_shape = [2, 2]>(t) | =[PADS]
-ceil: t = Pad(x, p) y = AveragePool<kernel_shape = [3, 3], ceil_mode = 1>(t) | =[PADS]
-not-counted: t = Pad(x, p) y = AveragePool<kernel_shape = [4, 4], pads = [1, 1, 1, 1]>(t)
-  | =[PADS]
-read: t = Pad(x, p) u = Conv(t, w) v = Conv(t, w) y = Add(u, v) | =[PADS]
-"""),
-)
-def test_leaves_alone(body, constants, leaves_alone):
-    leaves_alone(graph(body, *constants))
 
 
 LOWEST = "float n = {-inf}"
@@ -102,11 +54,40 @@ def test_minus_infinity_is_kept(inner):
     assert [node.op_type for node in found.graph][-2:] == ["Pad", "MaxPool"]
 
 
-def test_integers_have_no_infinity(rewrites):
-    head = "(uint8[1,2,5,6] x) => (uint8[?,?,?,?] y)"
-    body = "t = Pad(x, p) y = MaxPool<kernel_shape = [3, 3]>(t)"
-    after = "y = MaxPool<kernel_shape = [3, 3], pads = [1, 2, 0, 1]>(x)"
-    rewrites(graph(body, PADS, head=head), graph(after, head=head))
+test_cases = pass_cases("""
+conv: =graph('t = Pad(x, p) y = Conv(t, w)', *[PADS]) | =graph('y = Conv<pads = [1, 2, 0,
+  1]>(x, w)')
+conv-that-pads: =graph('t = Pad(x, p, z) y = Conv<pads = [1, 0, 0, 0], strides = [2, 1]>(t,
+  w)', *[PADS, 'float z = {0}']) | =graph('y = Conv<pads = [2, 2, 0, 1], strides = [2, 1]>(x,
+  w)')
+conv-valid: =graph('t = Pad(x, p) y = Conv<auto_pad = "VALID">(t, w)', *[PADS]) | =graph('y =
+  Conv<pads = [1, 2, 0, 1]>(x, w)')
+axes: =graph('t = Pad(x, p, z, a) y = Conv(t, w)', *['int64[2] p = {1, 2}', 'float z = {0}',
+  'int64[1] a = {-1}']) | =graph('y = Conv<pads = [0, 1, 0, 2]>(x, w)')
+average: =graph('t = Pad(x, p) y = AveragePool<kernel_shape = [3, 3]>(t)', *[PADS]) | =graph('y
+  = AveragePool<kernel_shape = [3, 3], pads = [1, 2, 0, 1], count_include_pad = 1>(x)')
+max: (float[1,2,5,6] x, float[3,2,3,3] w) => (float[?,?,?,?] y) <int64[8] p = {0, 0, 1, 2, 0,
+  0, 0, 1}, float[1,2,5,6] r> { n = Constant<value = float {-inf}>() r = Relu(x) t = Pad(r, p,
+  n) y = MaxPool<kernel_shape = [3, 3]>(t) } | =graph('r = Relu(x) y = MaxPool<kernel_shape =
+  [3, 3], pads = [1, 2, 0, 1]>(r)')
+amounts are attributes before opset 11: =graph('t = Pad<pads = [0, 0, 1, 1, 0, 0, 1, 1]>(x) y =
+  Conv(t, w)', head='<ir_version: 7, opset_import: ["" : 9]> g ' + HEAD) | =graph('y =
+  Conv<pads = [1, 1, 1, 1]>(x, w)', head='<ir_version: 7, opset_import: ["" : 9]> g ' + HEAD)
+negative: =graph('t = Pad(x, p) y = Conv(t, w)', *['int64[8] p = {0, 0, -1, 0, 0, 0, 0, 0}'])
+max-with-zero: =graph('t = Pad(x, p) u = MaxPool<kernel_shape = [1, 1]>(t) y = Conv(u, w)',
+  *[PADS])
+number: =graph('t = Pad(x, p, z) y = Conv(t, w)', *[PADS, 'float z = {1}'])
+mode: =graph('t = Pad<mode = "edge">(x, p) y = Conv(t, w)', *[PADS])
+same: =graph('t = Pad(x, p) y = Conv<auto_pad = "SAME_UPPER">(t, w)', *[PADS])
+window: =graph('t = Pad(x, p) y = AveragePool<kernel_shape = [2, 2]>(t)', *[PADS])
+ceil: =graph('t = Pad(x, p) y = AveragePool<kernel_shape = [3, 3], ceil_mode = 1>(t)', *[PADS])
+not-counted: =graph('t = Pad(x, p) y = AveragePool<kernel_shape = [4, 4], pads = [1, 1, 1,
+  1]>(t)', *[PADS])
+read: =graph('t = Pad(x, p) u = Conv(t, w) v = Conv(t, w) y = Add(u, v)', *[PADS])
+integers have no infinity: =graph('t = Pad(x, p) y = MaxPool<kernel_shape = [3, 3]>(t)', PADS,
+  head='(uint8[1,2,5,6] x) => (uint8[?,?,?,?] y)') | =graph('y = MaxPool<kernel_shape = [3, 3],
+  pads = [1, 2, 0, 1]>(x)', head='(uint8[1,2,5,6] x) => (uint8[?,?,?,?] y)')
+""")
 
 
 def fused(body, *constants):

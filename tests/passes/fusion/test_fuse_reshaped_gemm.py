@@ -44,21 +44,12 @@ test_cases = pass_cases(
 Gemm<alpha = 2.0>(g, w, b)
 Gemm<beta = 2.0>(g, w, b)
 Gemm<transB = 1>(g, v, b)
+leaves other leading dimensions alone: =f'{HEAD} <{FLAT}, int64[3] a = {{1, -1, 2}}, float[R,4]
+  g, float[R,2] h, float[1,R,2] t> {{ g = Reshape(x, f) h = Gemm(g, w, b) t = Reshape(h, a) y =
+  Relu(t) }}'
+leaves a summand by row alone: (float[3,2,4] x, float[4,2] w, float[6,1] b) => (float[3,2,2] y)
+  <int64[2] f = {-1, 4}, int64[3] a = {3, 2, 2}, float[6,4] g, float[6,2] h, float[3,2,2] t> {
+  g = Reshape(x, f) h = Gemm(g, w, b) t = Reshape(h, a) y = Relu(t) }
 """,
     between,
 )
-
-
-def test_leaves_other_leading_dimensions_alone(leaves_alone):
-    text = f"""{HEAD} <{FLAT}, int64[3] a = {{1, -1, 2}},
-      float[R,4] g, float[R,2] h, float[1,R,2] t> {{
-      g = Reshape(x, f) h = Gemm(g, w, b) t = Reshape(h, a) y = Relu(t) }}"""
-    leaves_alone(text)
-
-
-def test_leaves_a_summand_by_row_alone(leaves_alone):
-    text = """(float[3,2,4] x, float[4,2] w, float[6,1] b) => (float[3,2,2] y)
-      <int64[2] f = {-1, 4}, int64[3] a = {3, 2, 2},
-      float[6,4] g, float[6,2] h, float[3,2,2] t> {
-      g = Reshape(x, f) h = Gemm(g, w, b) t = Reshape(h, a) y = Relu(t) }"""
-    leaves_alone(text)

@@ -1,8 +1,6 @@
-import pytest
-
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.testing import parse
-from tests.tables import cases
+from tests.tables import pass_cases
 
 
 def model(x, merged, parted, y, perm="0, 2, 1", more="y = Neg(r)"):
@@ -14,30 +12,17 @@ def model(x, merged, parted, y, perm="0, 2, 1", more="y = Neg(r)"):
     return made
 
 
-@pytest.mark.parametrize(
-    ("x", "merged", "parted", "y"),
-    [
-        pytest.param("2,3,4,5", "6,4,5", "2,3,5,4", "2,3,5,4", id="static"),
-        pytest.param("2,3,4,5", "-1,4,5", "2,-1,5,4", "2,3,5,4", id="inferred"),
-        pytest.param("2,3,N,5", "6,-1,5", "2,3,5,-1", "2,3,5,N", id="dynamic"),
-    ],
-)
-def test_fires(x, merged, parted, y, rewrites):
-    after = parse(f"""(float[{x}] x) => (float[{y}] y) {{
-      r = Transpose<perm = [0, 1, 3, 2]>(x) y = Neg(r) }}""")
-    rewrites(model(x, merged, parted, y), after)
-
-
-@pytest.mark.parametrize(
-    "before",
-    cases("""
+test_cases = pass_cases("""
+static: =model('2,3,4,5', '6,4,5', '2,3,5,4', '2,3,5,4') | =parse('(float[2,3,4,5] x) =>
+  (float[2,3,5,4] y) { r = Transpose<perm = [0, 1, 3, 2]>(x) y = Neg(r) }')
+inferred: =model('2,3,4,5', '-1,4,5', '2,-1,5,4', '2,3,5,4') | =parse('(float[2,3,4,5] x) =>
+  (float[2,3,5,4] y) { r = Transpose<perm = [0, 1, 3, 2]>(x) y = Neg(r) }')
+dynamic: =model('2,3,N,5', '6,-1,5', '2,3,5,-1', '2,3,5,N') | =parse('(float[2,3,N,5] x) =>
+  (float[2,3,5,N] y) { r = Transpose<perm = [0, 1, 3, 2]>(x) y = Neg(r) }')
 parted-otherwise: =model('2,3,4,5', '6,4,5', '3,2,5,4', '3,2,5,4')
 merged-otherwise: =model('2,3,4,4', '6,2,8', '2,3,4,4', '2,3,4,4')
 no-swap: =model('2,3,4,5', '6,4,5', '2,3,4,5', '2,3,4,5', perm='0, 1, 2')
-second-reader: =model('2,3,4,5', '6,4,5', '2,3,5,4', '?,?,?,?', more='s = ReduceSum(t)
-  y = Add(r, s)')
+second-reader: =model('2,3,4,5', '6,4,5', '2,3,5,4', '?,?,?,?', more='s = ReduceSum(t) y =
+  Add(r, s)')
 unknown: =model('A,B,4,5', '-1,4,5', '6,-1,5,4', '6,?,5,4')
-"""),
-)
-def test_leaves_alone(before, leaves_alone):
-    leaves_alone(before)
+""")

@@ -1,8 +1,7 @@
 import onnx_ir as ir
-import pytest
 
 from onnx_passes import testing
-from tests.tables import cases
+from tests.tables import pass_cases
 
 KNOWN = {
     "k": "int64[1] k = {-1}",
@@ -26,41 +25,22 @@ def model(body, *, opset=23, shape="N,4", dtype="float", **known):
       ({dtype}[{shape}] x) => ({dtype}[{shape}] y) <{kept}> {{ {body} }}"""
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        pytest.param(PLAIN + "i = Div(one, r) n = Mul(x, i) y = Mul(w, n)", id="llama"),
-        pytest.param(PLAIN + "n = Div(x, r) y = Mul(n, w)", id="quotient"),
-        pytest.param(PLAIN + "i = Reciprocal(r) n = Mul(i, x) y = Mul(n, w)", id="reciprocal"),
-        pytest.param(
-            """q = Mul(x, x) v = ReduceMean(q, k) a = Add(e, v) i = Pow(a, minus)
-            n = Mul(x, i) y = Mul(w, n)""",
-            id="power",
-        ),
-    ],
-)
-def test_fires(body, rewrites):
-    rewrites(model(body), model(f"y = {RMS}(x, w)"))
-
-
-def test_fires_without_scale(rewrites):
-    after = model(f"{ONES} n = {RMS}(x, i) y = Relu(n)")
-    rewrites(model(PLAIN + "n = Div(x, r) y = Relu(n)"), after)
-
-
-def test_fires_around_casts_of_half_precision(rewrites):
-    body = f"""h = Cast<to = 1>(x) {PLAIN.replace("(x", "(h")} i = Div(one, r)
-      n = Mul(h, i) c = Cast<to = 10>(n) y = Mul(w, c)"""
-    # The parser wants the bits of float16.
-    half = "float16[4] w = {15360, 15361, 15362, 15360}"
-    before = model(body, dtype="float16", w=half)
-    after = model(f"y = {RMS}(x, w)", dtype="float16", w=half)
-    rewrites(before, after)
-
-
-@pytest.mark.parametrize(
-    "text",
-    cases("""
+test_cases = pass_cases("""
+llama: =model(PLAIN + 'i = Div(one, r) n = Mul(x, i) y = Mul(w, n)') | =model(f'y = {RMS}(x,
+  w)')
+quotient: =model(PLAIN + 'n = Div(x, r) y = Mul(n, w)') | =model(f'y = {RMS}(x, w)')
+reciprocal: =model(PLAIN + 'i = Reciprocal(r) n = Mul(i, x) y = Mul(n, w)') | =model(f'y =
+  {RMS}(x, w)')
+power: =model('q = Mul(x, x) v = ReduceMean(q, k) a = Add(e, v) i = Pow(a, minus) n = Mul(x, i)
+  y = Mul(w, n)') | =model(f'y = {RMS}(x, w)')
+fires without scale: =model(PLAIN + 'n = Div(x, r) y = Relu(n)') | =model(f'{ONES} n = {RMS}(x,
+  i) y = Relu(n)')
+fires around casts of half precision: <ir_version: 10, opset_import: ["" : 23]> g (float16[N,4]
+  x) => (float16[N,4] y) <int64[1] k = {-1}, float16[4] w = {15360, 15361, 15362, 15360}, float
+  one = {1}, float two = {2}, float e = {0.001}, float[N,4] h> { h = Cast<to = 1>(x) q = Pow(h,
+  two) v = ReduceMean(q, k) a = Add(v, e) r = Sqrt(a) i = Div(one, r) n = Mul(h, i) c = Cast<to
+  = 10>(n) y = Mul(w, c) } | =model(f'y = {RMS}(x, w)', dtype='float16', w='float16[4] w =
+  {15360, 15361, 15362, 15360}')
 before-opset-23: =model(PLAIN + 'y = Div(x, r)', opset=22)
 another-axis: =model(PLAIN + 'y = Div(x, r)', shape='4,4', k='int64[1] k = {0}')
 dynamic-axis: =model(PLAIN + 'y = Div(x, r)', shape='4,N')
@@ -69,10 +49,7 @@ second-reader: =model(PLAIN + 'n = Div(x, r) y = Add(n, r)')
 no-epsilon: =model(PLAIN + 'y = Div(x, r)', e='float e = {0}')
 epsilon-by-column: =model(PLAIN + 'y = Div(x, r)', e='float[4] e = {1, 2, 3, 4}')
 scale-by-row: =model(f'{ONES} n = {RMS}(x, i) y = Mul(n, x)', shape='2,4')
-"""),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(text)
+""")
 
 
 def test_axis_0_of_a_scalar_is_no_axis(leaves_alone):

@@ -3,7 +3,7 @@ import pytest
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.testing import parse
-from tests.tables import cases
+from tests.tables import cases, pass_cases
 
 SLICES = "l = Slice(x, zero, two, last) h = Slice(x, two, end, last) n = Neg(h) "
 SPLIT = "l, h = Split<axis = -1, num_outputs = 2>(x) n = Neg(h) "
@@ -83,9 +83,7 @@ def test_fires_on_constant_tables_of_two_dimensions(rewrites):
 PLAIN = TABLES + SLICES + TURNED + SUM
 
 
-@pytest.mark.parametrize(
-    "before",
-    cases("""
+test_cases = pass_cases("""
 before-opset-23: =model(PLAIN, opset=22)
 halves-that-differ: =model(PLAIN.replace('Concat<axis = -1>(t, t)', 'Concat<axis = -1>(t,
   u)').replace('a = ', 'u = Neg(t) a = '))
@@ -95,27 +93,20 @@ one-half-twice: =model(PLAIN.replace('Slice(x, two, end', 'Slice(x, zero, two'))
 second-reader: =model(PLAIN.replace('y = Add(p, q)', 'w = Add(p, q) y = Add(w, r)'))
 one-position-for-all: =model(PLAIN, t='1,2')
 another-factor: =model(PLAIN.replace('p = Mul(x, cos)', 'z = Exp(x) p = Mul(z, cos)'))
-"""),
+""")
+
+
+ROWS = f"{{{', '.join(['1, 2, 1, 2'] * 3)}}}"
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        (f"float[3,1,4] cos = {ROWS}", f"float[3,1,4] sin = {ROWS}"),
+        ("float[1,4] cos = {1, 2, 1, 3}", "float[1,4] sin = {4, 3, 4, 3}"),
+    ],
+    ids=["by-head", "other-halves"],
 )
-def test_leaves_alone(before, leaves_alone):
-    leaves_alone(before)
-
-
-def test_leaves_tables_by_head_alone(leaves_alone):
-    numbers = {
-        **NUMBERS,
-        "cos": f"float[3,1,4] cos = {{{', '.join(['1, 2, 1, 2'] * 3)}}}",
-        "sin": f"float[3,1,4] sin = {{{', '.join(['1, 2, 1, 2'] * 3)}}}",
-    }
-    before = model(SLICES + TURNED + SUM, x="1,3,1,4", numbers=numbers)
-    leaves_alone(before)
-
-
-def test_leaves_constant_tables_of_other_halves_alone(leaves_alone):
-    numbers = {
-        **NUMBERS,
-        "cos": "float[1,4] cos = {1, 2, 1, 3}",
-        "sin": "float[1,4] sin = {4, 3, 4, 3}",
-    }
-    before = model(SLICES + TURNED + SUM, x="1,3,1,4", numbers=numbers)
-    leaves_alone(before)
+def test_leaves_other_constant_tables_alone(tables, leaves_alone):
+    numbers = NUMBERS | dict(zip(("cos", "sin"), tables, strict=True))
+    leaves_alone(model(SLICES + TURNED + SUM, x="1,3,1,4", numbers=numbers))

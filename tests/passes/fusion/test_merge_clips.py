@@ -3,6 +3,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.testing import parse
+from tests.tables import pass_cases
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 0, 1e-40, 0.5, 1, 1.5, 2.5, 7, -7])
 
@@ -60,29 +61,16 @@ def cast(text):
     return made
 
 
-@pytest.mark.parametrize(
-    ("body", "after"),
-    [
-        ("t = Clip<min = 0.0, max = 4.0>(x) y = Clip<max = 2.0>(t)", "<min = 0.0, max = 2.0>"),
-        ("t = Relu(x) y = Clip<max = 2.0>(t)", "<min = 0.0, max = 2.0>"),
-        ("t = Clip<min = -1.0>(x) y = Relu(t)", "<min = 0.0>"),
-    ],
-)
-def test_bounds_are_attributes_before_opset_11(body, after, rewrites):
-    rewrites(old(body), old(f"y = Clip{after}(x)"))
-
-
-@pytest.mark.parametrize(
-    ("body", "constants"),
-    [
-        pytest.param("t = Clip(x, c) u = Clip(t, c) y = Add(t, u)", {"c": 1}, id="read"),
-        pytest.param("t = Relu(x) y = Relu(t)", {}, id="two-relu"),
-        pytest.param("t = Relu(x) y = Clip(t)", {}, id="no-bounds"),
-        pytest.param("s = Abs(c) t = Relu(x) y = Clip(t, s)", {"c": 1}, id="computed"),
-    ],
-)
-def test_leaves_alone(body, constants, leaves_alone):
-    leaves_alone(graph(body, **constants))
+test_cases = pass_cases("""
+=old('t = Clip<min = 0.0, max = 4.0>(x) y = Clip<max = 2.0>(t)') | =old('y = Clip<min = 0.0,
+  max = 2.0>(x)')
+=old('t = Relu(x) y = Clip<max = 2.0>(t)') | =old('y = Clip<min = 0.0, max = 2.0>(x)')
+=old('t = Clip<min = -1.0>(x) y = Relu(t)') | =old('y = Clip<min = 0.0>(x)')
+read: =graph('t = Clip(x, c) u = Clip(t, c) y = Add(t, u)', **{'c': 1})
+two-relu: =graph('t = Relu(x) y = Relu(t)', **{})
+no-bounds: =graph('t = Relu(x) y = Clip(t)', **{})
+computed: =graph('s = Abs(c) t = Relu(x) y = Clip(t, s)', **{'c': 1})
+""")
 
 
 def test_leaves_nan_alone(leaves_alone):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.passes.constants import constant_of
-from tests.tables import cases
+from tests.tables import pass_cases
 
 
 def graph(body, dtype="float", **constants):
@@ -43,24 +43,15 @@ def test_integers_wrap_around(dtype, body, rewrites):
     rewrites(graph(body, dtype, a=big, b=-big), feeds=[{"x": x}])
 
 
-@pytest.mark.parametrize(
-    ("body", "constants"),
-    cases("""
-cancel: t = Add(x, a) y = Sub(t, b) | ={'a': 1000000.0, 'b': 1000000.0}
-range: t = Mul(x, a) y = Mul(t, b) | ={'a': 1e+30, 'b': 1e-30}
-zero: t = Mul(x, a) y = Mul(t, b) | ={'a': 0, 'b': 1}
-reciprocal: t = Mul(x, a) y = Div(b, t) | ={'a': 2, 'b': 3}
-from-constant: t = Sub(a, x) y = Add(t, b) | ={'a': 2, 'b': 3}
-both-kinds: t = Mul(x, a) y = Add(t, b) | ={'a': 2, 'b': 3}
-read: t = Mul(x, a) u = Mul(t, b) y = Add(t, u) | ={'a': 2, 'b': 3}
-bigger: t = Mul(x, a) y = Mul(t, b) | ={'a': [1, 2, 3], 'b': [[1], [2]]}
-computed: c = Abs(a) t = Mul(x, c) y = Mul(t, b) | ={'a': 2, 'b': 3}
-"""),
-)
-def test_leaves_alone(body, constants, leaves_alone):
-    leaves_alone(graph(body, **constants))
-
-
-def test_leaves_quotients_of_integers_alone(leaves_alone):
-    text = graph("t = Div(x, a) y = Div(t, b)", "int64", a=2, b=3)
-    leaves_alone(text)
+test_cases = pass_cases("""
+cancel: =graph('t = Add(x, a) y = Sub(t, b)', **{'a': 1000000.0, 'b': 1000000.0})
+range: =graph('t = Mul(x, a) y = Mul(t, b)', **{'a': 1e+30, 'b': 1e-30})
+zero: =graph('t = Mul(x, a) y = Mul(t, b)', **{'a': 0, 'b': 1})
+reciprocal: =graph('t = Mul(x, a) y = Div(b, t)', **{'a': 2, 'b': 3})
+from-constant: =graph('t = Sub(a, x) y = Add(t, b)', **{'a': 2, 'b': 3})
+both-kinds: =graph('t = Mul(x, a) y = Add(t, b)', **{'a': 2, 'b': 3})
+read: =graph('t = Mul(x, a) u = Mul(t, b) y = Add(t, u)', **{'a': 2, 'b': 3})
+bigger: =graph('t = Mul(x, a) y = Mul(t, b)', **{'a': [1, 2, 3], 'b': [[1], [2]]})
+computed: =graph('c = Abs(a) t = Mul(x, c) y = Mul(t, b)', **{'a': 2, 'b': 3})
+leaves quotients of integers alone: =graph('t = Div(x, a) y = Div(t, b)', 'int64', a=2, b=3)
+""")

@@ -2,7 +2,7 @@ import pytest
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.testing import parse
-from tests.tables import cases
+from tests.tables import cases, pass_cases
 
 ROW = "1, 2, 3, 4, 5, 6"
 KNOWN = f"""float[4,6] w = {{{ROW}, {ROW}, {ROW}, {ROW}}}, float[6] b = {{{ROW}}},
@@ -22,20 +22,15 @@ def model(body, *, inputs="float[B,S,4] x"):
 HEADS = "r = Reshape({}, parted) t = Transpose<perm = [0, 2, 1, 3]>(r)"
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases("""
-product: =f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(t, c)"
-  | =f"p = MatMul(x, w) s = Mul(p, c) {HEADS.format('s').replace('t =', 'y =')}"
-swapped: =f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(d, t)"
-  | =f"p = MatMul(x, w) s = Mul(d, p) {HEADS.format('s').replace('t =', 'y =')}"
-quotient-of-a-sum: =f"p = MatMul(x, w) a = Add(b, p) {HEADS.format('a')} y = Div(t, d)"
-  | =f"p = MatMul(x, w) a = Add(b, p) s = Div(a, d) {HEADS.format('s').replace('t =', 'y
-    =')}"
-"""),
-)
-def test_fires(before, after, rewrites):
-    rewrites(model(before), model(after))
+test_cases = pass_cases("""
+product: =model(f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(t, c)") | =model(f"p = MatMul(x,
+  w) s = Mul(p, c) {HEADS.format('s').replace('t =', 'y =')}")
+swapped: =model(f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(d, t)") | =model(f"p = MatMul(x,
+  w) s = Mul(d, p) {HEADS.format('s').replace('t =', 'y =')}")
+quotient-of-a-sum: =model(f"p = MatMul(x, w) a = Add(b, p) {HEADS.format('a')} y = Div(t, d)")
+  | =model(f"p = MatMul(x, w) a = Add(b, p) s = Div(a, d) {HEADS.format('s').replace('t =', 'y
+  =')}")
+""")
 
 
 def test_fires_behind_what_gathers(rewrites):

@@ -1,40 +1,12 @@
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.passes.inline.inline_constant_if import InlineConstantIf
-from tests.tables import cases
+from tests.tables import pass_cases
 
 IF = """(float[N] x) => (float[N] y) <bool c = {%d}> { a = Abs(x) r = If(c) <
   then_branch = g () => (float[N] t) { b = Exp(a) t = Neg(b) },
   else_branch = h () => (float[N] e) <float[1] w = {2}> { b = Mul(a, w) e = Neg(b) }>
   y = Sqrt(r) }"""
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases("""
-then: =IF % 1
-  | (float[N] x) => (float[N] y) <bool c = {1}> { a = Abs(x) b = Exp(a) t = Neg(b)
-    y = Sqrt(t) }
-else-with-an-initializer: =IF % 0
-  | (float[N] x) => (float[N] y) <bool c = {0}, float[1] w = {2}> { a = Abs(x) b = Mul(a, w)
-    t = Neg(b) y = Sqrt(t) }
-outputs-keep-their-names: (float[N] x) => (float[N] y, float[1] z) <bool c = {1}> { y,
-  z = If(c) < then_branch = g () => (float[N] t, float[1] w) <float[1] w = {2}> {
-  t = Exp(x) }, else_branch = h () => (float[N] e, float[1] f) <float[1] f = {3}> {
-  e = Neg(x) }> }
-  | (float[N] x) => (float[N] y, float[1] z) <bool c = {1}, float[1] w = {2}> { y = Exp(x)
-    z = Identity(w) }
-nested: (float[N] x) => (float[N] y) <bool c = {1}> { y = If(c) < then_branch = g ()
-  => (float[N] t) { d = Constant<value = bool {0}>() t = If(d) < then_branch = g2 ()
-  => (float[N] t2) { t2 = Exp(x) }, else_branch = h2 () => (float[N] e2) { e2 = Abs(x) }> },
-  else_branch = h () => (float[N] e) { e = Neg(x) }> }
-  | (float[N] x) => (float[N] y) <bool c = {1}> { d = Constant<value = bool {0}>()
-    y = Abs(x) }
-"""),
-)
-def test_the_branch_that_is_taken_takes_its_place(before, after, rewrites):
-    rewrites(before, after)
 
 
 def test_names_that_another_branch_uses_for_its_own_are_changed(rewrites):
@@ -56,17 +28,24 @@ def test_functions_get_constant_nodes(rewrites):
     assert [node.op_type for node in function] == ["Constant", "Constant", "Mul"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param(IF.replace("x)", "x, bool c)", 1) % 1, id="overridable"),
-        pytest.param(
-            IF.replace("x)", "x, bool c)", 1).replace("<bool c = {%d}> ", ""), id="input"
-        ),
-    ],
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(text)
+test_cases = pass_cases("""
+then: =IF % 1 | (float[N] x) => (float[N] y) <bool c = {1}> { a = Abs(x) b = Exp(a) t = Neg(b)
+  y = Sqrt(t) }
+else-with-an-initializer: =IF % 0 | (float[N] x) => (float[N] y) <bool c = {0}, float[1] w =
+  {2}> { a = Abs(x) b = Mul(a, w) t = Neg(b) y = Sqrt(t) }
+outputs-keep-their-names: (float[N] x) => (float[N] y, float[1] z) <bool c = {1}> { y, z =
+  If(c) < then_branch = g () => (float[N] t, float[1] w) <float[1] w = {2}> { t = Exp(x) },
+  else_branch = h () => (float[N] e, float[1] f) <float[1] f = {3}> { e = Neg(x) }> } |
+  (float[N] x) => (float[N] y, float[1] z) <bool c = {1}, float[1] w = {2}> { y = Exp(x) z =
+  Identity(w) }
+nested: (float[N] x) => (float[N] y) <bool c = {1}> { y = If(c) < then_branch = g () =>
+  (float[N] t) { d = Constant<value = bool {0}>() t = If(d) < then_branch = g2 () => (float[N]
+  t2) { t2 = Exp(x) }, else_branch = h2 () => (float[N] e2) { e2 = Abs(x) }> }, else_branch = h
+  () => (float[N] e) { e = Neg(x) }> } | (float[N] x) => (float[N] y) <bool c = {1}> { d =
+  Constant<value = bool {0}>() y = Abs(x) }
+overridable: =IF.replace('x)', 'x, bool c)', 1) % 1
+input: =IF.replace('x)', 'x, bool c)', 1).replace('<bool c = {%d}> ', '')
+""")
 
 
 def test_a_branch_that_contradicts_its_reader_stays_in_its_if():

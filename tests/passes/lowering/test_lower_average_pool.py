@@ -1,7 +1,7 @@
 import pytest
 
 from tests.passes.lowering.forms import WINDOWS
-from tests.tables import cases
+from tests.tables import pass_cases
 
 PADDED = "<kernel_shape = [3, 2], pads = [1, 0, 1, 1]>"
 
@@ -47,16 +47,10 @@ def test_fires_on_types(dtype, lowers):
     lowers(model(PADDED, dtype=dtype))
 
 
-@pytest.mark.parametrize(
-    "text",
-    cases("""
+test_cases = pass_cases("""
 dynamic: =model('<kernel_shape = [2, 2]>', '2,3,H,8')
-windows-of-padding: =model('<kernel_shape = [2, 2], dilations = [8, 1], pads = [2, 0, 2,
-  0]>')
+windows-of-padding: =model('<kernel_shape = [2, 2], dilations = [8, 1], pads = [2, 0, 2, 0]>')
 same-with-dilations: =model('<kernel_shape = [2, 2], dilations = [2, 1], auto_pad =
   "SAME_UPPER">')
 same-with-gaps: =model('<kernel_shape = [1, 2], strides = [2, 2], auto_pad = "SAME_LOWER">')
-"""),
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(text)
+""")

@@ -1,5 +1,7 @@
 import pytest
 
+from tests.tables import pass_cases
+
 # Variances are not negative.
 CONSTANTS = "float[3] s = {1, 2, -3}, float[3] b = {1, 0, 2}, "
 CONSTANTS += "float[3] m = {5, -1, 0}, float[3] v = {0, 0.5, 4}"
@@ -25,16 +27,8 @@ def test_types_of_parameters_may_differ(lowers):
         y = BatchNormalization(x, s, b, m, v) }""")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param(model("2,3", 8), id="opset-8"),
-        pytest.param(
-            f"""(float[2,3] x) => (float[2,3] y) <{CONSTANTS}> {{
-            y, a, c = BatchNormalization<training_mode = 1>(x, s, b, m, v) }}""",
-            id="training",
-        ),
-    ],
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(text)
+test_cases = pass_cases("""
+opset-8: =model('2,3', 8)
+training: =f'(float[2,3] x) => (float[2,3] y) <{CONSTANTS}> {{ y, a, c =
+  BatchNormalization<training_mode = 1>(x, s, b, m, v) }}'
+""")

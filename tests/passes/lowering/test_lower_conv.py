@@ -2,6 +2,7 @@ import pytest
 
 from onnx_passes import testing
 from onnx_passes.passes.lowering.lower_conv import LowerConv
+from tests.tables import pass_cases
 
 
 def model(attributes="", x="2,4,7,8", w="6,4,3,2", opset=13, dtype="float", bias=True):
@@ -49,20 +50,13 @@ def test_fires_on_types(dtype, lowers):
     lowers(model(dtype=dtype))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param(model(x="2,4,H,8"), id="dynamic"),
-        pytest.param(model(w="M,4,3,2"), id="dynamic-weights"),
-        pytest.param(model(x="2,4,1,1", bias=False), id="empty"),
-        pytest.param(model(opset=8), id="opset-8"),
-        pytest.param(
-            model('<auto_pad = "SAME_UPPER", strides = [2, 3]>'), id="same-with-gaps"
-        ),
-    ],
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(text)
+test_cases = pass_cases("""
+dynamic: =model(x='2,4,H,8')
+dynamic-weights: =model(w='M,4,3,2')
+empty: =model(x='2,4,1,1', bias=False)
+opset-8: =model(opset=8)
+same-with-gaps: =model('<auto_pad = "SAME_UPPER", strides = [2, 3]>')
+""")
 
 
 @pytest.mark.parametrize(

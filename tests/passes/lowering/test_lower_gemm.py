@@ -1,5 +1,7 @@
 import pytest
 
+from tests.tables import pass_cases
+
 
 def model(call, a="3,4", b="4,5", c="5", opset=13, dtype="float"):
     return f"""<ir_version: 8, opset_import: ["" : {opset}]> g
@@ -28,15 +30,10 @@ def test_fires_on_types_and_opsets(opset, dtype, lowers):
     lowers(model("Gemm(a, b, c)", opset=opset, dtype=dtype))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param(model("Gemm<alpha = 0.5>(a, b, c)", dtype="int64"), id="half-an-integer"),
-        pytest.param(model("Gemm<broadcast = 1>(a, b, c)", opset=6), id="opset-6"),
-    ],
-)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(text)
+test_cases = pass_cases("""
+half-an-integer: =model('Gemm<alpha = 0.5>(a, b, c)', dtype='int64')
+opset-6: =model('Gemm<broadcast = 1>(a, b, c)', opset=6)
+""")
 
 
 def test_dimensions_stay_dynamic(lowers):

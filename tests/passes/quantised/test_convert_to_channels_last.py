@@ -4,7 +4,7 @@ from onnx_passes import testing
 from onnx_passes.ops.bodies.operator_bodies import CHANNELS_LAST, QONNX
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.quantised.convert_to_channels_last import ConvertToChannelsLast
-from tests.tables import cases
+from tests.tables import cases, pass_cases
 
 SIZES = {"x": "2,4,6,5", "u": "2,4,7", "v": "1,4,3,4,5"}
 HEAD = """({inputs}) => (float[{outputs}] y) <float[6,4,3,3] w = {{{w}}},
@@ -52,21 +52,16 @@ def test_fires(body, rank, told, applied):
     assert not ConvertToChannelsLast()(model).modified
 
 
-@pytest.mark.parametrize(
-    ("body", "rank"),
-    [
-        ('y = Conv<auto_pad = "SAME_UPPER">(x, w)', 4),
-        ("y = MaxPool<kernel_shape = [2, 2], ceil_mode = 1>(x)", 4),
-        ("y = MaxPool<kernel_shape = [2, 2], dilations = [2, 1]>(x)", 4),
-        ("y = MaxPool<kernel_shape = [2, 2], pads = [1, 1, 0, 0]>(x)", 4),
-        ("y = MaxPool<kernel_shape = [2, 2, 2]>(v)", 5),
-        ("y = BatchNormalization(v, s, o, s, d)", 5),
-        ("y, a, c = BatchNormalization<training_mode = 1>(x, s, o, s, d)", 4),
-        ("a, i = MaxPool<kernel_shape = [2, 2]>(x) c = Cast<to = 1>(i) y = Add(a, c)", 4),
-    ],
-)
-def test_leaves_alone(body, rank):
-    testing.assert_leaves_alone(ConvertToChannelsLast(), model_of(body, rank))
+test_cases = pass_cases("""
+=model_of('y = Conv<auto_pad = "SAME_UPPER">(x, w)', 4)
+=model_of('y = MaxPool<kernel_shape = [2, 2], ceil_mode = 1>(x)', 4)
+=model_of('y = MaxPool<kernel_shape = [2, 2], dilations = [2, 1]>(x)', 4)
+=model_of('y = MaxPool<kernel_shape = [2, 2], pads = [1, 1, 0, 0]>(x)', 4)
+=model_of('y = MaxPool<kernel_shape = [2, 2, 2]>(v)', 5)
+=model_of('y = BatchNormalization(v, s, o, s, d)', 5)
+=model_of('y, a, c = BatchNormalization<training_mode = 1>(x, s, o, s, d)', 4)
+=model_of('a, i = MaxPool<kernel_shape = [2, 2]>(x) c = Cast<to = 1>(i) y = Add(a, c)', 4)
+""")
 
 
 def test_truncated_sums_of_windows_change_their_layout(text, applied):

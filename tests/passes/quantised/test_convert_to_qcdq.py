@@ -8,6 +8,7 @@ from onnx_passes import testing
 from onnx_passes.passes.quantised.convert_from_qcdq import ConvertFromQcdq
 from onnx_passes.passes.quantised.convert_to_qcdq import ConvertToQcdq
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import kinds
 
 FLAGS = 'signed = {signed}, narrow = {narrow}, rounding_mode = "{mode}"'
 QUANT = f"y = q.Quant<{FLAGS}>(x, s, z, b)"
@@ -17,10 +18,6 @@ def quant(text, *, bits=4, signed=1, narrow=0, zero=0, mode="ROUND", scale="floa
     call = QUANT.format(signed=signed, narrow=narrow, mode=mode)
     return text(f"""(float[N,3] x) => (float[N,3] y) <{scale}, float z = {{{zero}}},
         float b = {{{bits}}}> {{ {call} }}""")
-
-
-def kinds(model):
-    return [node.op_type for node in model.graph if node.op_type != "Constant"]
 
 
 def run(model, x):

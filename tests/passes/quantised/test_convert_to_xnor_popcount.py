@@ -3,6 +3,7 @@ import pytest
 from onnx_passes import testing
 from onnx_passes.passes.patterns import WhyNot, asking
 from onnx_passes.passes.quantised.convert_to_xnor_popcount import ConvertToXnorPopcount
+from tests.tables import kinds
 
 GRAPH = """(float[N,3] x) => (float[N,2] y) <float[{steps}] t = {{{thresholds}}},
 float v = {{{weight}}}, float a = {{{term}}}, float[3,2] w = {{{matrix}}}>
@@ -14,10 +15,6 @@ GIVEN = {
     "term": -1,
     "matrix": "1, -1, -1, -1, 1, 1",
 }
-
-
-def kinds(model):
-    return [node.op_type for node in model.graph if node.op_type != "Constant"]
 
 
 def test_fires(rewrites, text):

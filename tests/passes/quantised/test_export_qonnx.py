@@ -8,6 +8,7 @@ from onnx_passes.ops.bodies import QONNX
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.quantised.export_qonnx import ExportQonnx
 from onnx_passes.passes.quantised.import_qonnx import ImportQonnx
+from tests.tables import pass_cases, qonnx
 
 CONSTANTS = """<float s = {0.5}, float z = {0}, float b = {3}, float half = {0.5},
 float one = {1}, float two = {2}, float minus = {-1}, float[2] t = {0.5, 1.5},
@@ -20,7 +21,7 @@ def graph(body, shape="2,3,4"):
 
 
 def exported(body, rewrites, text, shape="2,3,4"):
-    model = rewrites(text(graph(body, shape)))
+    model = rewrites(qonnx(graph(body, shape)))
     (node,) = (n for n in model.graph if n.op_type != "Constant")
     assert node.domain == QONNX
     return node
@@ -55,30 +56,20 @@ def test_thresholds_have_a_layout_and_a_datatype(
     assert table.shape[0] == rows
 
 
-@pytest.mark.parametrize(
-    ("body", "shape"),
-    [
-        ("y = o.MultiThreshold(x, t, w)", "2,3"),
-        ("y = o.MultiThreshold(x, t, half)", "2,3"),
-        ("y = o.MultiThreshold(x, t, minus)", "2,3"),
-        ("y = o.MultiThreshold(x, c, one)", "5,2,3,4"),
-        ("y = o.MultiThreshold(x, t, one)", "2,3,4,5,6"),
-        ("y = o.MultiThreshold(x, t, one)", "2"),
-    ],
-)
-def test_leaves_alone(body, shape, leaves_alone, text):
-    leaves_alone(text(graph(body, shape)))
-
-
-def test_a_sum_that_is_no_integer_stays(rewrites, text):
-    body = "m = o.MultiThreshold(x, t, one) y = Add(m, half)"
-    model = rewrites(text(graph(body)))
-    kinds = [node.op_type for node in model.graph if node.op_type != "Constant"]
-    assert kinds == ["MultiThreshold", "Add"]
+test_cases = pass_cases("""
+=qonnx(graph('y = o.MultiThreshold(x, t, w)', '2,3'))
+=qonnx(graph('y = o.MultiThreshold(x, t, half)', '2,3'))
+=qonnx(graph('y = o.MultiThreshold(x, t, minus)', '2,3'))
+=qonnx(graph('y = o.MultiThreshold(x, c, one)', '5,2,3,4'))
+=qonnx(graph('y = o.MultiThreshold(x, t, one)', '2,3,4,5,6'))
+=qonnx(graph('y = o.MultiThreshold(x, t, one)', '2'))
+a sum that is no integer stays: =qonnx(graph('m = o.MultiThreshold(x, t, one) y = Add(m,
+  half)')) | >~ MultiThreshold Add
+""")
 
 
 def test_the_way_back_leads_to_the_same(text):
-    model = testing.parse(text(graph("y = o.MultiThreshold(x, c, two)")))
+    model = testing.parse(qonnx(graph("y = o.MultiThreshold(x, c, two)")))
     infer_shapes(model)
     before = testing.Snapshot(model)
     for step in (ExportQonnx(), ImportQonnx()):
@@ -97,6 +88,6 @@ def test_one_row_of_thresholds_has_the_layout_of_the_pooling_that_reads_it(
         data_layout = "{layout}">(m)"""
     body = f"m = o.MultiThreshold(x, t, one) y = {pool}"
     source = f"(float[2,4,4,4] x) => (float[A,B,C,D] y) {CONSTANTS} {{ {body} }}"
-    found = rewrites(text(source)).graph
+    found = rewrites(qonnx(source)).graph
     (node,) = (n for n in found if n.op_type == "MultiThreshold")
     assert node.attributes.get_string("data_layout") == layout

@@ -8,7 +8,7 @@ from onnx_passes.passes.quantised._chains import Steps, chain_to, find_table
 from onnx_passes.passes.quantised._quantisers import quantiser_of
 from onnx_passes.passes.quantised.infer_thresholds import InferThresholds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import cases
+from tests.tables import cases, kinds
 
 QUANT = 'y = q.Quant<signed = {}, narrow = {}, rounding_mode = "{}">(t, s, z, b)'
 
@@ -21,10 +21,6 @@ def quantised(
         <float[{shape}] t, float[{shape}] u, float[{shape}] v,
         float s = {{{scale}}}, float z = {{{zero}}}, float b = {{{bits}}}{more}> {{ {body}
         {call} }}""")
-
-
-def kinds(model):
-    return [node.op_type for node in model.graph if node.op_type != "Constant"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 import pytest
 
+from tests.tables import pass_cases, qonnx
+
 MODES = ("ROUND", "ceil", "FLOOR", "UP", "DOWN", "HALF_UP", "half_down", "ROUND_TO_ZERO")
 
 
@@ -7,7 +9,7 @@ MODES = ("ROUND", "ceil", "FLOOR", "UP", "DOWN", "HALF_UP", "half_down", "ROUND_
 @pytest.mark.parametrize(("bits", "zero", "signed"), [(3, 0, 1), (1, 0, 1), (4, 2, 0)])
 def test_fires(mode, bits, zero, signed, rewrites, text):
     model = rewrites(
-        text(f"""(float[N,3] x) => (float[N,3] y)
+        qonnx(f"""(float[N,3] x) => (float[N,3] y)
             <float s = {{0.5}}, float z = {{{zero}}}, float b = {{{bits}}}> {{
             y = q.Quant<signed = {signed}, narrow = 0, rounding_mode = "{mode}">(x, s, z, b)
             }}"""),
@@ -16,37 +18,22 @@ def test_fires(mode, bits, zero, signed, rewrites, text):
     assert "Quant" not in kinds
 
 
-def test_bipolar(rewrites, text):
-    model = rewrites(
-        text("(float[N] x) => (float[N] y) <float s = {0.5}> { y = q.BipolarQuant(x, s) }"),
-    )
-    assert [n.op_type for n in model.graph if n.op_type != "Constant"] == [
-        "GreaterOrEqual",
-        "Where",
-        "Mul",
-    ]
-
-
-def test_leaves_computed_parameters_alone(leaves_alone, text):
-    leaves_alone(
-        text("(float[N] x, float s) => (float[N] y) { y = q.BipolarQuant(x, s) }"),
-    )
-
-
-def test_a_quantiser_of_no_bits_is_left_alone(leaves_alone, text):
-    # Its lowest level is above its highest: what it computes is nobody's definition.
-    leaves_alone(
-        text("""(float[N] x) => (float[N] y)
-            <float s = {2.0}, float z = {0.0}, float b = {0.0}> {
-            y = q.Quant<signed = 1, narrow = 1, rounding_mode = "HALF_UP">(x, s, z, b) }"""),
-    )
+test_cases = pass_cases("""
+bipolar: =qonnx('(float[N] x) => (float[N] y) <float s = {0.5}> { y = q.BipolarQuant(x, s) }')
+  | >~ GreaterOrEqual Where Mul
+leaves computed parameters alone: =qonnx('(float[N] x, float s) => (float[N] y) { y =
+  q.BipolarQuant(x, s) }')
+a quantiser of no bits is left alone: =qonnx('(float[N] x) => (float[N] y) <float s = {2.0},
+  float z = {0.0}, float b = {0.0}> { y = q.Quant<signed = 1, narrow = 1, rounding_mode =
+  "HALF_UP">(x, s, z, b) }')
+""")
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("bits", "zero", "signed"), [(3, 0, 1), (1, 0, 1), (4, 2, 0)])
 def test_weights_are_integers_and_a_factor(mode, bits, zero, signed, rewrites, text):
     model = rewrites(
-        text(f"""(float[N,3] x) => (float[N,3] y) <float[3] w = {{-1.3, 0.25, 0.75}},
+        qonnx(f"""(float[N,3] x) => (float[N,3] y) <float[3] w = {{-1.3, 0.25, 0.75}},
             float[3] s = {{0.5, 0.3, 0.1}}, float z = {{{zero}}}, float b = {{{bits}}}> {{
             p = q.Quant<signed = {signed}, narrow = 0, rounding_mode = "{mode}">(w, s, z, b)
             y = Mul(x, p) }}"""),

@@ -1,5 +1,7 @@
 import pytest
 
+from tests.tables import pass_cases
+
 BOOLS = """(bool[2,N] x, bool[2,N] u) => (bool[2,N] y)
 <bool t = {1}, bool[2,1] c = {0, 1}> """
 INTS = "(int32[N] x, int32[N] u) => (int32[N] y) <int32 a = {3}, int32 b = {-4}> "
@@ -28,14 +30,9 @@ def test_fires(graph, constants, rewrites):
     assert constants_read(model) == constants
 
 
-@pytest.mark.parametrize(
-    "graph",
-    [
-        FLOATS + "{ s = Add(x, a) y = Add(s, u) }",
-        INTS + "{ s = Sub(x, a) y = Sub(s, u) }",
-        "(int32[2,3] x) => (int32[2,3] y) <int32[2,1] a = {1, 2}, int32[3] b = {1, 2, 3}>"
-        "{ s = Add(x, a) y = Add(s, b) }",
-    ],
-)
-def test_leaves_alone(graph, leaves_alone):
-    leaves_alone(graph)
+test_cases = pass_cases("""
+=FLOATS + '{ s = Add(x, a) y = Add(s, u) }'
+=INTS + '{ s = Sub(x, a) y = Sub(s, u) }'
+(int32[2,3] x) => (int32[2,3] y) <int32[2,1] a = {1, 2}, int32[3] b = {1, 2, 3}>{ s = Add(x, a)
+  y = Add(s, b) }
+""")

@@ -3,6 +3,7 @@ import pytest
 
 import onnx_passes
 from onnx_passes.testing import parse
+from tests.tables import pass_cases
 
 HEADER = """<ir_version: 10, opset_import: ["" : 20, "onnx_passes.ops" : 1,
 "qonnx.custom_op.general" : 1]> main """
@@ -42,22 +43,13 @@ def test_thresholds_rise_in_all_channels(rewrites, text):
     assert (node.inputs[2].const_value.numpy() > 0).all()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        CONV.replace("{-1, 1, -2}", "{1, 1, 2}") + "{ p = Conv(x, w) " + COUNT,
-        CONV.replace("{1,-2,3,1", "{1,-4,3,1")
-        + "{ p = Conv(x, w) "
-        + COUNT,  # 4 needs more bits
-        CONV.replace("y) <float[2,3,4] p,", "y, float[2,3,4] p) <")
-        + "{ p = Conv(x, w) "
-        + COUNT,
-        CONV.replace("float[3,1,1]", "float[3]") + "{ p = Conv(x, w) " + COUNT,
-    ],
-    ids=["rising", "more bits", "read elsewhere", "both signs"],
-)
-def test_leaves_alone(leaves_alone, text):
-    leaves_alone(HEADER + text)
+test_cases = pass_cases("""
+rising: =HEADER + (CONV.replace('{-1, 1, -2}', '{1, 1, 2}') + '{ p = Conv(x, w) ' + COUNT)
+more bits: =HEADER + (CONV.replace('{1,-2,3,1', '{1,-4,3,1') + '{ p = Conv(x, w) ' + COUNT)
+read elsewhere: =HEADER + (CONV.replace('y) <float[2,3,4] p,', 'y, float[2,3,4] p) <') + '{ p =
+  Conv(x, w) ' + COUNT)
+both signs: =HEADER + (CONV.replace('float[3,1,1]', 'float[3]') + '{ p = Conv(x, w) ' + COUNT)
+""")
 
 
 QUANT = "qonnx.custom_op.general.Quant"

@@ -3,6 +3,7 @@ import pytest
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.streamline.sink_scales import SinkScales
+from tests.tables import pass_cases
 
 CONSTANTS = """float s = {0.5}, float t = {0.5}, float z = {0}, float[3] r = {1, 2, 3},
 float f = {0.3}, float g = {1.2},
@@ -18,32 +19,8 @@ def typed(text):
     return model
 
 
-def applied(text):
-    model = typed(text)
-    before = testing.Snapshot(model)
-    assert SinkScales()(model).modified
-    testing.assert_verified(SinkScales(), before, model)
-    return [node.op_type for node in model.graph if node.op_type != "Constant"]
-
-
-@pytest.mark.parametrize(
-    ("body", "kinds"),
-    [
-        ("m = Mul(x, s) y = MatMul(m, w)", ["MatMul", "Mul"]),
-        ("m = Mul(w, r) y = MatMul(x, m)", ["MatMul", "Mul"]),
-        ("m = Add(x, a) y = MatMul(m, w)", ["MatMul", "Add"]),
-        ("m = Mul(x, s) n = Mul(u, t) y = Add(m, n)", ["Add", "Mul"]),
-        ("m = Mul(x, s) n = Mul(u, t) y = Sub(m, n)", ["Sub", "Mul"]),
-        ("m = Mul(x, f) n = Mul(u, g) y = Add(m, n)", ["Mul", "Add", "Mul"]),
-        ("m = Mul(x, g) n = Mul(u, f) y = Sub(m, n)", ["Mul", "Sub", "Mul"]),
-        ("m = Add(x, a) y = Add(m, u)", ["Add", "Add"]),
-        ("m = Add(x, a) y = Add(u, m)", ["Add", "Add"]),
-        ("m = Mul(x, s) y = Mul(m, u)", ["Mul", "Mul"]),
-        ("m = Mul(x, s) n = Mul(u, t) y = Mul(m, n)", ["Mul", "Mul", "Mul"]),
-    ],
-)
-def test_dense(body, kinds):
-    assert applied(DENSE + "{ " + body + " }") == kinds
+def dense(body):
+    return typed(DENSE + "{ " + body + " }")
 
 
 @pytest.mark.parametrize(
@@ -60,93 +37,12 @@ def test_a_factor_of_more_axes_stays(body):
     assert not SinkScales()(typed(text + " }")).modified
 
 
-@pytest.mark.parametrize(
-    ("body", "kinds"),
-    [
-        ("m = Mul(x, s) y = Conv(m, w)", ["Conv", "Mul"]),
-        ("m = Mul(x, s) y = Conv(m, w, b)", ["Conv", "Mul", "Add"]),
-        ("m = Mul(w, c) y = Conv(x, m)", ["Conv", "Mul"]),
-        ("m = Mul(w, c) y = Conv(x, m, b)", ["Conv", "Mul", "Add"]),
-        ("m = Mul(x, s) y = AveragePool<kernel_shape = [2, 2]>(m)", ["AveragePool", "Mul"]),
-        ("m = Mul(x, s) y = GlobalAveragePool(m)", ["GlobalAveragePool", "Mul"]),
-    ],
-)
-def test_images(body, kinds):
-    assert applied(IMAGE + "{ " + body + " }") == kinds
-
-
 SPREAD = """(float[2,4,5,5] x) => (float[A,B,C,D] y) <float s = {0.5}, float t = {-2},
 float[4,1,2,2] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}, float[1,2,1,1] c = {1, 2},
 float[4,2,3,3] v, float[2] b = {1, 2}, float[4,1,1] a = {1, -1, 2, 0}, int64[2] r = {2, 3},
 float[2,2,1,1] k = {1, 2, 3, 4}, float[1,1,1,1] e = {3}> """
 
 TAPS = ", ".join(str(number % 7 - 3) for number in range(72))
-
-
-@pytest.mark.parametrize(
-    ("body", "kinds"),
-    [
-        ("m = Mul(x, s) y = ConvTranspose<group = 2>(m, w)", ["ConvTranspose", "Mul"]),
-        (
-            "m = Mul(v, c) y = ConvTranspose<strides = [2, 2], pads = [1, 1, 1, 1]>(x, m, b)",
-            ["ConvTranspose", "Mul", "Add"],
-        ),
-        ("m = Mul(w, e) y = ConvTranspose<group = 4>(x, m)", ["ConvTranspose", "Mul"]),
-        ("m = Add(x, a) y = Conv<group = 2>(m, k, b)", ["Conv", "Add"]),
-        ("m = Add(x, t) y = Conv<group = 2>(m, k)", ["Conv", "Add"]),
-        ("m = Mul(x, s) y = ReduceMean<keepdims = 1>(m, r)", ["ReduceMean", "Mul"]),
-        ("m = Mul(x, t) y = ReduceSum<keepdims = 1>(m, r)", ["ReduceSum", "Mul"]),
-        ("m = Add(x, t) h = ReduceMean(m, r) y = Exp(h)", ["ReduceMean", "Add", "Exp"]),
-        ("m = Add(x, t) h = ReduceSum(m, r) y = Exp(h)", ["ReduceSum", "Add", "Exp"]),
-    ],
-)
-def test_spread_images_and_sums(body, kinds):
-    graph = SPREAD.replace("v,", f"v = {{{TAPS}}},").replace("[A,B,C,D]", "[2,B,C,D]")
-    assert applied(graph + "{ " + body + " }") == kinds
-
-
-def test_a_factor_for_each_channel_of_a_group():
-    graph = """(float[1,4,3,3] x) => (float[1,B,C,D] y) <float[1,3,1,1] c = {1, 2, -3},
-    float[4,3,1,1] w = {1,2,3,4,5,6,7,8,9,10,11,12}>
-    { m = Mul(w, c) y = ConvTranspose<group = 2>(x, m) }"""
-    assert applied(graph) == ["ConvTranspose", "Mul"]
-
-
-def test_a_factor_for_each_channel_that_a_depthwise_convolution_reads():
-    graph = SPREAD.replace("v,", f"v = {{{TAPS}}},").replace("[A,B,C,D]", "[2,B,C,D]")
-    graph = graph.replace("float[4,1,1] a = {1, -1, 2, 0}", "float[4,1,1] a = {1, -1, 2, 4}")
-    body = "{ m = Mul(x, a) y = Conv<group = 4>(m, w) }"
-    assert applied(graph + body) == ["Conv", "Mul"]
-    body = "{ m = Mul(x, a) y = ConvTranspose<group = 4>(m, w) }"
-    assert applied(graph + body) == ["ConvTranspose", "Mul"]
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "m = Mul(x, a) y = Conv<group = 2>(m, k)",
-        "m = Add(x, t) y = Conv<group = 2, pads = [1, 0, 0, 0]>(m, k)",
-        'm = Add(x, t) y = Conv<group = 2, auto_pad = "SAME_UPPER">(m, k)',
-        "m = Add(x, t) y = ConvTranspose<group = 2>(m, w)",
-        "m = Mul(x, a) y = ReduceSum<keepdims = 1>(m, r)",
-    ],
-)
-def test_leaves_alone_in_images(body):
-    graph = SPREAD.replace("v,", f"v = {{{TAPS}}},")
-    testing.assert_leaves_alone(SinkScales(), typed(graph + "{ " + body + " }"))
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "m = Mul(x, z) y = MatMul(m, w)",
-        "m = Mul(x, a) y = MatMul(m, w)",
-        "m = Mul(x, s) n = Mul(u, z) y = Add(m, n)",
-        "m = Mul(x, u) y = MatMul(m, w)",
-    ],
-)
-def test_leaves_alone(body):
-    testing.assert_leaves_alone(SinkScales(), typed(DENSE + "{ " + body + " }"))
 
 
 @pytest.mark.parametrize("body", ["y = MatMul(m, w)", "y = ReduceSum<keepdims = 0>(m)"])
@@ -157,7 +53,68 @@ def test_a_rank_that_is_not_known_is_left_alone(body):
     assert SinkScales()(model).modified
 
 
-def test_a_term_that_gives_a_value_more_columns_is_left_alone():
-    graph = """(float[4,1] x) => (float[4,2] y) <float[3] a = {1, 2, 3},
-        float[3,2] w = {1, 2, 3, 4, 5, 6}> { m = Add(x, a) y = MatMul(m, w) }"""
-    testing.assert_leaves_alone(SinkScales(), typed(graph))
+def spread(body, a="1, -1, 2, 0"):
+    graph = SPREAD.replace("v,", f"v = {{{TAPS}}},").replace("1, -1, 2, 0", a)
+    return typed(graph + "{ " + body + " }")
+
+
+test_dense = pass_cases(
+    """
+m = Mul(x, s) y = MatMul(m, w) | >~ MatMul Mul
+m = Mul(w, r) y = MatMul(x, m) | >~ MatMul Mul
+m = Add(x, a) y = MatMul(m, w) | >~ MatMul Add
+m = Mul(x, s) n = Mul(u, t) y = Add(m, n) | >~ Add Mul
+m = Mul(x, s) n = Mul(u, t) y = Sub(m, n) | >~ Sub Mul
+m = Mul(x, f) n = Mul(u, g) y = Add(m, n) | >~ Mul Add Mul
+m = Mul(x, g) n = Mul(u, f) y = Sub(m, n) | >~ Mul Sub Mul
+m = Add(x, a) y = Add(m, u) | >~ Add Add
+m = Add(x, a) y = Add(u, m) | >~ Add Add
+m = Mul(x, s) y = Mul(m, u) | >~ Mul Mul
+m = Mul(x, s) n = Mul(u, t) y = Mul(m, n) | >~ Mul Mul Mul
+m = Mul(x, z) y = MatMul(m, w)
+m = Mul(x, a) y = MatMul(m, w)
+m = Mul(x, s) n = Mul(u, z) y = Add(m, n)
+m = Mul(x, u) y = MatMul(m, w)
+a term that gives a value more columns: =typed('(float[4,1] x) => (float[4,2] y) <float[3] a =
+  {1, 2, 3}, float[3,2] w = {1, 2, 3, 4, 5, 6}> { m = Add(x, a) y = MatMul(m, w) }')
+""",
+    dense,
+)
+test_images = pass_cases(
+    """
+m = Mul(x, s) y = Conv(m, w) | >~ Conv Mul
+m = Mul(x, s) y = Conv(m, w, b) | >~ Conv Mul Add
+m = Mul(w, c) y = Conv(x, m) | >~ Conv Mul
+m = Mul(w, c) y = Conv(x, m, b) | >~ Conv Mul Add
+m = Mul(x, s) y = AveragePool<kernel_shape = [2, 2]>(m) | >~ AveragePool Mul
+m = Mul(x, s) y = GlobalAveragePool(m) | >~ GlobalAveragePool Mul
+""",
+    lambda body: typed(IMAGE + "{ " + body + " }"),
+)
+test_spread_images_and_sums = pass_cases(
+    """
+m = Mul(x, s) y = ConvTranspose<group = 2>(m, w) | >~ ConvTranspose Mul
+m = Mul(v, c) y = ConvTranspose<strides = [2, 2], pads = [1, 1, 1, 1]>(x, m, b) | >~
+  ConvTranspose Mul Add
+m = Mul(w, e) y = ConvTranspose<group = 4>(x, m) | >~ ConvTranspose Mul
+m = Add(x, a) y = Conv<group = 2>(m, k, b) | >~ Conv Add
+m = Add(x, t) y = Conv<group = 2>(m, k) | >~ Conv Add
+m = Mul(x, s) y = ReduceMean<keepdims = 1>(m, r) | >~ ReduceMean Mul
+m = Mul(x, t) y = ReduceSum<keepdims = 1>(m, r) | >~ ReduceSum Mul
+m = Add(x, t) h = ReduceMean(m, r) y = Exp(h) | >~ ReduceMean Add Exp
+m = Add(x, t) h = ReduceSum(m, r) y = Exp(h) | >~ ReduceSum Add Exp
+m = Mul(x, a) y = Conv<group = 2>(m, k)
+m = Add(x, t) y = Conv<group = 2, pads = [1, 0, 0, 0]>(m, k)
+m = Add(x, t) y = Conv<group = 2, auto_pad = "SAME_UPPER">(m, k)
+m = Add(x, t) y = ConvTranspose<group = 2>(m, w)
+m = Mul(x, a) y = ReduceSum<keepdims = 1>(m, r)
+a factor for each channel of a group: =typed('(float[1,4,3,3] x) => (float[1,B,C,D] y)
+  <float[1,3,1,1] c = {1, 2, -3}, float[4,3,1,1] w = {1,2,3,4,5,6,7,8,9,10,11,12}> { m = Mul(w,
+  c) y = ConvTranspose<group = 2>(x, m) }') | >~ ConvTranspose Mul
+a factor for each channel of a depthwise convolution: =spread('m = Mul(x, a) y = Conv<group =
+  4>(m, w)', '1, -1, 2, 4') | >~ Conv Mul
+=spread('m = Mul(x, a) y = ConvTranspose<group = 4>(m, w)', '1, -1, 2, 4') | >~ ConvTranspose
+  Mul
+""",
+    spread,
+)

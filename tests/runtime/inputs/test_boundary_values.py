@@ -7,19 +7,12 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
-from onnx_passes.runtime.inputs import (
-    adversarial,
-    edge_samples,
-    make_samples,
-    name_of,
-)
-from onnx_passes.runtime.inputs.boundary_values import (
-    base_sample,
-    steering_inputs,
-    variants,
-)
+from onnx_passes.runtime.inputs import adversarial, edge_samples, make_samples, name_of
+from onnx_passes.runtime.inputs.boundary_values import base_sample, steering_inputs, variants
 from onnx_passes.verify.reference_data import check_feeds
+from tests.tables import cases
 
+HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
 X = np.float32([0.5, -2, 3])
 
 
@@ -33,16 +26,8 @@ def of(model, *given, **options):
 
 def test_what_floats_get():
     found = named(X)
-    assert list(found) == [
-        "zeros",
-        "NaN",
-        "Inf",
-        "-Inf",
-        "-0",
-        "extremes",
-        "denormals",
-        "big mean",
-    ]
+    kinds = ["zeros", "NaN", "Inf", "-Inf", "-0", "extremes", "denormals", "big mean"]
+    assert list(found) == kinds
     assert np.isnan(found["NaN"]).tolist() == [True, False, False]
     assert np.signbit(found["-0"]).all()
     assert not np.signbit(found["zeros"]).any()
@@ -87,40 +72,35 @@ def test_what_decides_a_size_stays_ordinary(parse):
             assert np.abs(feeds["t"]).max() < 100
 
 
-def test_the_shape_of_a_value_is_not_its_value(parse):
-    model = parse("""g (float[N,3] x, float[M,3] z) => (float[A,B] y) {
-        s = Shape(z) y = Reshape(x, s) }""")
-    assert steering_inputs(model) == set()
+MOD = """(int64[N] x, float[7,2] table) => (float[N,2] y)
+  { n = Constant<value_int = $>() k = Mod(x, n) y = Gather(table, k) }"""
+PACK = """(float[2] x, bool[2] b, float[2] a) => (float[K] y) <bool[2] c>
+  { c = $ y = Compress(a, c) }"""
+DIVIDEND = "(int32[4] x) => (int32[4] y) <int32 c = {$}> { y = Div(x, c) }"
 
 
-def test_what_keeps_a_loop_going_stays_ordinary(parse):
-    model = parse("""g (int64 n, bool c, float limit, float x) => (float y) {
-        y = Loop(n, c, x) <body = b (int64 i, bool d, float a) => (bool e, float f) {
-            f = Add(a, a) e = Less(f, limit) }> }""")
-    assert steering_inputs(model) == {"n", "c", "limit", "x"}
-
-
-@pytest.mark.parametrize("made", ["Cast<to = 9>(x)", "IsNaN(x)", "Not(b)"])
-def test_a_truth_value_is_in_range_however_it_is_computed(parse, made):
-    model = parse(f"""g (float[2] x, bool[2] b, float[2] a) => (float[K] y) {{
-        c = {made} y = Compress(a, c) }}""")
-    for node in model.graph:  # as type inference leaves it
-        if node.op_type != "Compress":
-            node.outputs[0].type = ir.TensorType(ir.DataType.BOOL)
-    assert steering_inputs(model) == set()
-
-
-@pytest.mark.parametrize(("buckets", "steers"), [(7, False), (1 << 40, True), (-7, True)])
-def test_a_remainder_is_in_range_if_its_constant_divisor_is(parse, buckets, steers):
-    model = parse(f"""g (int64[N] x, float[7,2] table) => (float[N,2] y) {{
-        n = Constant<value_int = {buckets}>() k = Mod(x, n) y = Gather(table, k) }}""")
-    assert ("x" in steering_inputs(model)) is steers
-
-
-def test_integers_that_are_divided_stay_ordinary(parse):
-    model = parse("""g (int32[3] a, int32[3] b, float[3] x) => (int32[3] y, float[3] z) {
-        one = Constant<value = int32 {1}>() c = Sub(b, one) y = Div(a, c) z = Div(x, x) }""")
-    assert steering_inputs(model) == {"a", "b"}
+@pytest.mark.parametrize(
+    ("text", "inputs"),
+    cases("""
+shape: (float[N,3] x, float[M,3] z) => (float[A,B] y) { s = Shape(z) y = Reshape(x, s) } | =''
+end-of-a-loop: (int64 n, bool c, float limit, float x) => (float y) { y = Loop(n, c, x) <body =
+  b (int64 i, bool d, float a) => (bool e, float f) { f = Add(a, a) e = Less(f, limit) }> }
+  | n c limit x
+truth-by-cast: =PACK.replace('$', 'Cast<to = 9>(x)') | =''
+truth-by-kind: =PACK.replace('$', 'IsNaN(x)') | =''
+truth-by-not: =PACK.replace('$', 'Not(b)') | =''
+remainder: =MOD.replace('$', '7') | =''
+large-remainder: =MOD.replace('$', str(1 << 40)) | x
+negative-remainder: =MOD.replace('$', '-7') | x
+divided: (int32[3] a, int32[3] b, float[3] x) => (int32[3] y, float[3] z) <int32 one = {1}> {
+  c = Sub(b, one) y = Div(a, c) z = Div(x, x) } | a b
+by-1000: =DIVIDEND.replace('$', '1000') | =''
+by-minus-1: =DIVIDEND.replace('$', '-1') | x
+by-0: =DIVIDEND.replace('$', '0') | x
+"""),
+)
+def test_what_steers_an_operator_stays_ordinary(text, inputs):
+    assert steering_inputs(ir.from_onnx_text(HEAD + text)) == {*inputs.split()}
 
 
 def test_every_sample_fits_the_model(parse):
@@ -168,20 +148,11 @@ def test_a_big_mean_keeps_the_spread():
 
 
 def test_defaults_that_callers_may_override_are_overridden():
-    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
-        g (float[2] x, float[2] k) => (float[2] y) <float[2] k = {2, 3}> { y = Mul(x, k) }""")
+    text = "(float[2] x, float[2] k) => (float[2] y) <float[2] k = {2, 3}> { y = Mul(x, k) }"
+    model = ir.from_onnx_text(HEAD + text)
     (found,) = [f for f in adversarial(model) if f.kind == "other defaults"]
     np.testing.assert_array_equal(found["k"], np.float32([3, 4]))
     assert name_of(found) == "adversarial: other defaults in k"
-
-
-@pytest.mark.parametrize(
-    ("divisor", "steers"), [("{1000}", False), ("{-1}", True), ("{0}", True)]
-)
-def test_a_dividend_may_be_extreme_where_the_divisor_is_known_to_be_safe(divisor, steers):
-    model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 20]>
-        g (int32[4] x) => (int32[4] y) <int32 c = {divisor}> {{ y = Div(x, c) }}""")
-    assert ("x" in steering_inputs(model)) is steers
 
 
 def with_weights(text, **arrays):
@@ -216,9 +187,6 @@ def test_a_large_default_is_read_from_the_model_itself(make):
     model = with_weights(text, k=default)
     (found,) = [f for f in make(model) if f.kind == "other defaults"]
     np.testing.assert_array_equal(found["k"], default + 1)
-
-
-HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
 
 
 def edges(text, **options):

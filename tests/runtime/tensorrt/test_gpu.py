@@ -200,7 +200,7 @@ def test_light_models_agree_with_onnx_runtime(trt, name):
 
 
 def test_operator_models_agree_with_their_data(trt):
-    """A spread over all; ``python -m benchmarks.tensorrt_support`` runs every one."""
+    """A spread over all."""
     from tests.corpus.backend_models import ids, load
 
     wrong, executed = [], 0
