@@ -52,7 +52,7 @@ ROOMS = {
     "model": Size(3526, 14, 0),
     "ops": Size(8021, 36, 6),
     "optional": Size(51, 1, 0),
-    "passes": Size(20045, 245, 0),
+    "passes": Size(20221, 248, 0),
     "pipeline": Size(9933, 29, 4),
     "plain": Size(14, 1, 0),
     "report": Size(1978, 11, 1),
@@ -62,7 +62,7 @@ ROOMS = {
     "tuning": Size(2294, 9, 0),
     "verify": Size(6287, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(50463, 585, 0),
+    "tests": Size(50596, 588, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

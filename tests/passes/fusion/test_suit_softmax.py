@@ -1,0 +1,56 @@
+import pytest
+
+from onnx_passes.passes.annotation.shape_inference import ShapeInference
+from onnx_passes.testing import parse
+from tests.tables import cases
+
+
+def model(body, *, opset=18, x="float[N,3,4,5] x", y="float[N,3,4,5] y", more=""):
+    made = parse(f"""<ir_version: 8, opset_import: ["" : {opset}]> g ({x}) => ({y})
+      <int64[3] t = {{0, 0, 20}}, int64[4] u = {{0, 0, 4, 5}}, int64[3] r = {{0, 0, -1}}{more}>
+      {{ {body} }}""")
+    ShapeInference()(made)
+    return made
+
+
+KNOWN = "a = Reshape(x, t) b = Softmax<axis = 1>(a) y = Reshape(b, u)"
+UNKNOWN = "a = Reshape(x, r) b = Softmax<axis = 1>(a) s = Shape(x) y = Reshape(b, s)"
+
+
+@pytest.mark.parametrize(
+    ("axis", "after", "dims"),
+    [(1, KNOWN, "[N,3,4,5]"), (-3, KNOWN, "[N,3,4,5]"), (1, UNKNOWN, "[N,3,H,W]")],
+)
+def test_an_inner_axis(axis, after, dims, rewrites):
+    values = {"x": f"float{dims} x", "y": f"float{dims} y"}
+    rewrites(model(f"y = Softmax<axis = {axis}>(x)", **values), model(after, **values))
+
+
+QUANTISED = {
+    "x": "uint8[N,6] q",
+    "y": "uint8[N,6] y",
+    "more": ", float f = {0.1}, uint8 z = {128}, float g = {0.004}, uint8 o = {0}",
+}
+
+
+def test_between_quantisers(rewrites):
+    before, after = (
+        model(f"x = DequantizeLinear(q, f, z) {body} y = QuantizeLinear(b, g, o)", **QUANTISED)
+        for body in ("b = Softmax(x)", "a = Sum(x) b = Softmax(a)")
+    )
+    rewrites(before, after)
+
+
+@pytest.mark.parametrize(
+    ("body", "changes"),
+    cases("""
+last: y = Softmax<axis = -1>(x) | ={}
+last-but-one: y = Softmax<axis = 2>(x) | ={}
+several-axes: y = Softmax<axis = 1>(x) | ={'opset': 12}
+empty: y = Softmax<axis = 1>(x) | ={'x': 'float[N,3,0,5] x', 'y': 'float[N,3,0,5] y'}
+not-quantised: x = DequantizeLinear(q, f, z) y = Softmax(x)
+  | ={**QUANTISED, 'y': 'float[N,6] y'}
+"""),
+)
+def test_leaves_alone(body, changes, leaves_alone):
+    leaves_alone(model(body, **changes))
