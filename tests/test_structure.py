@@ -40,7 +40,7 @@ ROOMS = {
     "api": Size(388, 4, 0),
     "arrays": Size(26, 1, 0),
     "bench": Size(3985, 15, 0),
-    "certifying": Size(8406, 27, 3),
+    "certifying": Size(8410, 27, 3),
     "cli": Size(4421, 23, 1),
     "compat": Size(646, 7, 0),
     "configs": Size(2406, 12, 0),
@@ -62,7 +62,7 @@ ROOMS = {
     "tuning": Size(2294, 9, 0),
     "verify": Size(6287, 20, 0),
     "benchmarks": Size(9221, 70, 0),
-    "tests": Size(51076, 585, 0),
+    "tests": Size(51151, 585, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

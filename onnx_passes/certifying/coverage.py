@@ -291,7 +291,7 @@ def _plans_of_axes() -> Iterator[Plan]:
     """Yield a plan for each pair of unlike axes of a few ranks, in each form they have.
 
     A guard that counts from the other end by a rank of its own admits few of them. An axis
-    from the end that both have is another one where the rank changes between them.
+    from the end that both have differs where the rank changes between them.
     """
     for rank in (2, 3, 5):
         for axes in itertools.product(range(-rank, rank), repeat=2):

@@ -347,7 +347,7 @@ class Chooser:
         return self.pick(self.plan.ints) if type(value) is int else value
 
     def _uneven(self, numbers: Sequence[int], places: Sequence[int]) -> tuple[int, ...]:
-        """Return integers of which at times one differs, at one of some places."""
+        """Return integers, at times with another one at one of some places."""
         found = [*numbers]
         if len(places) > 1 and self.rng.random() < _UNEVEN:
             place = self.pick(places)

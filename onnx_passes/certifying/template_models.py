@@ -271,11 +271,15 @@ class ModelBuilder:
         if domain == "" and not admits(op_type, self._opset, dtypes):
             raise Unsupported(f"{op_type} of these element types")
         outputs = len(pattern.outputs) + more
+        if more and "num_outputs" in attributes:
+            attributes["num_outputs"] = outputs
         node = ir.node(
             op_type, operands, attributes=attributes, num_outputs=outputs, domain=domain
         )
         self._draft.domains.setdefault(domain, 1)
         self._draft.append(node)
+        if more and node.outputs[-1] not in self._draft.tensors:
+            raise Unsupported(f"{op_type} into fewer parts")  # onnx ends the process on it
         for result, value in zip(pattern.outputs, node.outputs, strict=False):
             self._draft.values[self._key(result)] = value
 
