@@ -62,7 +62,7 @@ ROOMS = {
     "tuning": Size(2294, 9, 0),
     "verify": Size(6287, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(50596, 588, 0),
+    "tests": Size(50671, 588, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -23,6 +24,7 @@ from onnx_passes.certifying.rewrite_rule import (
     alternatives_of,
     integer_lists,
     integers,
+    joint_integers,
     pattern_of,
 )
 from onnx_passes.ops.input_hints import Shape
@@ -75,6 +77,12 @@ def may_be_absent(schema: onnx.defs.OpSchema | None, index: int) -> bool:
     return bool(
         schema.inputs[index].option == onnx.defs.OpSchema.FormalParameterOption.Optional
     )
+
+
+def is_variadic(op_type: str, opset: int) -> bool:
+    """Whether an operator of the main domain has any number of outputs, as Split has."""
+    schema = schema_of(op_type, opset)
+    return schema is not None and schema.max_output > _VARIADIC
 
 
 def admits(op_type: str, opset: int, dtypes: Sequence[ir.DataType | None]) -> bool:
@@ -174,6 +182,9 @@ EDGES: tuple[Shape, ...] = (
 _WIDE, _HIGH, _READERS = 4096, 8, 16
 """Integers up to which rows, ranks and readers are as many."""
 
+_JOINT = 5
+"""Integers that are asked for together are axes up to this rank."""
+
 _T = ir.DataType
 CAST = (_T.FLOAT16, _T.FLOAT, _T.DOUBLE, _T.INT64, _T.INT32, _T.INT8, _T.UINT8, _T.BOOL)
 """Types of each width, sign and kind, between which Casts lose something."""
@@ -196,9 +207,9 @@ class Plan:
     inputs that the pattern leaves open, others none. With `near`, numbers of the pattern
     become others that its tolerance admits. Sizes of axes are often equal if `alike`, and
     constants near the `limits` of the type. Integers that the model holds are often `negated`,
-    some of `ints`, and lists of them `known`. Casts make the types `to`, and an attribute
-    `axis` is one of `axes`. Operands and results have so many `readers`. `draws` models are
-    drawn, until the rule fires on `enough`.
+    some of `ints`, and lists of them `known`; if `joint`, attributes too. Casts make the types
+    `to`, and an attribute `axis` is one of `axes`. Operands and results have so many
+    `readers`. `draws` models are drawn, until the rule fires on `enough`.
     """
 
     ranks: Ranks = field(default_factory=dict)
@@ -213,6 +224,7 @@ class Plan:
     negated: bool = False
     ints: tuple[int, ...] = ()
     known: tuple[int, ...] = ()
+    joint: bool = False
     to: tuple[ir.DataType, ...] = ()
     axes: tuple[int, ...] = ()
     readers: int = 0
@@ -278,12 +290,15 @@ def _plans_of_casts(rule: RewriteRule) -> Iterator[Plan]:
 def _plans_of_axes() -> Iterator[Plan]:
     """Yield a plan for each pair of unlike axes of a few ranks, in each form they have.
 
-    A guard that counts from the other end by a rank of its own admits few of them.
+    A guard that counts from the other end by a rank of its own admits few of them. An axis
+    from the end that both have differs where the rank changes between them.
     """
     for rank in (2, 3, 5):
         for axes in itertools.product(range(-rank, rank), repeat=2):
             if axes[0] % rank != axes[1] % rank and (rank < 5 or min(axes) < 0 <= max(axes)):
                 yield Plan(edge=(2,) * rank, axes=axes, draws=2)
+        if rank < 5:
+            yield Plan(edge=(2,) * rank, axes=(-1, -1), draws=6 * _DRAWS, enough=3 * _DRAWS)
 
 
 def _casts(node: PatternPart) -> bool:
@@ -325,6 +340,13 @@ def _plans_of_integers(rule: RewriteRule) -> Iterator[Plan]:
         edges = (_TALL[:least], _TALL[: least + 1]) if least <= _HIGH else ()
         for edge in (None, *edges):
             plans[known, edge] = Plan(edge=edge, known=known, draws=6 * _DRAWS, enough=2)
+    for ints in joint_integers(rule):
+        # Axes, and sizes along one of them: a cut at the one begins behind that at the other.
+        ranks = {n + 1 for n in ints if n < _JOINT}
+        shapes = [(min(max(ints) + 2, int(_WIDE ** (1 / rank))),) * rank for rank in ranks]
+        joint = Plan(ints=ints, joint=True, draws=_MORE, enough=_ENOUGH)
+        for shape in (*shapes, (sum(ints) + 2, 2), (math.prod(ints) + 1,)):
+            plans[ints, shape] = replace(joint, edge=shape)
     return iter(plans.values())
 
 

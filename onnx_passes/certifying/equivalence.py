@@ -14,7 +14,11 @@ from functools import cached_property
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes.common import InlinePass, ShapeInferencePass
+from onnx_ir.passes.common import (
+    InlinePass,
+    LiftConstantsToInitializersPass,
+    ShapeInferencePass,
+)
 
 from onnx_passes.certifying.proof import CUTS, Coverage
 from onnx_passes.errors import ModelError
@@ -43,8 +47,7 @@ class ModelPair:
     @staticmethod
     def of(before: ir.Model, after: ir.Model) -> ModelPair:
         """Copy two models and infer types; ModelError if their interfaces differ."""
-        ends = {v.name for model in (before, after) for v in model.graph.outputs}
-        before, after = _typed(before, ends, trusted=True), _typed(after, ends, trusted=False)
+        before, after = _typed(before, trusted=True), _typed(after, trusted=False)
         wanted, given = ([str(v.name) for v in m.graph.inputs] for m in (before, after))
         if not set(given) <= set(wanted):
             extra = sorted(set(given) - set(wanted))
@@ -136,12 +139,12 @@ class ModelPair:
         return list(described.values())
 
 
-def _typed(model: ir.Model, ends: set[str | None], *, trusted: bool) -> ir.Model:
+def _typed(model: ir.Model, *, trusted: bool) -> ir.Model:
     copy = model.clone()
     if copy.functions:
         # What a function computes is its body, and a rewrite may have changed that.
         InlinePass()(copy)
-    _lift_constants(copy, ends)
+    LiftConstantsToInitializersPass(size_limit=0)(copy)
     if not trusted:
         # A rewrite inherits the declared shapes of what it replaces, right or wrong.
         for output in copy.graph.outputs:
@@ -149,22 +152,6 @@ def _typed(model: ir.Model, ends: set[str | None], *, trusted: bool) -> ir.Model
                 output.shape = None
     ShapeInferencePass()(copy)
     return copy
-
-
-def _lift_constants(model: ir.Model, kept: set[str | None]) -> None:
-    """Make initializers of Constant nodes, unless their names are those of outputs."""
-    graph = model.graph
-    for node in list(graph):
-        value = node.attributes.get("value") if node.op_type == "Constant" else None
-        (output,) = node.outputs if value is not None else (None,)
-        if value is None or output is None or value.is_ref() or output.name in kept:
-            continue
-        tensor = value.as_tensor()
-        held = ir.val(output.name, dtype=tensor.dtype, shape=list(tensor.shape.numpy()))
-        held.const_value = tensor
-        output.replace_all_uses_with(held)
-        graph.remove(node, safe=True)
-        graph.register_initializer(held)
 
 
 def _name_outputs(before: ir.Model, after: ir.Model) -> None:

@@ -161,7 +161,8 @@ class Chooser:
         happens only with ``slack``, and wherever it can with ``keen``. ``rank`` is that of the
         next operand, and ``edge`` the shape of all, if they are enumerated. ``target`` is what
         was last reshaped to, and ``plan`` what the model is to have. ``parts`` is the number
-        of integers that the next operand has. ``fixed`` are attributes that its pattern gives.
+        of integers that the next operand has; the last of them is ``divided`` in two if there
+        is an output more. ``fixed`` are attributes that its pattern gives.
         Constants are ``constants`` times as often as usual, and a share ``again`` of them is
         an earlier one of its type and shape.
         """
@@ -178,6 +179,7 @@ class Chooser:
         self.target: Shape | None = None
         self.parts: int | None = None
         self.plan = Plan()
+        self.divided = False
         # Of a whole model: guards ask for several constants, or for equal ones.
         self.constants = float(self.pick((1.0, 1.0, 3.0)))
         self.again = float(self.pick((0.0, 0.3, 0.9)))
@@ -295,6 +297,16 @@ class Chooser:
             if operator is not None and found is not None and not any(found.ints or (1,)):
                 found = operator.suggest(self, index, known)  # zeros have no sign
         others = [shape for shape in known if shape is not None]
+        if found is not None and self.divided and found.ints:
+            *kept, last = found.ints
+            ints = (*kept, last // 2, last - last // 2)
+            found = replace(found, ints=ints, shape=(len(ints),))
+        if op_type == "Pad" and found and found.ints:
+            # Other axes than those of images are seldom padded.
+            places = [place for place, n in enumerate(found.ints) if n]
+            found = replace(found, ints=self._uneven(found.ints, places))
+        if op_type == "Gather" and found and found.ints and self.rng.random() < _TABLE:
+            found = replace(found, ints=found.ints * 2, shape=(2, *found.shape))
         if found is not None:
             found = self._planned(self._of_rule(found), index)
             if found.positive:  # scales belong together
@@ -318,10 +330,29 @@ class Chooser:
         if not (named and operand.ints) or (chance := self.rng.random()) > 2 * _OF_RULE:
             return operand
         ints = [*operand.ints]
-        if chance > _OF_RULE and len(ints) > 2:
+        if chance > _OF_RULE and len(ints) > 2 and not self.plan.joint:
             return replace(operand, ints=tuple(ints[:-1]), shape=(len(ints) - 1,))
         ints[int(self.rng.integers(len(ints)))] = self.pick(named)
         return replace(operand, ints=tuple(ints))
+
+    def attribute(self, name: str, value: Plain) -> Plain:
+        """Return an attribute, or one with an integer that the rule's code asks for."""
+        if name in _WINDOWS and isinstance(value, list):
+            value = [*self._uneven(value, range(len(value)))]
+        if not self.plan.joint or name == "perm" or self.rng.random() > _OF_RULE:
+            return value
+        if isinstance(value, list) and value:
+            place = int(self.rng.integers(len(value)))
+            return [*value[:place], self.pick(self.plan.ints), *value[place + 1 :]]
+        return self.pick(self.plan.ints) if type(value) is int else value
+
+    def _uneven(self, numbers: Sequence[int], places: Sequence[int]) -> tuple[int, ...]:
+        """Return integers, at times with another one at one of some places."""
+        found = [*numbers]
+        if len(places) > 1 and self.rng.random() < _UNEVEN:
+            place = self.pick(places)
+            found[place] = abs(found[place] + self.pick((-1, 1)))
+        return tuple(found)
 
     def _planned(self, operand: Operand, index: int) -> Operand:
         """Return data with the shape that is enumerated, whatever an operator prefers."""
@@ -381,6 +412,13 @@ _OF_RULE = 0.4
 
 KNOWN = 0.7
 """How often a list of known integers is that of the plan."""
+
+_WINDOWS = ("pads", "strides", "dilations", "kernel_shape")
+_UNEVEN = 0.4
+"""How often pads and strides are not alike on all sides."""
+
+_TABLE = 0.3
+"""How often indices of a Gather have an axis more."""
 
 _NEGATED = 0.1
 """How often known integers have the other sign."""

@@ -6,6 +6,7 @@ import ast
 import contextlib
 import functools
 import inspect
+import math
 import os
 import sys
 import textwrap
@@ -237,6 +238,21 @@ def integer_lists(rule: RewriteRule) -> list[tuple[int, ...]]:
                     found.append(tuple(ast.literal_eval(node)))
     kept = (n for n in found if all(type(i) is int and abs(i) < LARGEST for i in n))
     return list(dict.fromkeys(kept))[:_MOST]
+
+
+@functools.lru_cache(256)
+def joint_integers(rule: RewriteRule) -> list[tuple[int, ...]]:
+    """Return the integers above 0 that one `and` of a rule's check or rewrite asks for."""
+    functions = (rule._condition_function, replacement_of(rule)._function)
+    trees = (tree for f in functions if f is not None for tree in _sources(f))
+    found: dict[tuple[int, ...], None] = {}
+    for node in (n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.BoolOp)):
+        asked = [n.comparators for n in ast.walk(node) if isinstance(n, ast.Compare)]
+        numbers = [n for sides in asked for side in sides if (n := _number(side)) is not None]
+        whole = tuple(n for n in numbers if type(n) is int and 0 < n < LARGEST)
+        if isinstance(node.op, ast.And) and len({*whole}) > 1 and math.prod(whole) < LARGEST:
+            found[whole] = None
+    return list(found)[:_MOST]
 
 
 @functools.lru_cache(256)

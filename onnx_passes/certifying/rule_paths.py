@@ -535,7 +535,12 @@ def _silent(statement: ast.stmt) -> bool:
 
 
 def _is_literal(node: ast.expr) -> bool:
-    """Whether an expression is a number, a text, or a list of such: a default."""
+    """Whether an expression is a number, a text, or a list of such, or an opset: a default."""
+    match node:
+        case ast.Call(
+            func=ast.Attribute(value=ast.Attribute(attr="opset_imports"), attr="get")
+        ):
+            return True  # a graph imports what its nodes use
     with contextlib.suppress(ValueError):
         ast.literal_eval(node)
         return True

@@ -25,6 +25,7 @@ from onnx_passes.certifying.coverage import (
     describe,
     few_types,
     fits,
+    is_variadic,
     may_be_absent,
     operand_names,
     operator_in,
@@ -180,6 +181,9 @@ class TemplateDraft:
         return value
 
 
+_MORE_OUTPUTS = 0.2
+"""How often a node of any number of outputs has one that the pattern does not name."""
+
 _REDRAWS = 6
 """Draws of an operand until it has the rank that is wanted."""
 
@@ -258,18 +262,25 @@ class ModelBuilder:
             raise CannotInstantiate
         domain, op_type = identifier[0], identifier[1]
         domain = "" if domain in MAIN else domain
+        more = is_variadic(op_type, self._opset) and self._choose.rng.random() < _MORE_OUTPUTS
+        self._choose.divided = more
         operands, known = self._operands(pattern, op_type)
+        self._choose.divided = False
         attributes = self._attributes_of(pattern, domain, op_type, known)
         dtypes = [None if v is None else v.dtype for v in operands]
         if domain == "" and not admits(op_type, self._opset, dtypes):
             raise Unsupported(f"{op_type} of these element types")
-        outputs = len(pattern.outputs)
+        outputs = len(pattern.outputs) + more
+        if more and "num_outputs" in attributes:
+            attributes["num_outputs"] = outputs
         node = ir.node(
             op_type, operands, attributes=attributes, num_outputs=outputs, domain=domain
         )
         self._draft.domains.setdefault(domain, 1)
         self._draft.append(node)
-        for result, value in zip(pattern.outputs, node.outputs, strict=True):
+        if more and node.outputs[-1] not in self._draft.tensors:
+            raise Unsupported(f"{op_type} into fewer parts")  # onnx ends the process on it
+        for result, value in zip(pattern.outputs, node.outputs, strict=False):
             self._draft.values[self._key(result)] = value
 
     def _attributes_of(
@@ -307,6 +318,7 @@ class ModelBuilder:
         if name == "axis" and self._axes:
             return self._axes.pop()
         value = attribute_value(self._choose, op_type, name, known)
+        value = self._choose.attribute(name, value)
         of_plan = self._plan.known and isinstance(value, list | tuple)
         return self._plan.known if of_plan and self._choose.rng.random() < KNOWN else value
 

@@ -6,9 +6,9 @@ import pytest
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.certifying import Outcome, prove_rule
-from onnx_passes.certifying.coverage import (
-    plans_of,
-)
+from onnx_passes.certifying.certification import verdict_of
+from onnx_passes.certifying.coverage import plans_of
+from onnx_passes.certifying.rewrite_rule import Job
 from onnx_passes.certifying.rule_fuzzing import fuzz_rule
 from onnx_passes.certifying.template_models import TYPES
 from onnx_passes.passes.common.shapes import ints_of
@@ -98,6 +98,60 @@ def test_lists_of_integers_in_the_guard_are_tried_where_there_are_such_lists():
     )
     tested = fuzz_rule(rule, seconds=600, models=20)
     assert tested.fault is not None, "of five axes, the pooling reduces one more"
+
+
+def starts_of(*values):
+    found = [v.const_value and v.const_value.numpy() for v in values]
+    fit = all(n is not None and n.shape == (1,) and n[0] >= 0 for n in found)
+    return [int(n[0]) for n in found] if fit else None
+
+
+def joined_slices(special):
+    """Two Slices to the end in one, which starts elsewhere where two numbers meet."""
+
+    def rewrite(op, x, a, b):
+        first, second = starts_of(a, b)
+        start = special if first == 5 and second == 7 else first + second
+        ends = [op.Constant(value=ir.tensor([n])) for n in (start, 2**63 - 1, 0)]
+        return op.Slice(x, *ends)
+
+    def pattern(op, x, a, b):
+        return op.Slice(op.Slice(x, a, [2**63 - 1], [0]), b, [2**63 - 1], [0])
+
+    return RewriteRule(
+        pattern, rewrite, lambda context, a, b, **_: starts_of(a, b) is not None
+    )
+
+
+def turned_softmax(special):
+    """A Softmax in front of a Transpose, along another axis where two numbers meet."""
+
+    def check(context, t, s, **_):
+        given, opset = s.producer().attributes, s.producer().graph.opset_imports[""]
+        return opset >= 13 and "axis" in given and "perm" in t.producer().attributes
+
+    def rewrite(op, x, t, s):
+        perm = t.producer().attributes["perm"].value
+        axis = s.producer().attributes["axis"].value % len(perm)
+        along = perm[special] if axis == 2 and perm[0] == 3 else perm[axis]
+        return op.Transpose(op.Softmax(x, axis=along), perm=perm)
+
+    def pattern(op, x):
+        return op.Softmax(op.Transpose(x, _outputs=["t"]), _outputs=["s"])
+
+    return RewriteRule(pattern, rewrite, check)
+
+
+@pytest.mark.parametrize(
+    ("rule", "wrong", "right"), [(joined_slices, 11, 12), (turned_softmax, 1, 2)]
+)
+def test_integers_that_one_condition_asks_for_together_meet(rule, wrong, right):
+    assert (
+        verdict_of(None, rule(wrong), Job("m:o", seconds=600, models=20))["verdict"]
+        == "refuted"
+    )
+    found = verdict_of(None, rule(right), Job("m:o", seconds=600, models=20))
+    assert (found["verdict"], found["never_ran"]) == ("proved", "")
 
 
 def made(pattern, replacement, check):
@@ -307,3 +361,41 @@ def test_negative_pads_are_tried_beside_those_of_the_next_operator():
         name="pad-into-conv",
     )
     assert fuzz_rule(rule, seconds=600, models=1).verdict == "refuted"
+
+
+def undone_split():
+    return RewriteRule(
+        lambda op, x, sizes: op.Concat(*op.Split(x, sizes, _outputs=["a", "b"]), axis=0),
+        lambda op, x, **_: op.Identity(x),
+        lambda context, a, **_: a.producer().attributes.get_int("axis", 0) == 0,
+    )
+
+
+def pads_from_begins():
+    def rewrite(op, x, y):
+        given = dict(y.producer().attributes)
+        pads = given["pads"].value
+        return op.MaxPool(x, **{**given, "pads": pads[: len(pads) // 2] * 2})
+
+    def check(context, x, y):
+        pads = y.producer().attributes.get_ints("pads", ())
+        return pads[: len(pads) // 2] * 2 != pads
+
+    return RewriteRule(lambda op, x: op.MaxPool(x, _outputs=["y"]), rewrite, check)
+
+
+def gathered_indices():
+    def axis(value):
+        return value.producer().attributes.get_int("axis", 0)
+
+    return RewriteRule(
+        lambda op, x, i, j: op.Gather(op.Gather(x, i, _outputs=["a"]), j, _outputs=["b"]),
+        lambda op, x, i, j, b, **_: op.Gather(x, op.Gather(i, j), axis=axis(b)),
+        lambda context, i, a, b, **_: axis(a) == axis(b) and bool(i.shape),
+    )
+
+
+@pytest.mark.parametrize("rule", [undone_split, pads_from_begins, gathered_indices])
+def test_what_a_pattern_leaves_open_is_tried(rule):
+    """A part that it does not name, sides that differ, and indices of two axes."""
+    assert fuzz_rule(rule(), seconds=600).fault is not None

@@ -374,3 +374,18 @@ def test_methods_that_a_rule_inherits_are_followed_without_their_file():
     followed = {code.co_name for code in paths._codes.values()}
     assert {"check", "rewrite", "lowered"} <= followed
     assert not followed & {"node", "number", "_opset_of"}
+
+
+def test_an_opset_where_a_graph_may_import_none_need_not_be_asked_for():
+    def opset(context):
+        imports = context.graph_or_function.opset_imports
+        return imports.get("") or context.model.opset_imports.get("", 0)
+
+    def check(context, x):
+        return opset(context) < 30
+
+    def decided(context, x):
+        return context.model.opset_imports.get("", 0) < 30 or x.shape == (7,)
+
+    assert follow(relu, check) == ""
+    assert "x.shape == (7,) was never" in follow(relu, decided)

@@ -10,7 +10,7 @@ from functools import partial
 import onnx_ir as ir
 
 from onnx_passes.certifying.models import Recipe
-from onnx_passes.certifying.models.fuzz_pass import DISPUTED, PassTrial, attempt
+from onnx_passes.certifying.models.fuzz_pass import PassTrial, attempt
 from onnx_passes.configs.pipeline_files import default_config, load_config
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.schema import PipelineConfig
@@ -30,7 +30,6 @@ class Findings:
         unjudged: Why how many could not be judged.
         fired: How often each rule fired.
         faults: What differs in which, shrunk.
-        disputed: Those about which engines disagree before the preset has done anything.
         kinds: How many there were of each kind of low precision; "" for those without.
         judged_kinds: How many of these could be judged.
     """
@@ -39,7 +38,6 @@ class Findings:
     unjudged: Counter[str] = field(default_factory=Counter)
     fired: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
-    disputed: list[str] = field(default_factory=list)
     kinds: Counter[str] = field(default_factory=Counter)
     judged_kinds: Counter[str] = field(default_factory=Counter)
 
@@ -85,8 +83,6 @@ def findings_of(preset: str, models: Iterable[Recipe], *, verify: bool = False) 
         found.judged_kinds[recipe.precision or ""] += trial.unjudged is None
         if trial.unjudged is not None:
             found.unjudged[trial.unjudged] += 1
-        if trial.unjudged == DISPUTED:
-            found.disputed.append(str(recipe))
         if trial.fault is not None:
             small = recipe.shrunk(lambda r: quiet(r).fault is not None)
             found.faults.append(f"{small}: {quiet(small).fault}")

@@ -43,11 +43,10 @@ def test_a_shipped_pipeline_changes_no_result_of_low_precision(config):
 def test_a_shipped_pipeline_changes_no_result_of_2000_models(config, part):
     models = islice(mixed_recipes(NIGHTLY, seed=12), part, None, PARTS)
     found = findings_of(config, models)
-    print(f"{config}, part {part}: {found}", *found.disputed, sep="\n")
+    print(f"{config}, part {part}: {found}")
     assert not found.faults, "\n".join(found.faults)
     assert found.judged >= 0.93 * NIGHTLY / PARTS
     assert found.low_share >= 0.8
-    assert len(found.disputed) <= 0.01 * NIGHTLY / PARTS + 1
 
 
 @pytest.mark.slow

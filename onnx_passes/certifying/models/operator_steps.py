@@ -29,7 +29,7 @@ from onnx_passes.certifying.models.scope import (
 )
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.elementwise import Elementwise
-from onnx_passes.ops.operator_class import operators
+from onnx_passes.ops.operator_class import find, operators
 from onnx_passes.ops.reduction import Reduce
 from onnx_passes.plain import PlainDict
 
@@ -50,16 +50,6 @@ def list_elementwise_operators(
         and f"tensor({dtype})" in schema.inputs[0].types
         and operator.boolean == compares
         and bool(operator.attributes) == given == bool(schema.attributes)
-    )
-
-
-@cache
-def numbers_of(op_type: str) -> tuple[str, ...]:
-    """Return the attributes of an elementwise operator that its formula takes."""
-    return next(
-        tuple(name for name, _ in operator.attributes)
-        for operator in operators()
-        if operator.op_type == op_type and isinstance(operator, Elementwise)
     )
 
 
@@ -86,9 +76,11 @@ def unary(scope: GraphScope, rng: np.random.Generator) -> None:
 def parametric(scope: GraphScope, rng: np.random.Generator) -> None:
     """An activation with attributes, some of them left to their defaults."""
     operator = str(rng.choice(list_elementwise_operators(1, "float", given=True)))
+    described = find("", operator)
+    assert isinstance(described, Elementwise)
     given: PlainDict = {
         name: float(rng.choice([0.0, 0.5, 1.0, 0.2, -0.5]))
-        for name in numbers_of(operator)
+        for name, _ in described.attributes
         if rng.random() < 0.6
     }
     if operator == "Celu" and given.get("alpha") == 0:

@@ -180,16 +180,9 @@ def _add_if(
     unread: int = 0,
 ) -> None:
     """Add an If, whose result has the type and shape of a value; further ones go unread."""
-    names = [scope.name() for _ in range(1 + unread)]
-    node = onnx.helper.make_node(
-        "If",
-        [condition.name],
-        names,
-        f"n{names[0]}",
-        then_branch=branches[0],
-        else_branch=branches[1],
-    )
-    scope.add(node, [KnownValue(names[0], value.dtype, value.shape)])
+    made = [(value.dtype, value.shape)] * (1 + unread)
+    scope.call("If", [condition], made, then_branch=branches[0], else_branch=branches[1])
+    del scope.values[len(scope.values) - unread :]
 
 
 def loop(scope: GraphScope, rng: np.random.Generator) -> None:
@@ -326,20 +319,7 @@ def litter(scope: GraphScope, rng: np.random.Generator) -> None:
 
 
 STEPS: tuple[Step, ...] = (
-    if_,
-    if_,
-    loop,
-    scan,
-    call,
-    call_of_steps,
-    uncalled,
-    unread_result,
-    unread_result,
-    equal_branches,
-    duplicate,
-    duplicate,
-    nothing,
-    nothing,
-    litter,
-)
+    if_, if_, loop, scan, call, call_of_steps, uncalled, unread_result, unread_result,
+    equal_branches, duplicate, duplicate, nothing, nothing, litter,
+)  # fmt: skip
 """Steps of this file, the common ones more than once."""
