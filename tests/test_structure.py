@@ -40,7 +40,7 @@ ROOMS = {
     "api": Size(388, 4, 0),
     "arrays": Size(26, 1, 0),
     "bench": Size(3985, 15, 0),
-    "certifying": Size(8410, 27, 3),
+    "certifying": Size(8413, 27, 3),
     "cli": Size(4421, 23, 1),
     "compat": Size(646, 7, 0),
     "configs": Size(2406, 12, 0),
@@ -62,7 +62,7 @@ ROOMS = {
     "tuning": Size(2294, 9, 0),
     "verify": Size(6287, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(50671, 588, 0),
+    "tests": Size(50697, 588, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

@@ -253,6 +253,11 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
     if steered > 1:
         # Shapes and places that must fit one another do so for few draws of many.
         more.append(Plan(edge=_SQUARE, draws=3 * _MORE, enough=2 * _ENOUGH))
+        # Of two lists of axes, one may lie between those of the other.
+        more.append(Plan(known=(0, 2), draws=_MORE, enough=_DRAWS))
+    if any((operator_in(node) or ("", ""))[1] == "Transpose" for node in nodes):
+        # In each order: an axis of size 1 may pass one that stays, which moves its elements.
+        more.append(Plan(edge=(2, 3, 1), draws=6 * _DRAWS, enough=6 * _DRAWS))
     if any(map(_is_tolerant, operands_of(rule))):
         floats = [t for t in dict.fromkeys(types) if t.is_floating_point()]
         more += [Plan(dtype=t, near=True, draws=_MORE, enough=_DRAWS) for t in floats]

@@ -395,7 +395,40 @@ def gathered_indices():
     )
 
 
-@pytest.mark.parametrize("rule", [undone_split, pads_from_begins, gathered_indices])
+def merged_axes():
+    def fits(context, x, i, j):
+        one, two = (_constant(value) for value in (i, j))
+        if one is None or two is None or not (one.size and two.size):
+            return False
+        return 0 <= one.min() < two.min() and not {*one.tolist()} & {*two.tolist()}
+
+    def at_once(op, x, i, j):
+        axes = np.sort(np.concatenate([_constant(i), _constant(j)]))
+        return op.Unsqueeze(x, op.Constant(value=ir.tensor(axes)))
+
+    return RewriteRule(lambda op, x, i, j: op.Unsqueeze(op.Unsqueeze(x, i), j), at_once, fits)
+
+
+def dropped_transpose():
+    def fits(context, x, shape, y):
+        given = y.producer().attributes.get_ints("perm", ())
+        if not given or x.shape is None or not x.shape.is_static():
+            return False
+        moved = [axis for axis, source in enumerate(given) if axis != source]
+        free = _constant(shape) is not None and (_constant(shape) != 0).all()
+        return free and sum(x.shape[axis] != 1 for axis in moved) < 2
+
+    return RewriteRule(
+        lambda op, x, shape: op.Reshape(op.Transpose(x, _outputs=["y"]), shape),
+        lambda op, x, shape, **_: op.Reshape(x, shape),
+        fits,
+    )
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [undone_split, pads_from_begins, gathered_indices, merged_axes, dropped_transpose],
+)
 def test_what_a_pattern_leaves_open_is_tried(rule):
-    """A part that it does not name, sides that differ, and indices of two axes."""
+    """Parts that it does not name, unlike sides, two axes, axes between others, each order."""
     assert fuzz_rule(rule(), seconds=600).fault is not None
