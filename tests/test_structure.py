@@ -56,13 +56,13 @@ ROOMS = {
     "pipeline": Size(9933, 29, 4),
     "plain": Size(14, 1, 0),
     "report": Size(1978, 11, 1),
-    "runtime": Size(6845, 28, 2),
+    "runtime": Size(6846, 28, 2),
     "surgery": Size(1029, 5, 0),
     "testing": Size(103, 1, 0),
     "tuning": Size(2294, 9, 0),
     "verify": Size(6287, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(50697, 588, 0),
+    "tests": Size(50700, 588, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

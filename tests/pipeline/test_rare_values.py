@@ -570,6 +570,9 @@ unfill = rule(
 
 def test_missing_numbers_of_a_model_that_fills_them_in():
     assert run(MISSING, unfill)[0] == "failed"
+    integers = MISSING.replace("float[N,4] x", "int32[N,4] n")
+    integers = integers.replace("gone =", "x = Cast<to = 1>(n) gone =")
+    assert run(integers, unfill)[0] == "passed", "no integer is missing"
 
 
 STOPPED = """(string[W] words) => (int64[K] y) {

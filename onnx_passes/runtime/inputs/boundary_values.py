@@ -585,6 +585,7 @@ def _edge_values(
         name: _scattered(data, np.nan)
         for name, data in base.feeds.items()
         if name in missing and isinstance(data, np.ndarray) and data.size
+        if kind_of(data.dtype) == "float"
     }
     indices = {
         name: counted
