@@ -62,7 +62,7 @@ ROOMS = {
     "tuning": Size(2294, 9, 0),
     "verify": Size(6287, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(50700, 588, 0),
+    "tests": Size(50713, 588, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

@@ -246,7 +246,7 @@ def expects_nan(node: ir.Node) -> bool:
     if node.domain != ML:
         return node.op_type == "IsNaN" and not node.domain
     replaced = node.attributes.get_float("replaced_value_float", 0.0)
-    tracked = (name.endswith("missing_value_tracks_true") for name in node.attributes)
+    tracked = node.attributes.get_ints("nodes_missing_value_tracks_true", ())
     return math.isnan(replaced) or any(tracked)
 
 

@@ -3,7 +3,14 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.ops import families  # noqa: F401 - which registers the operators
-from onnx_passes.ops.node_queries import around, beyond, breakpoints_of, may_draw, ties_of
+from onnx_passes.ops.node_queries import (
+    around,
+    beyond,
+    breakpoints_of,
+    expects_nan,
+    may_draw,
+    ties_of,
+)
 from onnx_passes.passes.analysis.value_ranges import ranges_of
 
 
@@ -120,3 +127,11 @@ def test_a_scale_of_text_has_no_breakpoint():
 )
 def test_what_draws_is_known_by_domain_and_name(domain, op_type, draws):
     assert may_draw(ir.Node(domain, op_type, [])) is draws
+
+
+@pytest.mark.parametrize(("tracks", "found"), [((0, 1), True), ((0, 0), False), ((), False)])
+def test_which_trees_have_a_place_for_missing_numbers(tracks, found):
+    given = {"nodes_missing_value_tracks_true": list(tracks)} if tracks else {}
+    x = ir.Value(name="x")
+    node = ir.node("TreeEnsembleRegressor", [x], given, domain="ai.onnx.ml")
+    assert expects_nan(node) is found
