@@ -207,6 +207,15 @@ def _power(node: ir.Node) -> float:
     return float(exponent.item()) if exponent is not None and exponent.size == 1 else 1.0
 
 
+def expects_nan(node: ir.Node) -> bool:
+    """Whether a node is there for values that are NaN, which are missing."""
+    if node.domain != ML:
+        return node.op_type == "IsNaN" and not node.domain
+    replaced = node.attributes.get_float("replaced_value_float", 0.0)
+    tracked = node.attributes.get_ints("nodes_missing_value_tracks_true", ())
+    return math.isnan(replaced) or any(tracked)
+
+
 def ties_of(nodes: Iterable[ir.Node]) -> dict[str, Array]:
     """Return values half way between two levels that nodes round to, by their names.
 
@@ -239,15 +248,6 @@ ML = "ai.onnx.ml"
 
 _SPLITS = frozenset(("nodes_values", "nodes_values_as_tensor", "nodes_splits", "threshold"))
 """Attributes of ai.onnx.ml that hold numbers which features are compared with."""
-
-
-def expects_nan(node: ir.Node) -> bool:
-    """Whether a node is there for values that are NaN, which are missing."""
-    if node.domain != ML:
-        return node.op_type == "IsNaN" and not node.domain
-    replaced = node.attributes.get_float("replaced_value_float", 0.0)
-    tracked = node.attributes.get_ints("nodes_missing_value_tracks_true", ())
-    return math.isnan(replaced) or any(tracked)
 
 
 def _thresholds(node: ir.Node) -> Array | None:
