@@ -1,6 +1,7 @@
 import json
 import math
 import re
+from typing import ClassVar
 
 import numpy as np
 import onnx
@@ -287,9 +288,11 @@ def test_a_pass_that_does_not_repeat_is_not_searched(monkeypatch, step, named):
 class CulpritCoarse(Transformation):
     """Round the weight of one layer, without a rule."""
 
+    moved: ClassVar = ("w2", (30, 0))
+
     def call(self, model):
-        value = model.graph.initializers["w2"]
-        value.const_value = ir.tensor(np.float32([30, 0]), name="w2")
+        name, numbers = self.moved
+        model.graph.initializers[name].const_value = ir.tensor(np.float32(numbers), name=name)
         return ir.passes.PassResult(model, modified=True)
 
 
@@ -307,13 +310,10 @@ def test_a_failed_metric_is_traced_to_the_layer_that_loses_the_most():
 
 @passes.verify.metric("max_abs_error")
 @passes.register()
-class CulpritSlight(Transformation):
+class CulpritSlight(CulpritCoarse):
     """Move the weight of another layer by little."""
 
-    def call(self, model):
-        value = model.graph.initializers["w0"]
-        value.const_value = ir.tensor(np.float32([1.01, 2]), name="w0")
-        return ir.passes.PassResult(model, modified=True)
+    moved: ClassVar = ("w0", (1.01, 2))
 
 
 def test_a_loss_that_was_accepted_is_not_blamed_for_a_far_larger_one():
