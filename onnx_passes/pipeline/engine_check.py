@@ -26,7 +26,7 @@ from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.observability import can_see, nodes_behind
 from onnx_passes.pipeline.policy import Budget
 from onnx_passes.pipeline.random_values import Allowance
-from onnx_passes.pipeline.recorder import Recorded, Recorder
+from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.pipeline.region_evidence import (
     Conclusion,
     InBodies,
@@ -59,7 +59,7 @@ from onnx_passes.verify.obligations import (
     find_obligations,
     find_proved,
 )
-from onnx_passes.verify.recording import inlined, value_names
+from onnx_passes.verify.recording import Recorded, inlined, value_names
 from onnx_passes.verify.region import Region, boundary_of, changed_region, region_model
 
 _SIGHT = {

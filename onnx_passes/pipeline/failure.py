@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
@@ -27,7 +28,6 @@ from onnx_passes.pipeline.culprit import (
     pairs_around,
 )
 from onnx_passes.pipeline.engine_check import held_by_type
-from onnx_passes.pipeline.gate import AMPLIFIED, Gate
 from onnx_passes.pipeline.pass_execution import LEAST_RUNS, Attempt, Attempts
 from onnx_passes.pipeline.reproducer import Failure, leave_reproducer
 from onnx_passes.pipeline.run_state import RunState, rewrite_summary
@@ -38,8 +38,18 @@ from onnx_passes.verify.judge import NOISE_FACTOR, exceeds_noise, geometric_mean
 from onnx_passes.verify.shrink import Case, first_above, first_true
 from onnx_passes.verify.snapshot import Change, Snapshot
 
+if TYPE_CHECKING:
+    from onnx_passes.pipeline.gate import Gate
+
 SEARCH_SECONDS = 300.0
 """Time after which no further culprits of one pass are looked for."""
+
+AMPLIFIED = (
+    "no rewrite is blamed, since each change agrees by itself: the model amplifies their "
+    "rounding by more than the last places of its weights. Give inputs of your own, or a "
+    "limit that you can accept: -s 'verify.drift={atol: 1e-3}'"
+)
+"""Why a drift is traced to no rewrite."""
 
 
 @dataclass(frozen=True)

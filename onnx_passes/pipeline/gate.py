@@ -45,7 +45,6 @@ from onnx_passes.pipeline.noise import Noise
 from onnx_passes.pipeline.observability import can_see
 from onnx_passes.pipeline.output_checks import OutputComparison
 from onnx_passes.pipeline.random_values import Allowance
-from onnx_passes.pipeline.recorder import run_nodes
 from onnx_passes.pipeline.samples import (
     make_generated,
     make_special,
@@ -92,7 +91,7 @@ from onnx_passes.verify.evidence import (
 from onnx_passes.verify.obligations import compute_alike
 from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.reference_data import ReferenceData, check_feeds, load_reference
-from onnx_passes.verify.region import boundary_of, changed_region
+from onnx_passes.verify.region import boundary_of, changed_region, run_nodes
 from onnx_passes.verify.snapshot import (
     Change,
     Interface,
@@ -344,12 +343,6 @@ def conclude(
 
 
 _NAMES = re.compile(r"'[^']*'|function op \w+|\b(the|node|that computes)\b|[()\s]")
-AMPLIFIED = (
-    "no rewrite is blamed, since each change agrees by itself: the model amplifies their "
-    "rounding by more than the last places of its weights. Give inputs of your own, or a "
-    "limit that you can accept: -s 'verify.drift={atol: 1e-3}'"
-)
-"""Why a drift is traced to no rewrite."""
 
 
 @dataclass

@@ -28,17 +28,17 @@ from onnx_passes.errors import EngineError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.digest import leaf_key
 from onnx_passes.model.walk import all_nodes, captured_values, subgraphs_of
-from onnx_passes.pipeline.recorder import Recorded, run_nodes
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, run_each
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.obligations import Obligation
-from onnx_passes.verify.recording import expose_values, inlined, random_like
+from onnx_passes.verify.recording import Recorded, expose_values, inlined, random_like
 from onnx_passes.verify.region import (
     Region,
     backward_slice,
     boundary_of,
     diff_nodes,
     region_model,
+    run_nodes,
 )
 from onnx_passes.verify.well_formed import infer_types
 

@@ -46,21 +46,25 @@ from onnx_passes.ops.node_queries import (
     ties_of,
 )
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.pipeline.recorder import (
-    Recorded,
-    prepare_nodes,
-    run_nodes,
-)
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs
 from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.obligations import Obligation, ObligationPart
 from onnx_passes.verify.recording import (
     DRAWS_OF_OTHERS,
+    Recorded,
     ValueSource,
     make_ties,
     random_like,
 )
-from onnx_passes.verify.region import Region, Side, backward_slice, boundary_of, region_model
+from onnx_passes.verify.region import (
+    Region,
+    Side,
+    backward_slice,
+    boundary_of,
+    prepare_nodes,
+    region_model,
+    run_nodes,
+)
 
 
 @dataclass(frozen=True)

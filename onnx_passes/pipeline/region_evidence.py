@@ -21,9 +21,8 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.observability import Agreement, Downstream
-from onnx_passes.pipeline.random_values import Allowance, RandomComparison
+from onnx_passes.pipeline.random_values import Allowance, RandomComparison, SizeComparison
 from onnx_passes.pipeline.reaching import new_value
-from onnx_passes.pipeline.recorder import Recorded
 from onnx_passes.pipeline.rounding import (
     Cause,
     DerivedFinding,
@@ -31,7 +30,6 @@ from onnx_passes.pipeline.rounding import (
     find_fused_cause,
     is_doubtful,
 )
-from onnx_passes.pipeline.sizes import SizeComparison
 from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
@@ -54,7 +52,12 @@ from onnx_passes.verify.judge import (
 )
 from onnx_passes.verify.node_equality import branch_taken, is_identity, never_iterates
 from onnx_passes.verify.obligations import Obligation, ObligationPart, find_proved, split_parts
-from onnx_passes.verify.recording import dependent_on_data, is_informative, value_names
+from onnx_passes.verify.recording import (
+    Recorded,
+    dependent_on_data,
+    is_informative,
+    value_names,
+)
 from onnx_passes.verify.region import Region, Side
 
 

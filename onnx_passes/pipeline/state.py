@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
     from onnx_passes.pipeline.change_parts import Batch
     from onnx_passes.pipeline.output_checks import OutputComparison
-    from onnx_passes.pipeline.recorder import Recorded
     from onnx_passes.runtime.engine_base import Feeds, Outputs
+    from onnx_passes.verify.recording import Recorded
 
 
 @dataclass(frozen=True)

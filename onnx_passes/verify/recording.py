@@ -9,7 +9,7 @@ import weakref
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -464,3 +464,26 @@ def _deciding(node: ir.Node, value: ir.Value) -> Sequence[ir.Value | None]:
     if node.domain == "" and node.op_type == "Loop" and never_iterates(node):
         return node.inputs[2:][value.index() :][:1]  # what it started with, or nothing
     return (*node.inputs, *captured_values(node))
+
+
+@dataclass
+class Recorded:
+    """Values of one model, by sample. More of the same model may be added, none changed.
+
+    Those ``filled`` only the check at hand needs.
+    """
+
+    samples: list[Recording]
+    filled: set[str] = field(default_factory=set)
+
+    def following(
+        self, values: Sequence[Mapping[str, Data]], names: Collection[str]
+    ) -> Recorded:
+        """Return what is known of the next model; see :meth:`Recording.following`."""
+        rows = zip(self.samples, values, strict=True)
+        return Recorded([old.following(new, names) for old, new in rows], self.filled)
+
+    def holds(self, names: Collection[str]) -> bool:
+        """Whether values are recorded for each sample."""
+        wanted = frozenset(names)
+        return all(wanted <= recording.keys() for recording in self.samples)

@@ -7,19 +7,30 @@ one interface. ``node_model`` makes a model of one node.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
+from onnx_passes.arrays import Array
+from onnx_passes.errors import EngineError
 from onnx_passes.model.copy import copy_nodes
 from onnx_passes.model.extract import assemble
-from onnx_passes.model.walk import captured_values, node_operator, node_outputs, nodes_of
+from onnx_passes.model.walk import (
+    captured_values,
+    node_operator,
+    node_outputs,
+    nodes_of,
+    subgraphs_of,
+)
+from onnx_passes.ops.node_queries import may_draw
 from onnx_passes.passes.constants import is_constant
 from onnx_passes.plain import PlainMapping
-from onnx_passes.runtime.engine_base import Data, Engine, Feeds
+from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs, run_one
+from onnx_passes.runtime.engine_models import insert_barriers
 from onnx_passes.verify.node_equality import (
     FoldedConstants,
     NodeEquality,
@@ -501,3 +512,112 @@ def _read(node: ir.Node) -> list[ir.Value]:
 
 def _fed(node: ir.Node) -> list[ir.Value]:
     return [v for v in _read(node) if v.const_value is None or v.producer() is not None]
+
+
+def run_nodes(
+    engine: Engine,
+    model: ir.Model,
+    nodes: Sequence[ir.Node],
+    rows: Sequence[Mapping[str, Array]],
+) -> list[Outputs | None]:
+    """Run nodes by themselves, once for each row; None for a row that they do not run on.
+
+    Rows may hold more than the nodes read. Types and ranks are the same in each row, shapes
+    may differ.
+    """
+    if not nodes or not rows:
+        return [{} for _ in rows]
+    try:
+        with prepare_nodes(engine, model, nodes, rows) as run:
+            return [run(row) for row in rows]
+    except EngineError:
+        return [None for _ in rows]
+
+
+@contextmanager
+def prepare_nodes(
+    engine: Engine,
+    model: ir.Model,
+    nodes: Sequence[ir.Node],
+    rows: Sequence[Mapping[str, Array]],
+) -> Iterator[Callable[[Mapping[str, Array]], Outputs | None]]:
+    """Yield what runs nodes by themselves, for :func:`run_nodes`, in one session."""
+    boundary = boundary_of(nodes)
+    part = region_model(model, Region(tuple(nodes), boundary, ()), rows)
+    with engine.prepare(part) as session:
+
+        def run(row: Mapping[str, Array]) -> Outputs | None:
+            try:
+                return run_one(session, {name: row[name] for name in boundary})
+            except EngineError:
+                return None
+
+        yield run
+
+
+_MOST_BYTES = 1 << 24
+"""Bytes of weights in one session: kernels copy them, and parts alone do so in turn."""
+
+
+@dataclass(frozen=True)
+class NodeRun:
+    """Nodes that are run by themselves.
+
+    ``rows`` hold what they read, and maybe more; types and ranks are the same in each row.
+    """
+
+    model: ir.Model
+    nodes: Sequence[ir.Node]
+    rows: Sequence[Mapping[str, Array]]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the constants that the nodes read."""
+        values = {v for node in self.nodes for v in node.inputs if v is not None}
+        return sum(t.nbytes for t in map(constant_tensor, values) if t is not None)
+
+
+def stands_alone(model: ir.Model, nodes: Sequence[ir.Node]) -> bool:
+    """Whether nodes compute the same beside others, whatever their values are named.
+
+    Seeds of random operators follow from names, and bodies read values by name.
+    """
+    return not model.functions and not any(
+        may_draw(node) or any(subgraphs_of(node)) for node in nodes
+    )
+
+
+def run_joined(engine: Engine, pieces: Sequence[NodeRun]) -> list[list[Outputs]] | None:
+    """Run pieces in one session, each on its own rows; None if they do not run together."""
+    imports = {tuple(sorted(piece.model.graph.opset_imports.items())) for piece in pieces}
+    versions = {piece.model.ir_version for piece in pieces}
+    if len(imports) != 1 or len(versions) != 1:
+        return None
+    if sum(piece.nbytes for piece in pieces) > _MOST_BYTES:
+        return None
+    if not all(stands_alone(piece.model, piece.nodes) for piece in pieces):
+        return None
+    boundaries = [boundary_of(piece.nodes) for piece in pieces]
+    parts = [
+        (Region(tuple(piece.nodes), boundary, ()), piece.rows)
+        for piece, boundary in zip(pieces, boundaries, strict=True)
+    ]
+    joined = joined_model(pieces[0].model, parts)
+    if insert_barriers(joined) is not joined:
+        return None  # what is below float32 is rounded as its neighbors demand
+    found: list[list[Outputs]] = [[{} for _ in piece.rows] for piece in pieces]
+    try:
+        with engine.prepare(joined) as session:
+            for turn in range(max(len(piece.rows) for piece in pieces)):
+                feeds = {
+                    f"{place}/{name}": piece.rows[min(turn, len(piece.rows) - 1)][name]
+                    for place, piece in enumerate(pieces)
+                    for name in boundaries[place]
+                }
+                for name, value in run_one(session, feeds).items():
+                    place, _, own = name.partition("/")
+                    if turn < len(found[int(place)]):
+                        found[int(place)][turn][own] = value
+    except EngineError:
+        return None
+    return found

@@ -4,8 +4,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.pipeline.recorder import NodeRun, run_joined, run_nodes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.region import NodeRun, run_joined, run_nodes
 
 ENGINE = OnnxRuntimeEngine()
 HEAD = """<ir_version: 10, opset_import: ["" : 20]> g (float[N, 4] x) => (float[N, 4] y) """

@@ -10,12 +10,12 @@ from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.folding.fold_constants import FoldConstants
 from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.engine_check import RegionCheck
-from onnx_passes.pipeline.recorder import Recorded, Recorder, recompute
+from onnx_passes.pipeline.recorder import Recorder, recompute
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import HEADER
 from onnx_passes.verify.evidence import Verdict
 from onnx_passes.verify.judge import Promise
-from onnx_passes.verify.recording import Recording
+from onnx_passes.verify.recording import Recorded, Recording
 
 HEAD = """<ir_version: 10, opset_import: ["" : 20]> g (float[N, 4] x) => (float[N, 4] y) """
 SAMPLES = [{"x": np.random.default_rng(n).random((n + 2, 4), np.float32)} for n in range(2)]
