@@ -1,143 +1,28 @@
 """Record values of a model on the user's data, in the bodies of If, Loop and Scan as well.
 
-ONNX Runtime reads the weights where they are: in files, or in memory.
+ONNX Runtime runs the model as the gate does, with weights by reference or from files.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.errors import PassError
+from onnx_passes.errors import EngineError, PassError
 from onnx_passes.model.copy import copy_model
-from onnx_passes.model.ort_sessions import open_session, session_options
-from onnx_passes.model.walk import all_graphs, subgraphs_of
-from onnx_passes.ops.bodies import attach_to_model
+from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.precision._half_precision import WIDE
 from onnx_passes.passes.replace import Namer
-from onnx_passes.plain import Plain, PlainDict
+from onnx_passes.plain import Plain
 
 if TYPE_CHECKING:
-    import onnxruntime
-
-
-_LEAST = 1 << 12
-"""Tensors of fewer bytes are written into the protobuf: they may be shapes or axes."""
-_MOST_WITHIN = 1 << 30
-"""Bytes of weights that are written into the protobuf, if they cannot be handed over."""
-_FOLDER = "session.model_external_initializers_file_folder_path"
-_ELSEWHERE = "in memory"
-
-
-def start_beside(
-    model: ir.Model, outputs: Sequence[str]
-) -> tuple[onnxruntime.InferenceSession, list[onnxruntime.OrtValue]]:
-    """Start a session on one thread that computes a model as it is written.
-
-    Weights in files are mapped by ONNX Runtime, and those in memory are not copied into a
-    protobuf, which ends at 2 GiB. The float32 values ``outputs`` become outputs too. Weights
-    in memory are returned because they have to live as long as the session. Errors of ONNX
-    Runtime have no common class.
-    """
-    try:
-        return _start(model, outputs, beside=True)
-    except Exception:
-        # ONNX Runtime may remove a weight that it has folded before it asks for its data.
-        if _held(model) > _MOST_WITHIN:
-            raise
-        return _start(model, outputs, beside=False)
-
-
-def _start(
-    model: ir.Model, outputs: Sequence[str], *, beside: bool
-) -> tuple[onnxruntime.InferenceSession, list[onnxruntime.OrtValue]]:
-    """Start a session, with weights in memory beside the protobuf or within."""
-    import onnxruntime as ort
-
-    copy = copy_model(model)
-    attach_to_model(copy)  # ONNX Runtime has no quantisers of QONNX
-    folder = _folder_of(copy)
-    given: PlainDict = {}
-    for graph in all_graphs(copy):
-        for name, value in graph.initializers.items():
-            tensor = value.const_value
-            if tensor is None or tensor.dtype is ir.DataType.STRING:
-                continue
-            if not _is_file(tensor) and (tensor.nbytes < _LEAST or value.is_graph_input()):
-                continue
-            if graph is not copy.graph:
-                # ONNX Runtime takes data from outside in the main graph only.
-                value.const_value = ir.tensor(np.array(tensor.numpy()), tensor.dtype, name)
-            elif _is_file(tensor) and _parent(tensor) == folder:
-                assert isinstance(tensor, ir.ExternalTensor), "it was looked at"
-                value.const_value = _declare(tensor, Path(tensor.path).name, tensor.offset)
-            elif beside and tensor.dtype.numpy().isbuiltin == 1:
-                given[name] = ort.OrtValue.ortvalue_from_numpy(
-                    np.ascontiguousarray(tensor.numpy()).reshape(tensor.shape.numpy())
-                )
-                value.const_value = _declare(tensor, _ELSEWHERE, 0)
-    proto = ir.to_proto(copy)
-    known = {output.name for output in proto.graph.output}
-    for name in outputs:
-        if name not in known:
-            kind = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
-            proto.graph.output.append(kind)
-    # Prepacked weights have other kernels, whose last bits differ from those of the gate.
-    options = session_options(prepacking=False)
-    if folder is not None:
-        options.add_session_config_entry(_FOLDER, folder)
-        # In its own order, it widens all weights before the first product.
-        options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
-    options.add_external_initializers(list(given), list(given.values()))
-    return open_session(proto, options), list(given.values())
-
-
-def _held(model: ir.Model) -> int:
-    """Return the bytes of the weights in memory."""
-    tensors = (v.const_value for v in model.graph.initializers.values())
-    return sum(t.nbytes for t in tensors if t is not None and not _is_file(t))
-
-
-def _is_file(tensor: ir.TensorProtocol) -> bool:
-    return isinstance(tensor, ir.ExternalTensor)
-
-
-def _parent(tensor: ir.TensorProtocol) -> str:
-    assert isinstance(tensor, ir.ExternalTensor), "only such a tensor has a path"
-    return str(Path(tensor.path).resolve().parent)
-
-
-def _folder_of(model: ir.Model) -> str | None:
-    """Return the folder of most external data of the main graph; None without any."""
-    sizes: Counter[str] = Counter()
-    for value in model.graph.initializers.values():
-        tensor = value.const_value
-        if tensor is not None and _is_file(tensor):
-            sizes[_parent(tensor)] += tensor.nbytes
-    return sizes.most_common(1)[0][0] if sizes else None
-
-
-def _declare(
-    tensor: ir.TensorProtocol, location: str, offset: int | None
-) -> ir.ExternalTensor:
-    """Return a tensor that says where data is, and holds none."""
-    assert isinstance(tensor.shape, ir.Shape), "a tensor has a shape"
-    return ir.ExternalTensor(
-        location,
-        offset or 0,
-        tensor.nbytes,
-        tensor.dtype,
-        shape=tensor.shape,
-        name=tensor.name or "",
-    )
+    pass
 
 
 OPSET = 11
@@ -311,34 +196,34 @@ def record(
         for v in node.outputs
         if v.name in wanted and v.dtype is ir.DataType.FLOAT
     ]
-    for feed, arrays in zip(feeds, _run(model, feeds, inner, [*watched], pass_), strict=True):
+    for feed, arrays in zip(feeds, _run(model, feeds, [*inner, *watched], pass_), strict=True):
         found = _join_ranges((name, arrays[end]) for end, name in watched.items())
         found |= {name: arrays[name] for name in inner}
         yield found | {name: np.asarray(feed[name]) for name in inputs if name in feed}
 
 
 def _run(
-    model: ir.Model,
-    feeds: Sequence[Mapping[str, Array]],
-    inner: Sequence[str],
-    ends: Sequence[str],
-    pass_: str,
+    model: ir.Model, feeds: Sequence[Mapping[str, Array]], asked: Sequence[str], pass_: str
 ) -> Iterator[dict[str, Array]]:
     """Yield values and outputs of a model by name, sample by sample."""
+    from onnx_passes.runtime.ort import OnnxRuntimeEngine  # slow to import
+
+    if not asked:
+        yield from ({} for _ in feeds)
+        return
+    shown = copy_model(model)
+    known = {value.name for value in shown.graph.outputs}
+    made = {value.name: value for node in shown.graph for value in node.outputs}
+    shown.graph.outputs.extend(made[name] for name in asked if name not in known)
     try:
-        session, weights = start_beside(model, inner)
-        asked = [*inner, *ends]
-        for feed in feeds:
-            given = {name: np.asarray(value) for name, value in feed.items()}
-            outputs = session.run(asked, given) if asked else []
-            yield dict(zip(asked, outputs, strict=True))
-        del weights  # they had to live as long as the session
-    except PassError:
-        raise
-    except Exception as error:  # those of ONNX Runtime have no common class
-        text = " ".join(str(error).split())[:300]
+        # Prepacked weights have other kernels, whose last bits differ from those of the gate.
+        with OnnxRuntimeEngine(prepacking=False).prepare(shown) as session:
+            for feed in feeds:
+                found = session.run(feed, asked)
+                yield {name: np.asarray(value) for name, value in found.items()}
+    except EngineError as error:
         raise PassError(
-            f"{pass_}: ONNX Runtime does not run the model on the data: {text}",
+            f"{pass_}: ONNX Runtime does not run the model on the data: {error.message}",
             help="each sample needs every input of the model by name, in its type and shape",
         ) from error
 
