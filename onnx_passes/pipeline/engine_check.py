@@ -31,11 +31,9 @@ from onnx_passes.pipeline.region_evidence import (
     Conclusion,
     InBodies,
     RegionFinding,
-    RegionValues,
-    all_passed,
-    any_failed,
     outer_sample,
 )
+from onnx_passes.pipeline.region_values import RegionValues, all_passed, any_failed
 from onnx_passes.pipeline.state import EngineState, State
 from onnx_passes.runtime.engine_base import Data, Outputs, run_each
 from onnx_passes.runtime.inputs import held_on, is_empty
