@@ -41,7 +41,7 @@ ROOMS = {
     "arrays": Size(26, 1, 0),
     "bench": Size(3985, 15, 0),
     "certifying": Size(8413, 27, 3),
-    "cli": Size(4421, 23, 1),
+    "cli": Size(4422, 23, 1),
     "compat": Size(646, 7, 0),
     "configs": Size(2406, 12, 0),
     "contracts": Size(530, 4, 0),
@@ -52,7 +52,7 @@ ROOMS = {
     "model": Size(3526, 14, 0),
     "ops": Size(8021, 36, 6),
     "optional": Size(51, 1, 0),
-    "passes": Size(20138, 248, 0),
+    "passes": Size(20152, 248, 0),
     "pipeline": Size(9843, 29, 3),
     "plain": Size(14, 1, 0),
     "report": Size(1978, 11, 1),
@@ -62,7 +62,7 @@ ROOMS = {
     "tuning": Size(2294, 9, 0),
     "verify": Size(6386, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(50724, 588, 0),
+    "tests": Size(50755, 588, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

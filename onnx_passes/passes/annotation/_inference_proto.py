@@ -6,7 +6,6 @@ What one inference found is kept for the next one over the same model.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from onnx_passes.model.walk import (
     node_outputs,
     nodes_of,
     shape_fields,
+    subgraphs_of,
     value_name,
     value_shape,
 )
@@ -105,7 +105,7 @@ class Written(Generic[OwnerT, ProtoT]):
 
     def renew(
         self, owners: Iterable[tuple[OwnerT, Hashable, Sequence[object]]]
-    ) -> list[ProtoT]:
+    ) -> Mapping[OwnerT, ProtoT]:
         """Return the protobufs of owners, made anew where an owner has changed.
 
         Those of all others are forgotten. Each owner comes with values, and with objects that
@@ -122,7 +122,7 @@ class Written(Generic[OwnerT, ProtoT]):
             ):
                 found = (values, objects, self.write(owner))
             self.made[owner] = found
-        return [proto for _, _, proto in self.made.values()]
+        return {owner: proto for owner, (_, _, proto) in self.made.items()}
 
 
 def parts_of(node: ir.Node) -> tuple[ir.Node, Hashable, Sequence[object]]:
@@ -135,9 +135,9 @@ def parts_of(node: ir.Node) -> tuple[ir.Node, Hashable, Sequence[object]]:
 class InferenceMemory:
     """What inferences over one model share.
 
-    Protobufs of ``nodes`` are kept for models without subgraphs and functions. ``shapes`` has
-    what the last inference read, by protobuf's text, and ``reshapes`` dimensions of results of
-    Reshape, by all that they depend on.
+    Protobufs of ``nodes`` without subgraphs are kept for models without functions. ``shapes``
+    has what the last inference read, by protobuf's text, and ``reshapes`` dimensions of
+    results of Reshape, by all that they depend on.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ def new_memory() -> InferenceMemory:
 
 
 def bare_proto(model: ir.Model, known: InferenceMemory) -> onnx.ModelProto:
-    """Serialise a model that has no subgraphs and no functions, for inference.
+    """Serialise a model that has no functions, for inference.
 
     Defaults of inputs are left out, so that nothing is concluded from them; big weights refer
     to a file that does not exist.
@@ -227,24 +227,42 @@ def bare_proto(model: ir.Model, known: InferenceMemory) -> onnx.ModelProto:
     proto = onnx.ModelProto(ir_version=model.ir_version)
     for domain, version in sorted(model.opset_imports.items()):
         proto.opset_import.add(domain=domain, version=version)
-    graph = proto.graph
-    graph.name = model.graph.name or ""
-    for value in model.graph.inputs:
-        ir.serde.serialize_value_into(graph.input.add(), value)
-    for value in model.graph.outputs:
-        ir.serde.serialize_value_into(graph.output.add(), value)
-    held: list[tuple[ir.Value, str | None, tuple[object]]] = []
-    for value in model.graph.initializers.values():
-        if value.is_graph_input() and model.ir_version >= 4:
-            continue
-        tensor = value.const_value
-        if not value.is_graph_input() and not _says_as_much(tensor, value):
-            ir.serde.serialize_value_into(graph.value_info.add(), value)
-        if tensor is not None:
-            held.append((value, value.name, (tensor,)))
-    graph.initializer.extend(known.tensors.renew(held))
-    graph.node.extend(known.nodes.renew(map(parts_of, nodes_of(model.graph))))
+    graphs = list(graphs_within(model.graph))
+    held: list[tuple[ir.Value, str | None, tuple[object]]] = [
+        (value, value.name, (value.const_value,))
+        for graph in graphs
+        for value in graph.initializers.values()
+        if value.const_value is not None
+        if not (graph is model.graph and value.is_graph_input() and model.ir_version >= 4)
+    ]
+    nodes = (node for graph in graphs for node in nodes_of(graph))
+    plain = (node for node in nodes if not _has_body(node))
+    parts = known.tensors.renew(held), known.nodes.renew(map(parts_of, plain))
+    _write_graph(proto.graph, model.graph, parts)
     return proto
+
+
+_Parts = tuple[Mapping[ir.Value, onnx.TensorProto], Mapping[ir.Node, onnx.NodeProto]]
+"""What initializers and nodes without subgraphs are written as."""
+
+
+def _write_graph(proto: onnx.GraphProto, graph: ir.Graph, parts: _Parts) -> None:
+    tensors, nodes = parts
+    proto.name = graph.name or ""
+    for value in graph.inputs:
+        ir.serde.serialize_value_into(proto.input.add(), value)
+    for value in graph.outputs:
+        ir.serde.serialize_value_into(proto.output.add(), value)
+    held = graph.initializers.values()
+    for value in held:
+        if not value.is_graph_input() and not _says_as_much(value.const_value, value):
+            ir.serde.serialize_value_into(proto.value_info.add(), value)
+    proto.initializer.extend(tensors[value] for value in held if value in tensors)
+    proto.node.extend(nodes.get(n) or _node(n, parts) for n in nodes_of(graph))
+
+
+def _has_body(node: ir.Node) -> bool:
+    return any(True for _ in subgraphs_of(node))  # a graph without nodes is false
 
 
 def _initializer(value: ir.Value) -> onnx.TensorProto:
@@ -276,7 +294,8 @@ _PLAIN = (ir.Tensor, ListedTensor)
 """Tensors that hold an array as it is."""
 
 
-def _node(node: ir.Node) -> onnx.NodeProto:
+def _node(node: ir.Node, parts: _Parts | None = None) -> onnx.NodeProto:
+    """Serialise a node; those in its subgraphs are among ``parts``."""
     outputs = [value_name(value) or "" for value in node_outputs(node)]
     while outputs and not outputs[-1]:
         outputs.pop()
@@ -295,6 +314,13 @@ def _node(node: ir.Node) -> onnx.NodeProto:
         into = proto.attribute.add()
         if attribute.is_ref():
             ir.serde.serialize_reference_attribute_into(into, attribute)
+        elif parts is not None and attribute.type == ir.AttributeType.GRAPH:
+            into.name, into.type = attribute.name, onnx.AttributeProto.GRAPH
+            _write_graph(into.g, attribute.as_graph(), parts)
+        elif parts is not None and attribute.type == ir.AttributeType.GRAPHS:
+            into.name, into.type = attribute.name, onnx.AttributeProto.GRAPHS
+            for graph in attribute.as_graphs():
+                _write_graph(into.graphs.add(), graph, parts)
         elif attribute.type == ir.AttributeType.TENSOR and is_big(attribute.value):
             into.name, into.type = attribute.name, onnx.AttributeProto.TENSOR
             _tensor(into.t, attribute.value)
@@ -302,8 +328,6 @@ def _node(node: ir.Node) -> onnx.NodeProto:
             ir.serde.serialize_attribute_into(into, attribute)
     return proto
 
-
-_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 WrittenDims = tuple[int | str | None, ...]
 
@@ -347,15 +371,13 @@ class ModelDraft:
     def __init__(self, model: ir.Model, known: InferenceMemory) -> None:
         """Serialise a model without its big weights."""
         self.model = model
-        nested = any(True for _ in itertools.islice(graphs_within(model.graph), 1, None))
         # What is written here has no denotations, and functions declare values of their own.
         self._plain = not model.functions and not denoted(model)
-        self._bare = self._plain and not nested
-        self.proto = bare_proto(model, known) if self._bare else light_proto(model)
+        self.proto = bare_proto(model, known) if self._plain else light_proto(model)
         follow_engines(self.proto.graph)
         attach_bodies(self.proto)
         # What is written of a value here has no remarks, and few types and shapes occur.
-        self._types: _Types | None = {} if self._bare else None
+        self._types: _Types | None = {} if self._plain else None
         self._numbers: bool | None = None
         self._entries: list[_Entry] = []
         self._main = self._index(model.graph, self.proto.graph, inner=False)
@@ -411,10 +433,9 @@ class ModelDraft:
             for value, info in zip(graph.inputs, proto.input, strict=True) if inner else ():
                 self._entries.append(_Entry(value, proto, info, inferred=False))
         scope = _Scope([(value.name or "", value) for value in (*graph.inputs, *made)])
-        if self._bare:
-            return scope
-        for place, (node, node_proto) in enumerate(zip(graph, proto.node, strict=True)):
-            if any(attribute.type in _GRAPHS for attribute in node_proto.attribute):
+        for place, node in enumerate(nodes_of(graph)):
+            if _has_body(node):
+                node_proto = proto.node[place]
                 bodies = zip(_bodies_of(node, node_proto), _bodies(node_proto), strict=True)
                 inside = [self._index(*pair, inner=True) for pair in bodies]
                 scope.bodies.append((place, inside))
