@@ -174,9 +174,8 @@ def compare_on_data(
 ) -> int:
     """Run models on engines over a data set, print the result, return the exit code."""
     from onnx_passes.bench.runs.comparison import rounding_notes
-    from onnx_passes.data.evaluation_result import save_worst
+    from onnx_passes.data.evaluation_result import result_lines, save_worst
     from onnx_passes.data.job_evaluation import Journal, evaluate
-    from onnx_passes.data.result_text import result_lines
     from onnx_passes.data.shard_evaluation import WorkerProcessors
     from onnx_passes.model.load import load_model
 
@@ -237,10 +236,10 @@ def _job(
     models: Sequence[Path], engines: Sequence[str], given: PlainMapping, *, isolate: bool
 ) -> DataJob:
     from onnx_passes.bench.runs.judges import read_limits
+    from onnx_passes.data.dataset import make_plan
     from onnx_passes.data.evaluation_job import DataJob, ModelFile, RunSpec
     from onnx_passes.data.input_binding import DataInterface
     from onnx_passes.data.measures import Measures, make_metric
-    from onnx_passes.data.plan import make_plan
     from onnx_passes.model.load import load_model
 
     if not models:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from onnx_passes.data.dataset import ShardPlan
 from onnx_passes.data.file_forms import digest
 from onnx_passes.data.measures import Measures
-from onnx_passes.data.plan import ShardPlan
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.model.load import load_model
 from onnx_passes.plain import PlainDict, PlainMapping

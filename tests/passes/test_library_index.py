@@ -134,7 +134,7 @@ def test_a_pass_of_a_users_module_wins_in_its_pipeline_before_the_library_is_imp
 
 def test_the_index_says_of_passes_what_they_say_themselves():
     code = (
-        "from onnx_passes.cli.list_command import group_names, pass_rows\n"
+        "from onnx_passes.cli.pass_commands import group_names, pass_rows\n"
         "rows, names = list(pass_rows()), sorted(group_names())\n"
         "from onnx_passes.cli.pass_descriptions import describe_passes\n"
         "from onnx_passes.passes import registry\n"

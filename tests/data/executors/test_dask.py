@@ -6,10 +6,10 @@ import pytest
 from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.data import shard_evaluation
 from onnx_passes.data import workers as module
+from onnx_passes.data.dataset import make_plan
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.measures import Measures
-from onnx_passes.data.plan import make_plan
 from onnx_passes.data.workers import WorkersGoneError, make_dask
 from onnx_passes.errors import UsageError
 from onnx_passes.model.load import load_model
