@@ -50,6 +50,13 @@ class ModelFile:
         whole = hashlib.sha256(json.dumps(content).encode()).hexdigest()
         return cls(name or full.name, str(full), whole, names)
 
+    def is_there(self) -> bool:
+        """Whether the files are at their path, with this content."""
+        try:
+            return ModelFile.of(self.path).digest == self.digest
+        except ModelError:
+            return False
+
 
 @dataclass(frozen=True)
 class EngineChoice:
