@@ -230,9 +230,28 @@ def missing_models(text: str) -> list[str]:
     return [model.path for model in DataJob.from_text(text).models if not model.is_there()]
 
 
-def evaluate_shard(text: str, digest: str, shard: int) -> PlainDict:
-    """Evaluate a shard in a worker; ``text`` is the job as JSON. See ``Evaluator.shard``."""
-    return evaluator_of(text, digest).shard(shard)
+_jobs: dict[str, str] = {}
+"""The jobs that this worker was sent, as JSON, by digest."""
+
+
+def make_plugin(text: str, digest: str) -> Foreign:
+    """Return a plugin that sends a job, as JSON, to each worker, also to one that joins."""
+
+    class Sender(import_optional("distributed.diagnostics.plugin").WorkerPlugin):  # type: ignore[misc]
+        """Hands the job to a worker."""
+
+        def setup(self, worker: object) -> None:
+            from onnx_passes.data.workers import _jobs
+
+            del worker
+            _jobs[digest] = text
+
+    return Sender()
+
+
+def evaluate_shard(digest: str, shard: int) -> PlainDict:
+    """Evaluate a shard in a worker; KeyError if it was not sent the job."""
+    return evaluator_of(_jobs[digest], digest).shard(shard)
 
 
 CONNECT_SECONDS = 30
@@ -256,10 +275,9 @@ def make_dask(address: str) -> Dask:
 class Dask:
     """Evaluates shards on the workers of a Dask cluster.
 
-    The job is the result of a task that shards depend on: Dask sends it to each worker once,
-    those that join later included. A worker makes its sessions when it first needs them, from
-    the same paths as here. ``address`` is that of the scheduler. Certificates are those of
-    Dask's configuration.
+    Each worker gets the job once, by a plugin. It makes its sessions when it first needs them,
+    from the same paths as here. A shard of a worker that the plugin missed is tried again.
+    ``address`` is that of the scheduler. Certificates are those of Dask's configuration.
     """
 
     def __init__(self, address: str) -> None:
@@ -267,7 +285,6 @@ class Dask:
         self._client: Foreign = None
         self._done: queue.Queue[Foreign] = queue.Queue()
         self._running: dict[Foreign, int] = {}
-        self._text: Foreign = None
         self._tries: dict[int, int] = {}
 
     @property
@@ -291,9 +308,7 @@ class Dask:
                 f"workers do not find {', '.join(sorted(missing))}",
                 help="put models, as the data, in a folder that each worker reads",
             )
-        self._text = self._client.submit(
-            str, text, key=f"onnx-passes-{job.digest}", pure=False
-        )
+        self._client.register_plugin(make_plugin(text, job.digest), name="onnx-passes")
 
     def _connect(self, distributed: Foreign) -> None:
         try:
@@ -346,7 +361,7 @@ class Dask:
         key = f"onnx-passes-{self._job.digest}-{shard}-{self._tries[shard]}"
         try:
             future = self._client.submit(
-                evaluate_shard, self._text, self._job.digest, shard, key=key, pure=False
+                evaluate_shard, self._job.digest, shard, key=key, pure=False
             )
         except OSError as error:
             raise self._gone() from error
