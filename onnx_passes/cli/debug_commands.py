@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from onnx_passes.arrays import Array
     from onnx_passes.bench.reducing import Boundary, Reduction
     from onnx_passes.bench.reducing.candidates import CandidateStore, ModelCheck, Trial
-    from onnx_passes.bench.reducing.checks import PassCheck
     from onnx_passes.model.load import LoadedModel
-    from onnx_passes.passes.base import Pass
     from onnx_passes.pipeline.bisect import BisectionResult
     from onnx_passes.runtime.engine_base import Engine
 
@@ -179,7 +177,6 @@ def make_check(given: PlainMapping, store: CandidateStore, boundary: Boundary) -
             given["check"],
             store,
             rules,
-            given["iter_artifact"],
             given["timeout"],
         )
     from onnx_passes.bench.reducing.checks import AskCheck, FunctionCheck, RunCheck
@@ -189,9 +186,7 @@ def make_check(given: PlainMapping, store: CandidateStore, boundary: Boundary) -
         text = given["check_function"]
         return FunctionCheck(named_function(text, "--check-function"), store, text)
     if given["interactive"]:
-        return AskCheck(_ask, store, given["iter_artifact"])
-    if given["passes"] or given["config"]:
-        return _pass_check(given, boundary.engine)
+        return AskCheck(_ask, store)
     contract = Tolerance(given["rtol"], given["atol"])
     engine = _engine(given["engine"])
     if given["against"] == "golden":
@@ -213,27 +208,6 @@ def _engine(text: str) -> Engine:
     from onnx_passes.configs.engine_text import parse_engine
 
     return parse_engine(text)
-
-
-def _pass_check(given: PlainMapping, engine: Engine) -> PassCheck:
-    from onnx_passes.bench.reducing.checks import PassCheck
-    from onnx_passes.configs.pipeline_files import default_config, load_config
-    from onnx_passes.configs.resolve import resolve
-    from onnx_passes.contracts import Metric, Tolerance, weakest
-
-    config, texts = given["config"], given["passes"]
-    pipeline = load_config(config, (), texts) if config else default_config((), texts)
-    steps = resolve(pipeline).passes
-
-    def make() -> list[Pass]:
-        return [step.make({}, {}) for step in steps]
-
-    declared = weakest(promised for step in steps if (promised := step.cls.contracts()))
-    limits = [contract for contract in declared if not isinstance(contract, Metric)]
-    contract = next(iter(limits), Tolerance())
-    if given["rtol"] is not None or given["atol"] is not None:
-        contract = Tolerance(given["rtol"], given["atol"])
-    return PassCheck(make, engine, ", ".join(step.text for step in steps), contract)
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -268,7 +242,6 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
     from onnx_passes.bench.reducing import Boundary, Reducer
     from onnx_passes.bench.reducing.candidates import Artifacts, CandidateStore
     from onnx_passes.bench.reducing.parts import Parts
-    from onnx_passes.model.inference import annotate
     from onnx_passes.model.load import load_model
     from onnx_passes.runtime.ort import engine_for
 
@@ -278,8 +251,6 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
     _set_shapes(model, given["model_input_shapes"])
     for golden in samples:
         _fits(golden, model, given["load_inputs"])
-    if given["passes"] or given["config"]:
-        annotate(model)  # passes look at inner values, other checks at cuts only
     artifacts = Artifacts(model, given["artifacts"]) if given["artifacts"] else None
 
     def tell(trial: Trial) -> None:
@@ -290,10 +261,7 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
 
     by_command = bool(given["check"]) or given["interactive"]
     limit = _COMMAND if by_command else _IN_PROCESS
-    folder = None
-    if given["interactive"] or (given["check"] and "{model}" not in given["check"]):
-        folder = given["iter_artifact"].absolute().parent
-    with CandidateStore(model, folder) as store:
+    with CandidateStore(model) as store:
         for number, golden in enumerate(samples):
             boundary = Boundary(model, engine_for(model), golden)
             check = make_check(given, store, boundary)
@@ -344,7 +312,6 @@ def _places(path: Path, output: Path, given: PlainMapping) -> None:
         "-o": output,
         "--min-good": given["min_good"],
         "--replay": given["replay"],
-        "--iter-artifact": given["iter_artifact"],
     }
     read = {"the model": [path]}
     if given["load_inputs"]:
@@ -356,16 +323,6 @@ def _places(path: Path, output: Path, given: PlainMapping) -> None:
                 help="give another path",
             )
     check_destinations(output, {k: v for k, v in files.items() if k != "-o"}, read)
-    placed = "{model}" in (given["check"] or "")
-    if (
-        (given["check"] or given["interactive"])
-        and not placed
-        and given["iter_artifact"].exists()
-    ):
-        raise UsageError(
-            f"{given['iter_artifact']} exists already, and candidates are written there",
-            help="remove it, or name another file by --iter-artifact",
-        )
     if given["artifacts"] and given["artifacts"].exists() and not given["artifacts"].is_dir():
         raise UsageError(f"--artifacts {given['artifacts']} is not a folder")
 
@@ -501,8 +458,8 @@ _OF = {
     "ignore_fail_code": ("--check",),
     "fail_regex": ("--check",),
     "against": ("--engine",),
-    "rtol": ("--engine", "--pass"),
-    "atol": ("--engine", "--pass"),
+    "rtol": ("--engine",),
+    "atol": ("--engine",),
 }
 
 
@@ -545,7 +502,6 @@ def _one_check(given: PlainMapping) -> str:
             ("--check", given["check"] is not None),
             ("--check-function", given["check_function"]),
             ("--engine", given["engine"]),
-            ("--pass", given["passes"] or given["config"]),
             ("--interactive", given["interactive"]),
         )
         if value
@@ -555,7 +511,7 @@ def _one_check(given: PlainMapping) -> str:
             f"{' and '.join(asked)} are {len(asked)} checks"
             if asked
             else "nothing says what fails",
-            help="give one of --check, --check-function, --engine, --pass and --interactive",
+            help="give one of --check, --check-function, --engine and --interactive",
         )
     return asked[0]
 
@@ -569,13 +525,11 @@ simpler values. One of these decides what "fails" means:
   --check-function M:F     a function: does the model at this path fail?
   --engine E --against E2  two engines (or E and golden values) that differ
   --engine E               an engine that does not run it, or makes NaN or Inf
-  --pass P, -c PIPELINE    passes that raise, or change what it computes
   --interactive            you
 
 \b
-CMD gets each candidate as {model}, and its inputs as the .npz file {inputs};
-without {model} it reads onnx_passes_debug.onnx (--iter-artifact) in this
-folder. Quote CMD, or put it last: all that follows --check is CMD then.
+CMD gets each candidate as {model}, and its inputs as the .npz file {inputs}.
+Quote CMD, or put it last: all that follows --check is CMD then.
 
 \b
 Examples:
@@ -611,11 +565,9 @@ class _Reduce(ManyWords):
     metavar="ENGINE|golden",
     help="Reference: an engine, or golden (--load-inputs).",
 )
-@click.option("--pass", "passes", multiple=True, metavar="PASS", help="Passes under test.")
-@click.option("-c", "--config", metavar="FILE", help="Pipeline whose passes are the check.")
 @click.option("--interactive", is_flag=True, help="Ask whether each candidate passes.")
-@click.option("--rtol", type=float, help="Relative tolerance of --engine and --pass.")
-@click.option("--atol", type=float, help="Absolute tolerance of --engine and --pass.")
+@click.option("--rtol", type=float, help="Relative tolerance of --engine.")
+@click.option("--atol", type=float, help="Absolute tolerance of --engine.")
 @click.option(
     "--mode",
     type=click.Choice(["auto", "bisect", "linear"]),
@@ -632,13 +584,6 @@ class _Reduce(ManyWords):
     multiple=True,
     metavar="NAME:1x3x224x224",
     help="Fix the shape of an input.",
-)
-@click.option(
-    "--iter-artifact",
-    type=FILE,
-    default="onnx_passes_debug.onnx",
-    metavar="FILE",
-    help="Candidate, if CMD has no {model}.",
 )
 @click.option(
     "--timeout",

@@ -178,9 +178,8 @@ $ reduce digits.onnx -o small.onnx -q
   longer than 1 s
 --check 'true {{model}}' --fail-regex ( => is not a regular expression
 => nothing says what fails
---engine onnxruntime --pass x => are 2 checks
+--engine onnxruntime --interactive => are 2 checks
 --engine onxruntime => did you mean 'onnxruntime'?
---pass merge-clip => did you mean 'merge-clips'?
 --engine onnxruntime --against golden => needs --load-inputs
 --engine onnxruntime --load-inputs x.npz => 'x.npz' does not exist
 --engine onnxruntime --load-inputs other.npz => no value of this model
@@ -192,7 +191,8 @@ $ reduce digits.onnx -o small.onnx -q
 --timeout nan --check true => --timeout nan: it has to be a number
 --engine onnxruntime --rtol -1 => --rtol -1: it has to be a number
 --engine onnxruntime --fail-code 1 => --fail-code needs --check, not
---atol 1 --check true => --atol needs --engine or --pass, not --check
+--atol 1 --check true => --atol needs --engine, not --check
+--check true => write {{model}} there
 --fail-code 3 --ignore-fail-code 3 --check true => contradict each other
 --check '' => --check is empty
 --check './other.npz {{model}}' => './other.npz' may not be executed
