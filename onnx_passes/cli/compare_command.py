@@ -55,8 +55,6 @@ def settings_of(given: PlainDict, *, keep: bool, hashes: bool) -> Settings:
         postprocess=read_postprocess(given["postprocess"]),
         validate=given["validate"],
         fail_fast=given["fail_fast"],
-        iterations=given["iterations"] or 1,
-        warm_up=given["warm_up"] or 0,
         memory_limit=read_size(given["memory_limit"], "--memory-limit"),
         keep=keep,
         hashes=hashes,
@@ -158,7 +156,6 @@ _APART = {
     "postprocess": "--postprocess",
     "validate": "--validate",
     "fail_fast": "--fail-fast",
-    "warm_up": "--warm-up",
     "html": "--html",
 }
 
@@ -218,10 +215,9 @@ def _refuse(given: PlainMapping) -> None:
             raise UsageError(
                 f"{option} and --data do not go together", help="give one of the two"
             )
-    if given["iterations"] not in (None, 1) or given["judge"] != "simple":
-        option = "--compare" if given["judge"] != "simple" else "--iterations"
+    if given["judge"] != "simple":
         raise UsageError(
-            f"{option} and --data do not go together",
+            "--compare and --data do not go together",
             help="limits are given by --tolerance, --rtol and --atol, metrics by --metric",
         )
 
@@ -376,12 +372,12 @@ Examples:
 @click.option(
     "--iterations",
     type=click.IntRange(1),
-    help="Timed runs a sample. Default: 1, 100 with --time.",
+    help="Runs that --time times. Default: 100.",
 )
 @click.option(
     "--warm-up",
     type=click.IntRange(0),
-    help="Runs before the timed ones. Default: 0, 10 with --time.",
+    help="Runs before those. Default: 10.",
 )
 @click.option(
     "--time",
@@ -406,6 +402,10 @@ def command(
     **given: Plain,
 ) -> None:
     """Run models side by side, and compare what they give."""
+    for name in ("iterations", "warm_up"):
+        if given[name] is not None and not timed:
+            option = name.replace("_", "-")
+            raise UsageError(f"--{option} needs --time, which it is for")
     if given["data"]:
         if load_outputs or save_outputs or save_inputs:
             raise UsageError(
@@ -469,7 +469,6 @@ def command(
         first = list(samples[:1])
     if timed and runners:
         add_timings(found, runners, first[0], given, len(recorded))
-    asked = bool(given["iterations"] or given["warm_up"]) and not timed
     try:
         if save_outputs is not None:
             save_results(found, save_outputs)
@@ -477,13 +476,13 @@ def command(
             from onnx_passes.bench.comparison_report import compare_page
             from onnx_passes.report.report_files import write_text
 
-            write_text(compare_page(found, latencies=asked), page)
+            write_text(compare_page(found), page)
     finally:
         # A full disk does not take the findings of a long run with it.
         if as_json:
             click.echo(json.dumps(comparison_dict(found), indent=2))
         else:
-            for line in comparison_lines(found, verbose=verbose, latencies=asked):
+            for line in comparison_lines(found, verbose=verbose):
                 echo_line(line, color="red" if line.startswith("  DIFFERS") else None)
     raise click.exceptions.Exit(found.exit_code)
 

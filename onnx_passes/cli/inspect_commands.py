@@ -281,7 +281,6 @@ and the evidence for it.
 Examples:
   onnx-passes view model.onnx
   onnx-passes view out.onnx --report run.json -o out.html
-  onnx-passes view model.onnx --load-inputs inputs.npz
 """
 
 
@@ -300,14 +299,7 @@ Examples:
     metavar="FILE",
     help="Report of a run (--json FILE) that read or wrote MODEL.",
 )
-@click.option(
-    "--load-inputs",
-    metavar="FILE",
-    help="Ranges are those seen on these inputs, on ONNX Runtime, instead of bounds.",
-)
-def view_command(
-    model: str, output: Path | None, report: Path | None, load_inputs: str | None
-) -> None:
+def view_command(model: str, output: Path | None, report: Path | None) -> None:
     """Write the graph of a model as a page."""
     from onnx_passes.bench.model_page import PageContent, facts_of, marks_of, to_page
     from onnx_passes.model.inference import annotate
@@ -322,9 +314,7 @@ def view_command(
     check_destinations(None, {"-o": place}, read)
     annotate(loaded.model)
     marks = {} if report is None else marks_of(read_json(report), loaded.model)
-    ranges, told = (
-        _bounds(loaded.model) if load_inputs is None else _seen(loaded.model, load_inputs)
-    )
+    ranges, told = _bounds(loaded.model)
     data = PageContent(ranges, marks).of(loaded.model)
     write_text(to_page(Path(model).name, data, facts_of(loaded.model), told), place)
     echo_lines((f"note: {note}" for note in loaded.notes), err=True)
@@ -340,26 +330,3 @@ def _bounds(model: ir.Model) -> tuple[dict[str, Interval], str]:
     except OnnxPassesError as error:
         return {}, f"none, since {error.message}"
     return found, "bounds by interval arithmetic, for any input"
-
-
-def _seen(model: ir.Model, file: str) -> tuple[dict[str, Interval], str]:
-    import numpy as np
-
-    from onnx_passes.runtime.ort import OnnxRuntimeEngine
-    from onnx_passes.verify.recording import expose_values
-    from onnx_passes.verify.saved import read_samples
-
-    samples = read_samples(file)
-    found: dict[str, Interval] = {}
-    with OnnxRuntimeEngine().prepare(expose_values(model)) as session:
-        for sample in samples:
-            for name, array in {**sample, **session.run(sample)}.items():
-                if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
-                    continue
-                if not array.size or not np.isfinite(array).any():
-                    continue
-                finite = array[np.isfinite(array)]
-                low, high = found.get(name, (np.inf, -np.inf))
-                found[name] = (min(low, float(finite.min())), max(high, float(finite.max())))
-    count = len(samples)
-    return found, f"seen on {count} sample{'' if count == 1 else 's'} of {Path(file).name}"

@@ -317,7 +317,7 @@ class ShardPlan:
         spec = self.spec
         key = {
             "parts": [[part.form, part.count, part.digest] for part in self.parts],
-            "order": [spec.shuffle, spec.limit, spec.fraction, self.shard],
+            "order": [spec.shuffle, spec.limit, self.shard],
             "binding": asdict(self.binding),
             "prepare": spec.prepare,
             "allow_nan": spec.allow_nan,

@@ -123,7 +123,7 @@ $ compare digits.onnx
 --save-outputs x.npz -e onnxruntime -e onnxruntime{{optimization=all}} => holds one run
 --inputs x --generate seed=1 => two sources of inputs
 --data x.npz --time => --time does not go
---data x.npz --iterations 2 => --iterations and --data
+--iterations 2 => --iterations needs --time
 --labels y => --labels needs a data set
 $ compare digits.onnx -e onnxruntime -e reference --data image=images.npy label=labels.npy
 --inputs x.npz => --inputs and --data do not go together
@@ -147,8 +147,7 @@ $ view model.onnx
 -o model.onnx => model.onnx
 --report none.json => cannot read the report
 --report model.onnx => not a report of onnx-passes
---load-inputs none.npz => none.npz
-$ data convert x.npy -o
+$ data concat x.npy -o
 d.npz --names X => no value 'X'
 d.txt => no known extension
 no/d.npz => No such file

@@ -37,7 +37,6 @@ def drawn_spec(folder, rng, batch):
     options = {
         "shuffle": [None, int(rng.integers(9))],
         "limit": [None, int(rng.integers(1, 90))],
-        "fraction": [None, float(rng.uniform(0.05, 1))],
         "shard": [None, int(rng.integers(1, 40))],
         "batch": [None, batch if isinstance(batch, int) else int(rng.integers(1, 20))],
     }

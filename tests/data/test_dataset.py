@@ -40,21 +40,20 @@ def test_a_plan_is_the_same_in_another_folder_and_through_json(folder, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "change", [{"shuffle": 4}, {"limit": 20}, {"fraction": 0.5}, {"batch": 2}, {"shard": 10}]
+    "change", [{"shuffle": 4}, {"limit": 20}, {"batch": 2}, {"shard": 10}]
 )
 def test_what_changes_the_shards_changes_the_plan(folder, change):
     plan = make_plan(DataSpec((str(folder),)), interface())
     assert make_plan(DataSpec((str(folder),), **change), interface()).digest != plan.digest
 
 
-def test_limit_and_fraction_take_the_start_of_the_order(folder):
-    plan = make_plan(DataSpec((str(folder),), shuffle=1, fraction=0.5, limit=20), interface())
+def test_a_limit_takes_the_start_of_the_order(folder):
+    plan = make_plan(DataSpec((str(folder),), shuffle=1, limit=20), interface())
     rows = DataSet(plan).shard(0).rows
     whole = make_plan(DataSpec((str(folder),), shuffle=1), interface())
     every = DataSet(whole).shard(0).rows
     assert plan.used == 20
     assert np.array_equal(rows, every[:20])
-    assert make_plan(DataSpec((str(folder),), fraction=0.5), interface()).used == 25
 
 
 def test_a_fixed_batch_is_filled_up_with_the_last_sample(folder):
