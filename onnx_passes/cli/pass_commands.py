@@ -18,20 +18,16 @@ import click
 from onnx_passes.cli.common import OVERRIDES, Family
 from onnx_passes.cli.output import echo_line, echo_lines
 from onnx_passes.errors import UsageError
-from onnx_passes.library_index import ENTRY_POINTS, LibraryIndex, library_index
+from onnx_passes.library_index import ENTRY_POINTS, library_index
 from onnx_passes.plain import PlainMapping
-
-
-def library_alone() -> LibraryIndex | None:
-    """Return the index of the library; None if there is none, or other packages add passes."""
-    return None if entry_points(group=ENTRY_POINTS) else library_index()
 
 
 def pass_rows(config: str | None = None) -> Sequence[Mapping[str, str]]:
     """Return name, group, contract and summary of every pass, also of ``config``."""
-    index = library_alone() if config is None else None
-    if index is not None:
-        return index.rows
+    if config is None and not entry_points(group=ENTRY_POINTS):  # no other package adds any
+        index = library_index()
+        if index is not None:
+            return index.rows
     from onnx_passes.cli.pass_descriptions import describe_passes, import_from
 
     return describe_passes(import_from(config))
@@ -45,16 +41,6 @@ def preset_rows() -> list[Mapping[str, str]]:
         {"name": n, "group": "presets", "contract": f"-c {n}", "summary": shipped_summary(n)}
         for n in shipped_configs()
     ]
-
-
-def group_names() -> list[str]:
-    """Return the names of all groups of passes."""
-    index = library_alone()
-    if index is not None:
-        return [n for n, found in index.groups.items() if n not in index.places or found[1:]]
-    from onnx_passes.passes.registry import groups
-
-    return list(groups())
 
 
 LIST_HELP = """\

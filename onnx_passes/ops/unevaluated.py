@@ -4,7 +4,7 @@ What is described are the operands that steer sizes, what inputs may be, and cos
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +13,6 @@ import onnx_ir as ir
 from onnx_passes.ops import input_hints as hints
 from onnx_passes.ops import versions
 from onnx_passes.ops.call import Operands
-from onnx_passes.ops.node_queries import RANDOM
 from onnx_passes.ops.normalization import RMSNormalization
 from onnx_passes.ops.operator_class import Operator
 
@@ -453,38 +452,6 @@ class Det(Operator):
 
     def suggest(self, c: hints.Choices, index: int, known: hints.Known) -> hints.Operand:
         return c.data(c.pick(((2, 2), (3, 3), (2, 3, 3))))
-
-
-NOT_EVALUATED: Mapping[str, frozenset[str]] = {
-    "words are not numbers": frozenset(
-        ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit")
-    ),
-    "sequences are not tensors": frozenset(
-        (
-            *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty"),
-            *("SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap"),
-            "SplitToSequence",
-        )
-    ),
-    "decoders of pictures differ": frozenset(("ImageDecoder",)),
-    "they draw random numbers": RANDOM,
-    "they copy between devices": frozenset(("MemcpyFromHost", "MemcpyToHost")),
-    "no rule rewrites them": frozenset(
-        (
-            *("AffineGrid", "Col2Im", "DeformConv", "GridSample", "MaxRoiPool", "MaxUnpool"),
-            *("NonMaxSuppression", "RoiAlign", "TensorScatter", "TfIdfVectorizer", "Unique"),
-            *("BlackmanWindow", "DFT", "HammingWindow", "HannWindow", "MelWeightMatrix"),
-            *("Det", "GRU", "LSTM", "RNN", "STFT"),
-        )
-    ),
-    "ONNX has dropped them": frozenset(
-        (
-            *("Affine", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus"),
-            *("Scale", "ScaledTanh"),
-        )
-    ),
-}
-"""Operators of the main domain that have no formula, by the reason."""
 
 
 class TfIdfVectorizer(Operator):
