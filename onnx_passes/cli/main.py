@@ -183,9 +183,10 @@ GROUPS = {
 """The commands, and what each does, by what people come for."""
 COMMANDS = {name: told for group in GROUPS.values() for name, told in group.items()}
 _TOGETHER = {
-    "edit": "insert rename strip_weights restore_weights",
-    "inspect": "inspect diff lint",
-    "pass": "explain new_pass config",
+    "debug": "bisect reduce",
+    "edit": "sanitize extract insert rename strip_weights restore_weights",
+    "inspect": "inspect diff lint view",
+    "pass": "list explain new_pass config",
 }
 """Commands that share a module; each other one has a module of its own."""
 

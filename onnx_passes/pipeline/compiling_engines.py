@@ -394,7 +394,7 @@ def _evidence(pair: RegionPair, batch: Batch, expected: Sequence[Outputs]) -> Ev
 def _wrong(
     pair: RegionPair, kind: str, sample: int, checks: tuple[OutputCheck, ...]
 ) -> PartVerdict:
-    """Return the verdict on a part of which the first value is wrong."""
+    """Return the verdict on a part, where the first check is of a wrong value."""
     numbers = ", ".join(map(str, pair.numbers))
     whose = f"rewrite {numbers} ({pair.what})" if numbers else pair.what
     fault = f"{whose}: {describe_mismatch(kind, checks[:1], sample)}"

@@ -3,12 +3,14 @@
 import io
 import json
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
+from onnx_passes.bench.reducing.candidates import CandidateStore
 from onnx_passes.verify.saved import write_samples
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
@@ -113,7 +115,7 @@ def test_golden_values_find_the_weight_that_is_off(cli, tmp_path):
 
 def test_the_guide_by_commands_and_a_pattern(cli, tmp_path):
     """The simulated failure of the guide: an operator that inspect prints."""
-    shown = [*ONNX_PASSES, "inspect", "model", "onnx_passes_debug.onnx", "--show", "layers"]
+    shown = [*ONNX_PASSES, "inspect", "model", "{model}", "--show", "layers"]
     for source, target, mode in (
         (MODEL, "first.onnx", "bisect"),
         ("first.onnx", "final.onnx", "linear"),
@@ -124,24 +126,33 @@ def test_the_guide_by_commands_and_a_pattern(cli, tmp_path):
         )
         assert told.code == 0, told.err
     assert operators("final.onnx") == ["MaxPool"]
-    assert not Path("onnx_passes_debug.onnx").exists()
 
 
 def test_a_pass_is_reduced(cli, tmp_path):
-    here = DIGITS.parent / "break_adds"
-    told = cli("reduce", MODEL, "-o", "small.onnx", "-c", here / "pipeline.yaml")
+    run = [*ONNX_PASSES, "-c", DIGITS.parent / "break_adds/pipeline.yaml", "{model}"]
+    run += ["-s", "reproducers=false", "-s", "reference={samples: 1}"]
+    told = cli("reduce", MODEL, "-o", "small.onnx", "--no-shrink", "--check", *run)
     assert told.code == 0, told.err
     assert operators("small.onnx") == ["Add"]
 
 
 def test_a_person_is_asked(cli, monkeypatch, tmp_path):
+    write, shown = CandidateStore.file, []
+
+    @contextmanager
+    def file(store, model):
+        with write(store, model) as path:
+            shown.append(path)
+            yield path
+
     class Person:
         def readline(self):
-            ops = operators("onnx_passes_debug.onnx")
+            ops = operators(shown[-1])
             return next(self.doubts, "fail\n" if "MaxPool" in ops else "P\n")
 
         doubts = iter(["\n", "what?\n"])
 
+    monkeypatch.setattr(CandidateStore, "file", file)
     monkeypatch.setattr("sys.stdin", Person())
     told = cli("reduce", MODEL, "-o", "small.onnx", "--interactive", "--no-shrink")
     assert told.code == 0, told.err
@@ -155,10 +166,9 @@ def test_a_person_who_has_gone_ends_it(cli, monkeypatch, tmp_path):
     assert told.code == 2
     assert "there is no answer" in told.err
     assert not Path("small.onnx").exists()
-    assert not Path("onnx_passes_debug.onnx").exists()
 
 
-@pytest.mark.parametrize("option", ["-o", "--min-good", "--replay", "--iter-artifact"])
+@pytest.mark.parametrize("option", ["-o", "--min-good", "--replay"])
 def test_the_model_is_never_written_over(cli, tmp_path, option):
     path = tmp_path / "model.onnx"
     path.write_bytes(MODEL.read_bytes())
@@ -167,14 +177,6 @@ def test_the_model_is_never_written_over(cli, tmp_path, option):
     assert outcome.code == 2
     assert "is the model itself" in outcome.err
     assert path.read_bytes() == MODEL.read_bytes()
-
-
-def test_a_file_in_the_place_of_candidates_is_left_alone(cli, tmp_path):
-    Path("onnx_passes_debug.onnx").write_text("mine")
-    outcome = cli("reduce", MODEL, "-o", "small.onnx", "--check", "false")
-    assert outcome.code == 2
-    assert "exists already" in outcome.err
-    assert Path("onnx_passes_debug.onnx").read_text() == "mine"
 
 
 @pytest.mark.parametrize(

@@ -378,7 +378,6 @@ main (int64[1] x, float[2,3] f) => (int64[1] y, float[2,3] z)
     [
         ("compare", "model.onnx", "model.onnx"),
         ("reduce", "model.onnx", "-o", "o.onnx", "--engine", "onnxruntime"),
-        ("reduce", "model.onnx", "-o", "o.onnx", "--pass", "fold-constants"),
         ("tune", "model.onnx", "-c", "c.yaml", "-o", "o.onnx"),
     ],
 )

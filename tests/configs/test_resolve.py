@@ -13,7 +13,6 @@ from onnx_passes.configs.resolve import (
     GroupStep,
     PassStep,
     format_pipeline,
-    read_pipeline,
     resolve,
 )
 from onnx_passes.errors import ConfigError, OptionError, UnknownMetricError, UnknownPassError
@@ -36,7 +35,7 @@ def test_steps_become_classes_with_all_their_options(load):
 
 
 def test_a_step_makes_its_pass():
-    (step,) = read_pipeline("cfg-fold{size_limit=2 KiB}").steps
+    (step,) = resolve(default_config((), ["cfg-fold{size_limit=2 KiB}"])).steps
     config, state = {}, {}
     made = step.make(config, state)
     assert made.size_limit == 2048
@@ -150,8 +149,8 @@ passes:
         '{data: [.nan], path: "a b/c", colour: blue, sizes: {1: [2, 3]}}}], '
         "name: exhaustive, repeat: fixpoint, limit: 100}"
     )
-    assert format_pipeline(read_pipeline(text)) == text
-    options = read_pipeline(text).passes[-1].options
+    assert format_pipeline(resolve(default_config((), [text]))) == text
+    options = resolve(default_config((), [text])).passes[-1].options
     assert options["path"] == Path("a b/c")
     assert options["sizes"] == {1: (2, 3)}
 

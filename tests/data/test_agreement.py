@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from onnx_passes.configs.data_spec import DataSpec
-from onnx_passes.data.dataset import Order
+from onnx_passes.data.dataset import Order, make_plan
 from onnx_passes.data.demand import Demand
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.job_evaluation import evaluate
 from onnx_passes.data.measures import Measures
-from onnx_passes.data.plan import make_plan
 from onnx_passes.data.workers import InProcess
 from onnx_passes.model.load import load_model
 
@@ -38,7 +37,6 @@ def drawn_spec(folder, rng, batch):
     options = {
         "shuffle": [None, int(rng.integers(9))],
         "limit": [None, int(rng.integers(1, 90))],
-        "fraction": [None, float(rng.uniform(0.05, 1))],
         "shard": [None, int(rng.integers(1, 40))],
         "batch": [None, batch if isinstance(batch, int) else int(rng.integers(1, 20))],
     }

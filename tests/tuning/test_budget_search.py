@@ -15,9 +15,8 @@ from onnx_passes.cli.main import main
 from onnx_passes.errors import ConfigError, EngineBuildError
 from onnx_passes.model.save import save_model, written_bytes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tuning.audit import AuditFinding
 from onnx_passes.tuning.budget_search import TuningSearch
-from onnx_passes.tuning.groups import convert
+from onnx_passes.tuning.groups import AuditFinding, convert
 from onnx_passes.tuning.loss_budget import FlipLimit
 from onnx_passes.tuning.search_record import lines, to_json
 

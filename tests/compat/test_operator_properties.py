@@ -3,52 +3,52 @@
 import pytest
 
 from onnx_passes import passes, testing
-from onnx_passes.compat import laws
+from onnx_passes.compat import operator_properties
 
 HEAD = "(bool[2,3] x, bool[2,3] u, bool[2,3] v) => (bool[2,3] y) <bool f = {0}, bool t = {1}> "
 
 
 @passes.verify.equality
-class Grouped(laws._Associative, laws._Commutative):
+class Grouped(operator_properties._Associative, operator_properties._Commutative):
     __OP__ = lambda _, op, x, y: op.And(x, y)  # noqa: E731
 
 
 @passes.verify.equality
-class Distributed(laws._Distributive):
+class Distributed(operator_properties._Distributive):
     __MUL__ = lambda _, op, x, y: op.And(x, y)  # noqa: E731
     __ADD__ = lambda _, op, x, y: op.Or(x, y)  # noqa: E731
 
 
 @passes.verify.equality
-class DistributedRight(laws._DistributiveRhs):
+class DistributedRight(operator_properties._DistributiveRhs):
     __MUL__ = lambda _, op, x, y: op.And(x, y)  # noqa: E731
     __ADD__ = lambda _, op, x, y: op.Xor(x, y)  # noqa: E731
 
 
 @passes.verify.equality
-class Twice(laws._Involution):
+class Twice(operator_properties._Involution):
     __OP__ = lambda _, op, x: op.Not(x)  # noqa: E731
 
 
 @passes.verify.equality
-class Both(laws._Idempotence):
+class Both(operator_properties._Idempotence):
     __OP__ = lambda _, op, x, y: op.And(x, y)  # noqa: E731
 
 
 @passes.verify.equality
-class Absorbed(laws._Absorption):
+class Absorbed(operator_properties._Absorption):
     __OP1__ = lambda _, op, x, y: op.And(x, y)  # noqa: E731
     __OP2__ = lambda _, op, x, y: op.Or(x, y)  # noqa: E731
 
 
 @passes.verify.equality
-class Annihilated(laws._Annihilator):
+class Annihilated(operator_properties._Annihilator):
     __OP__ = lambda _, op, x, y: op.And(x, y)  # noqa: E731
     __ANNIHILATOR__ = False
 
 
 @passes.verify.equality
-class Turned(laws._Converse):
+class Turned(operator_properties._Converse):
     __OP__ = lambda _, op, x, y: op.Less(x, y)  # noqa: E731
     __CONVERSE__ = lambda _, op, x, y: op.Greater(x, y)  # noqa: E731
 

@@ -1,8 +1,7 @@
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.tuning.audit import audit
-from onnx_passes.tuning.groups import BUILTIN, by_format, convert, partition
+from onnx_passes.tuning.groups import BUILTIN, audit, by_format, convert, partition
 
 FORMATS = ["float16", "int8-static", "int8-dynamic", "int8-weights", "int4-weights"]
 SQUARE = "/fc1/Gemm"

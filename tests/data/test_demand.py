@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from onnx_passes.data.confidence import DecisionFlips, clopper_pearson
+from onnx_passes.data.demand import DecisionFlips, clopper_pearson
 
 
 def test_clopper_pearson_has_the_bounds_of_the_literature():
