@@ -52,6 +52,28 @@ def opset_at(context: MatchContext) -> int:
     return int(imports.get("", 0))
 
 
+_LAYER_NORMALIZATION = 17
+"""The opset that brings the operator; before, engines look for its formula."""
+
+
+def is_normalized(context: MatchContext, value: ir.Value) -> bool:
+    """Whether a value is a quotient by a square root, as of a variance, in an old opset.
+
+    ONNX Runtime replaces the formula of a normalization by an operator of its own, and then
+    what is around it, such as an attention. It looks for quotient, scale and bias.
+    """
+    quotient = value.producer()
+    if quotient is None or quotient.op_type != "Div":
+        return False
+    root = quotient.inputs[1]
+    divisor = None if root is None else root.producer()
+    return (
+        divisor is not None
+        and divisor.op_type == "Sqrt"
+        and opset_at(context) < _LAYER_NORMALIZATION
+    )
+
+
 def wide(value: ir.Value | None) -> Array | None:
     """Return a constant of floats in double precision, None for anything else."""
     tensor = constant_of(value)
