@@ -74,6 +74,37 @@ def is_normalized(context: MatchContext, value: ir.Value) -> bool:
     )
 
 
+_SCORES = ("Add", "Reshape", "Transpose", "MatMul", "Div", "Add", "Softmax")
+"""What follows the product of a query or key, up to the weights of an attention."""
+
+
+def feeds_attention(value: ir.Value | None, opset: int) -> bool:
+    """Whether engines replace the products of a value by an attention, in an old opset.
+
+    ONNX Runtime does for query, key and value of one normalization, which is added to the
+    result, if scores are divided by a number and a mask is added. It knows the mask by the
+    attribute ``axes`` of its Unsqueeze, which is an input from opset 13 on.
+    """
+    if value is None or opset >= _AXES_AS_INPUT:
+        return False
+    readers = [node for node in value.consumers() if node.op_type != "Shape"]
+    products = [node for node in readers if node.op_type == "MatMul"]
+    kinds = sorted(node.op_type for node in readers)
+    return kinds == ["Add", *["MatMul"] * 3] and any(map(_ends_in_softmax, products))
+
+
+_AXES_AS_INPUT = 13
+
+
+def _ends_in_softmax(node: ir.Node) -> bool:
+    for operator in _SCORES:
+        readers = [user for user in node.outputs[0].consumers() if user.op_type != "Shape"]
+        if len(readers) != 1 or readers[0].op_type != operator:
+            return False
+        (node,) = readers
+    return True
+
+
 def wide(value: ir.Value | None) -> Array | None:
     """Return a constant of floats in double precision, None for anything else."""
     tensor = constant_of(value)
