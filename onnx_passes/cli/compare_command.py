@@ -351,9 +351,7 @@ Examples:
     metavar="HOW",
     help="simple, l2=, cosine=, snr=, psnr=, quantile=0.99, indices=5, or MODULE:FUNCTION.",
 )
-@click.option(
-    "--tolerance", metavar="LIMIT", help="exact, 1e-3 (both), or rtol=1e-3,atol=1e-5."
-)
+@click.option("--tolerance", metavar="LIMIT", help="exact, or 1e-3 for rtol and atol.")
 @click.option(
     "--rtol", cls=Several, multiple=True, metavar="[NAME:]X...", help="Relative tolerance."
 )
