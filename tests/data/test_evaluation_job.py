@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from onnx_passes.data import shard_evaluation
+from onnx_passes.data import evaluation_job
 from onnx_passes.data.dataset import Shard
+from onnx_passes.data.evaluation_job import OutputBlocks
 from onnx_passes.data.input_binding import Binding
 from onnx_passes.data.measures import Measures, PairState
-from onnx_passes.data.shard_evaluation import OutputBlocks
 from onnx_passes.errors import EngineError, ReferenceDataError
 
 COUNT = 50
@@ -48,7 +48,7 @@ def double(x):
 @pytest.mark.parametrize("batch", [1, 4, 7, 64])
 @pytest.mark.parametrize("room", [1, 100, 16 << 20])
 def test_each_sample_gets_its_own_output(monkeypatch, batch, room):
-    monkeypatch.setattr(shard_evaluation, "FLUSH_BYTES", room)
+    monkeypatch.setattr(evaluation_job, "FLUSH_BYTES", room)
     shard = replace(SHARD, binding=replace(SHARD.binding, batch=batch))
     rows, values = seen(collect(shard, double))
     assert rows.tolist() == list(range(COUNT))
