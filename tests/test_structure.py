@@ -49,20 +49,20 @@ ROOMS = {
     "errors": Size(61, 1, 0),
     "library_index": Size(86, 1, 0),
     "risky_runs": Size(150, 1, 0),
-    "model": Size(3526, 14, 0),
+    "model": Size(3530, 14, 0),
     "ops": Size(7958, 34, 4),
     "optional": Size(51, 1, 0),
     "passes": Size(20210, 246, 0),
     "pipeline": Size(9843, 29, 3),
     "plain": Size(14, 1, 0),
     "report": Size(1975, 10, 0),
-    "runtime": Size(6846, 28, 2),
+    "runtime": Size(6862, 28, 2),
     "surgery": Size(1029, 5, 0),
     "testing": Size(103, 1, 0),
     "tuning": Size(2287, 8, 0),
     "verify": Size(6388, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(50818, 588, 0),
+    "tests": Size(50840, 588, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

@@ -90,6 +90,8 @@ def leaf_key(attribute: ir.Attr) -> Key:
     if value is None:
         return ("unset", kind)
     match attribute.type:
+        case ir.AttributeType.INTS if len(value) > _MANY:
+            return (kind, hashlib.sha256(struct.pack(f"<{len(value)}q", *value)).digest())
         case ir.AttributeType.FLOAT:
             return (kind, _float32(value))
         case ir.AttributeType.FLOATS:
@@ -112,11 +114,16 @@ def _float32(value: float) -> bytes:
         return struct.pack("<d", value)
 
 
+_MANY = 1 << 12
+"""Numbers of a list from which on it is known by a digest; forests have millions."""
+
+
 def _float32s(values: tuple[float, ...]) -> bytes | Key:
     try:
-        return struct.pack(f"<{len(values)}f", *values)  # forests have millions
+        packed = struct.pack(f"<{len(values)}f", *values)
     except OverflowError:
         return tuple(map(_float32, values))
+    return hashlib.sha256(packed).digest() if len(values) > _MANY else packed
 
 
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)

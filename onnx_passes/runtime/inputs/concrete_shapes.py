@@ -389,6 +389,29 @@ class Concrete:
         return ir.from_proto(self._proto)
 
 
+_LONG = 1 << 12
+"""Elements of an attribute from which on shape inference does without it."""
+
+
+def _take_long_lists(graph: onnx.GraphProto) -> dict[str, list[onnx.AttributeProto]]:
+    """Take long lists off the trees of a graph, whose shapes do not follow from them.
+
+    Returns them by the name of the node. Each inference would read them again: a forest has
+    some hundred megabytes.
+    """
+    found: dict[str, list[onnx.AttributeProto]] = {}
+    for node in graph.node:
+        if node.domain != "ai.onnx.ml" or not node.op_type.startswith("TreeEnsemble"):
+            continue
+        known = list(node.attribute)
+        long = [a for a in known if max(len(a.ints), len(a.floats), len(a.strings)) > _LONG]
+        if long:
+            found[node.name] = long
+            del node.attribute[:]
+            node.attribute.extend(a for a in known if a not in long)
+    return found
+
+
 class ShapeSpecializer:
     """Puts one model in the shapes of any number of samples, with the nodes read once.
 
@@ -400,6 +423,7 @@ class ShapeSpecializer:
         self._proto = onnx.ModelProto()
         self._proto.CopyFrom(proto)
         self._names = _number(self._proto.graph)
+        self._long = _take_long_lists(self._proto.graph)
         self.shared = not proto.functions
         self._shown: Concrete | None = None
         self._kept: dict[tuple[object, ...], Concrete] = {}
@@ -460,6 +484,8 @@ class ShapeSpecializer:
         bare = onnx.ModelProto()
         bare.CopyFrom(self._proto)
         del bare.graph.value_info[:]  # without notes it is read in half of the time
+        for node in bare.graph.node if self._long else ():
+            node.attribute.extend(self._long.get(node.name, ()))
         return ir.from_proto(bare)
 
     @cached_property

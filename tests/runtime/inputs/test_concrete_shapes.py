@@ -1,5 +1,6 @@
 """What operators demand of sizes."""
 
+import onnx_ir as ir
 import pytest
 
 from onnx_passes.runtime.inputs.concrete_shapes import ShapeSpecializer, skeleton
@@ -101,3 +102,21 @@ def test_a_fault_in_a_body_may_not_run(parse):
     fault = ShapeSpecializer(skeleton(parse(text))).fix({"x": (2,)}, {"a": 2}).fault
     assert fault.doubtful
     assert fault.place == 1
+
+
+def test_long_lists_of_trees_are_not_read_by_each_inference():
+    count = 10_000
+    values = ", ".join(["1.0"] * count)
+    model = ir.from_onnx_text(
+        f"""<ir_version: 9, opset_import: ["ai.onnx.ml" : 3, "" : 18]> g
+        (float[N, 2] x) => (float[N, 1] y) {{
+            y = ai.onnx.ml.TreeEnsembleRegressor<n_targets = 1, nodes_values = [{values}]>(x)
+        }}"""
+    )
+    shaping = ShapeSpecializer(skeleton(model))
+    found = shaping.fix({"x": (5, 2)}, {"N": 5})
+    assert found.fault is None
+    assert found.model.graph.outputs[0].shape.numpy() == (5, 1)
+    assert shaping._proto.ByteSize() < count
+    (node,) = shaping.nodes.graph
+    assert len(node.attributes["nodes_values"].value) == count
