@@ -8,6 +8,17 @@ import onnx.parser
 import pytest
 
 
+def each_of(names, *rows, **options):
+    """Run a test on each row, as ``parametrize`` does; each row is an argument."""
+    return pytest.mark.parametrize(names, rows, **options)
+
+
+def each_row(text):
+    """Run a test on each case of a table; its first line has the names of the arguments."""
+    names, rows = text.split("\n", 1)
+    return each_of(names.replace(" |", ","), *cases(rows, sys._getframe(1).f_globals))
+
+
 def cases(text, names=None):
     """Read a table for ``parametrize``: a case a line, ``id: cell | cell``, or behind a dash.
 

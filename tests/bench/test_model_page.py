@@ -22,20 +22,19 @@ from onnx_passes.bench.model_page import (
 from onnx_passes.report.run_report import PassReport, RewriteSummary, RunReport
 from onnx_passes.testing import parse
 from onnx_passes.verify.evidence import Evidence, Kind
+from tests.tables import each_of
 
 
 def node(name, **metadata):
     return ir.Node("", "Relu", [], name=name, metadata_props=metadata)
 
 
-@pytest.mark.parametrize(
-    ("named", "scope"),
-    [
-        ("/encoder/layer.0/Relu", ["encoder", "layer.0"]),
-        ("Relu_3", []),
-        (None, []),
-        ("a/b", ["a"]),
-    ],
+@each_of(
+    "named, scope",
+    ("/encoder/layer.0/Relu", ["encoder", "layer.0"]),
+    ("Relu_3", []),
+    (None, []),
+    ("a/b", ["a"]),
 )
 def test_a_scope_is_what_stands_before_the_last_slash(named, scope):
     assert scope_of(node(named)) == scope
@@ -57,7 +56,7 @@ def leaves(groups, place=0):
             yield child
 
 
-@pytest.mark.parametrize("count", [1, 48, 49, 500, 5000])
+@each_of("count", 1, 48, 49, 500, 5000)
 def test_no_group_is_larger_than_a_screen_and_no_node_is_lost(count):
     groups = Groups()
     for place in range(count):
@@ -229,7 +228,7 @@ console.log(JSON.stringify(new Function(source + asked)()));
 
 
 @pytest.mark.skipif(NODE is None, reason="there is no node to run the page's scripts")
-@pytest.mark.parametrize(("limit", "letter"), [(3, 6), (300, 6), (300, 14)])
+@each_of("limit, letter", (3, 6), (300, 6), (300, 14))
 def test_the_layout_places_all_that_is_shown_without_overlap(limit, letter):
     lines = [f'["s{i // 6}/n{i}"] v{i + 1} = Relu(v{i})' for i in range(24)]
     lines += ["y = Add(v24, v3)"]

@@ -10,6 +10,7 @@ from onnx_passes.errors import ModelError
 from onnx_passes.model.load import load_model
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import each_of
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
 HEAD = '<ir_version: 10, opset_import: ["": 20]> main '
@@ -30,7 +31,7 @@ def run_all(parts, feeds):
     return known
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each_of("seed", *range(5))
 def test_parts_run_one_after_the_other_give_what_the_model_gives(seed):
     model = load_model(DIGITS).model
     infer_shapes(model)

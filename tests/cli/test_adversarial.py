@@ -8,6 +8,8 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.tables import each_of
+
 PASS = '''
 from onnx_passes import passes
 from onnx_passes.passes.base import RewriteRulePass, Transformation
@@ -136,7 +138,7 @@ def test_what_the_standard_admits_of_nothing_is_a_precondition(go):
     assert f"(adversarial: {CASES[EMPTY].shown_by})" in report["preconditions"][0]
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if n not in (BOUNDS, OVERFLOWS, EMPTY)])
+@each_of("name", *[n for n in CASES if n not in (BOUNDS, OVERFLOWS, EMPTY)])
 def test_special_values_show_what_random_ones_do_not(go, name):
     done, report = go(CASES[name], "random")
     assert done.code in (0, 4)  # verified, or not: never failed
@@ -189,8 +191,8 @@ def test_what_the_original_does_not_run_on_is_counted(cli, write, tmp_path):
     assert "they were left out: 1 of size 1; adversarial: size 1 of N: " in note
 
 
-@pytest.mark.parametrize("inputs", ["default", "adversarial"])
-@pytest.mark.parametrize("size", [256, 257])
+@each_of("inputs", "default", "adversarial")
+@each_of("size", 256, 257)
 def test_a_model_that_divides_by_a_large_constant_is_verified(cli, tmp_path, inputs, size):
     model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 20]>
         main (float[{size}] x) => (float[{size}] y) {{ i = Identity(x) y = Div(i, d) }}""")

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from onnx_passes.cli.main import program
 from onnx_passes.errors import OnnxPassesError, UsageError
+from tests.tables import each_of
 
 HERE = Path(__file__).parents[2] / "examples" / "break_adds"
 CONFIG = ("-c", str(HERE / "pipeline.yaml"))
@@ -56,14 +57,12 @@ def test_a_command_judges_the_model(tmp_path):
     assert result.exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("check", "message"),
-    [
-        ("true", "does not say where the model goes"),
-        ("no-such-command {model}", "there is no command 'no-such-command'"),
-        ("false {model}", "fails on the original already"),
-        ("'open {model}", "is not a command"),
-    ],
+@each_of(
+    "check, message",
+    ("true", "does not say where the model goes"),
+    ("no-such-command {model}", "there is no command 'no-such-command'"),
+    ("false {model}", "fails on the original already"),
+    ("'open {model}", "is not a command"),
 )
 def test_a_check_that_cannot_judge_is_refused(check, message):
     with pytest.raises(UsageError, match=message):

@@ -6,6 +6,7 @@ import pytest
 from onnx_passes.runtime.isolated import end_children
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.runtime.tensorrt.cuda import gpu_count
+from tests.tables import each_of
 
 absent = pytest.mark.skipif(
     installed_version("tensorrt-rtx") is not None, reason="tensorrt-rtx is installed here"
@@ -72,12 +73,10 @@ def test_build_writes_an_engine_and_nothing_else(cli, model, tmp_path):
 
 
 @pytest.mark.tensorrt
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("-e", "tensorrt-rtx{plugins=[nowhere.so]}"), "plugins: there is no file "),
-        (("-e", "tensorrt-rtx{plugins=[model.onnx]}"), "model.onnx registers nothing: "),
-    ],
+@each_of(
+    "words, told",
+    (("-e", "tensorrt-rtx{plugins=[nowhere.so]}"), "plugins: there is no file "),
+    (("-e", "tensorrt-rtx{plugins=[model.onnx]}"), "model.onnx registers nothing: "),
 )
 def test_what_the_compiler_does_not_have_is_told(cli, model, words, told):
     profiles = ("--profile", "a=1x2", "--profile", "b=1x2")

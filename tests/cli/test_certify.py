@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from onnx_passes.certifying import certificates
+from tests.tables import each_of
 
 ROOT = Path(__file__).parents[2]
 RULES = """
@@ -110,15 +111,7 @@ def test_a_path_that_never_ran_is_a_warning_that_strict_refuses(cli, monkeypatch
 
 
 def test_a_pass_that_is_no_rule_has_a_certificate_of_what_it_changed_by_itself(cli):
-    words = (
-        "certify",
-        "merge-equal-dimensions",
-        "--models",
-        "80",
-        "--time",
-        "10m",
-        "--write",
-    )
+    words = ("certify", "merge-equal-dimensions", "--models", "80", "--time", "10m", "--write")
     assert cli(*words).code == 0
     line = json.loads(Path("certificates/rules.jsonl").read_text())
     # Shapes, which it requires to be inferred, change nearly all of them.
@@ -239,7 +232,7 @@ class {name}(Transformation, RewriteRulePass):
 '''
 
 
-@pytest.mark.parametrize("named", [(), ("DoubleAdds",)])
+@each_of("named", (), ("DoubleAdds",))
 def test_the_passes_of_a_pipeline_file_are_known(cli, write, tmp_path, monkeypatch, named):
     monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

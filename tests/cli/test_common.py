@@ -10,6 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from tests.tables import each_of
+
 EVIL = "x\x1b[31mred\nnew\u202e"
 
 
@@ -49,18 +51,16 @@ def test_colours_are_as_asked_and_the_environment_is_left_alone(cli, relu, monke
     assert not {"NO_COLOR", "FORCE_COLOR"} & set(os.environ)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "words",
-    [
-        ["inspect", "evil.onnx", "--show", "layers"],
-        ["diff", "evil.onnx", "plain.onnx"],
-        ["lint", "evil.onnx"],
-        ["compare", "evil.onnx", "plain.onnx"],
-        ["extract", "evil.onnx", "-o", "o.onnx", "--outputs", EVIL[:4]],
-        ["-c", "cleanup", "-o", "o.onnx", "evil.onnx"],
-        ["explain", EVIL],
-        [EVIL],
-    ],
+    ["inspect", "evil.onnx", "--show", "layers"],
+    ["diff", "evil.onnx", "plain.onnx"],
+    ["lint", "evil.onnx"],
+    ["compare", "evil.onnx", "plain.onnx"],
+    ["extract", "evil.onnx", "-o", "o.onnx", "--outputs", EVIL[:4]],
+    ["-c", "cleanup", "-o", "o.onnx", "evil.onnx"],
+    ["explain", EVIL],
+    [EVIL],
 )
 def test_names_reach_the_terminal_without_control_characters(cli, relu, words):
     relu("evil.onnx", EVIL), relu("plain.onnx")

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import onnx
-import pytest
+
+from tests.tables import each_of
 
 
 def operators(path):
@@ -19,7 +20,7 @@ def names(path):
     return [each["name"] for each in json.loads(Path(path).read_text())["passes"]]
 
 
-@pytest.mark.parametrize("words", [("-o", "out.onnx"), ("out.onnx",)])
+@each_of("words", ("-o", "out.onnx"), ("out.onnx",))
 def test_a_model_and_an_output_are_enough(cli, model, words):
     done = cli(model, *words, "--json", "r.json")
     assert done.code == 0, done.err
@@ -77,7 +78,7 @@ def test_help_and_version_are_words_as_well(cli):
     assert "version" in cli("version").out
 
 
-@pytest.mark.parametrize("words", [(), ("run",), ("inspect",), ("config",)])
+@each_of("words", (), ("run",), ("inspect",), ("config",))
 def test_without_words_the_help_stands_alone(cli, words):
     done = cli(*words)
     assert done.code == 2

@@ -9,6 +9,8 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.tables import each_of
+
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
 PLAIN = "onnxruntime"
 FUSED = "onnxruntime{optimization=all}"
@@ -138,20 +140,18 @@ def test_one_output_may_have_limits_of_its_own(cli, wrong):
     assert "did you mean 'scores'" in done.err
 
 
-@pytest.mark.parametrize(
-    ("judge", "code"),
-    [
-        ("simple", 1),
-        ("l2", 1),
-        ("l2=0.01", 0),
-        ("cosine", 0),
-        ("cosine=0.99999999", 1),
-        ("snr=30", 0),
-        ("snr=90", 1),
-        ("psnr=30", 0),
-        ("quantile=0.5", 1),
-        ("quantile=0", 0),
-    ],
+@each_of(
+    "judge, code",
+    ("simple", 1),
+    ("l2", 1),
+    ("l2=0.01", 0),
+    ("cosine", 0),
+    ("cosine=0.99999999", 1),
+    ("snr=30", 0),
+    ("snr=90", 1),
+    ("psnr=30", 0),
+    ("quantile=0.5", 1),
+    ("quantile=0", 0),
 )
 def test_every_judge_comes_to_its_own_verdict(cli, wrong, judge, code):
     words = ("compare", DIGITS, wrong, "--compare", judge, "--generate", "samples=1")
@@ -198,7 +198,7 @@ def test_an_engine_that_does_not_execute_is_never_counted_as_compared(cli):
     assert found["runs"][1]["reason"]
 
 
-@pytest.mark.parametrize("form", ["json", "zip"])
+@each_of("form", "json", "zip")
 def test_saved_results_are_judged_again_without_a_model(cli, tmp_path, wrong, form):
     results = tmp_path / f"results.{form}"
     words = ("compare", DIGITS, wrong, "--outputs", "all", "--save-outputs", results)
@@ -271,7 +271,7 @@ def test_generated_inputs_have_the_shape_and_range_asked_for(cli):
     assert all(s["image"].min() >= 0 and s["image"].max() <= 1 for s in samples)
 
 
-@pytest.mark.parametrize(("weight", "noted"), [(0.0, True), (1.0, False)])
+@each_of("weight, noted", (0.0, True), (1.0, False))
 def test_an_output_that_is_one_number_everywhere_is_noted(cli, weight, noted):
     for name, bias in (("a", weight), ("b", weight)):
         text = f"""<ir_version: 10, opset_import: ["" : 20]>

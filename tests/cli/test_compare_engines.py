@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import pytest
 
 from onnx_passes.verify.saved import read_samples
+from tests.tables import each_of
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
 
@@ -55,7 +55,7 @@ def save(text, opset=18):
     onnx.save(model, "model.onnx")
 
 
-@pytest.mark.parametrize("opset", [10, 12, 13, 18])
+@each_of("opset", 10, 12, 13, 18)
 def test_the_reference_runs_quantisers_of_old_opsets(cli, opset):
     save(
         """g (float[N,4] x) => (float[N,4] y) <float s = {0.125},

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-import pytest
+from tests.tables import each_of
 
 
 def ask(instruction, **words):
@@ -18,13 +18,11 @@ def ask(instruction, **words):
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        ("ex", ["plain,extract", "plain,explain"]),
-        ("compare --toler", ["plain,--tolerance"]),
-        ("diff --color al", ["plain,always"]),
-    ],
+@each_of(
+    "words, offered",
+    ("ex", ["plain,extract", "plain,explain"]),
+    ("compare --toler", ["plain,--tolerance"]),
+    ("diff --color al", ["plain,always"]),
 )
 def test_a_word_is_completed(words, offered):
     count = str(len(words.split()))
@@ -32,6 +30,6 @@ def test_a_word_is_completed(words, offered):
     assert found.split() == offered
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@each_of("shell", "bash", "zsh", "fish")
 def test_each_shell_has_a_script(shell):
     assert "_ONNX_PASSES_COMPLETE" in ask(f"{shell}_source")

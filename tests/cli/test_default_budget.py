@@ -9,7 +9,7 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 
-from tests.tables import model_of
+from tests.tables import each_of, model_of
 
 
 def normal(*shape):
@@ -49,15 +49,13 @@ def metrics(path):
     return {m["name"]: m for check in checks for m in check["metrics"]}
 
 
-@pytest.mark.parametrize(
-    ("words", "stored"),
-    [
-        (["convert-float16"], "FLOAT16"),
-        (["quantize-dynamic"], "INT8"),
-        (["--precision", "float16"], "FLOAT16"),
-        (["--precision", "int8"], "INT8"),
-        (["-c", "optimize", "--precision", "float16"], "FLOAT16"),
-    ],
+@each_of(
+    "words, stored",
+    (["convert-float16"], "FLOAT16"),
+    (["quantize-dynamic"], "INT8"),
+    (["--precision", "float16"], "FLOAT16"),
+    (["--precision", "int8"], "INT8"),
+    (["-c", "optimize", "--precision", "float16"], "FLOAT16"),
 )
 def test_a_precision_works_without_a_budget_and_prints_one(cli, network, words, stored):
     done = cli("-o", "out.onnx", network, *words, "--json", "r.json")
@@ -88,14 +86,12 @@ def test_an_output_of_one_number_is_held_by_its_error(cli):
     assert "top_1_agreement" not in metrics("r.json")
 
 
-@pytest.mark.parametrize(
-    ("given", "others"),
-    [
-        ([], True),
-        (["-c", "optimize"], True),
-        (["-c", "cleanup"], False),
-        (["fold-constants"], False),
-    ],
+@each_of(
+    "given, others",
+    ([], True),
+    (["-c", "optimize"], True),
+    (["-c", "cleanup"], False),
+    (["fold-constants"], False),
 )
 def test_a_precision_runs_behind_what_is_given_else_behind_optimize(
     cli, network, given, others
@@ -116,7 +112,7 @@ def test_four_bits_raise_the_opset_and_may_lose_more(cli, network):
     assert metrics("r.json")["cosine"]["low"] == 0.95
 
 
-@pytest.mark.parametrize("words", [["quantize-static"], ["--precision", "int8-static"]])
+@each_of("words", ["quantize-static"], ["--precision", "int8-static"])
 def test_calibration_is_one_option(cli, network, samples, words):
     done = cli("-o", "out.onnx", network, *words, "--calib", samples, "--json", "r.json")
     assert done.code == 0, done.err
@@ -139,7 +135,7 @@ def test_what_overflows_on_made_up_inputs_has_a_way_on(cli, network):
     assert "--inputs FILE measures on your data" in ways.splitlines()[0]
 
 
-@pytest.mark.parametrize("form", ["npy", "npz", "folder"])
+@each_of("form", "npy", "npz", "folder")
 def test_arrays_of_many_samples_are_split_for_a_fixed_batch(cli, network, form):
     array = normal(6, 16)
     Path("data").mkdir()
@@ -179,7 +175,7 @@ def test_what_a_metric_allows_is_not_called_equal(cli, network):
 BY_NAME, BY_OPTION = ["quantize-weights{weights=int4,block=32}"], ["--precision", "int4"]
 
 
-@pytest.mark.parametrize("words", [BY_NAME, BY_OPTION], ids=["pass", "option"])
+@each_of("words", BY_NAME, BY_OPTION, ids=["pass", "option"])
 def test_an_opset_that_a_pass_needs_is_raised_and_told(cli, network, words):
     done = cli("-o", "out.onnx", network, *words, "--json", "r.json")
     assert done.code == 0, done.err
@@ -190,14 +186,12 @@ def test_an_opset_that_a_pass_needs_is_raised_and_told(cli, network, words):
     assert passes[-1].startswith("quantize-weights")
 
 
-@pytest.mark.parametrize(
-    ("words", "lacks"),
-    [
-        (["quantize-static"], "no Conv, Gemm or MatMul"),
-        (["quantize-dynamic"], "no MatMul or Gemm by a constant of 1024 or more"),
-        (["quantize-weights"], "no Conv, Gemm or MatMul by a constant of 1024 or more"),
-        (["convert-float16"], "no float32 node that float16 can compute"),
-    ],
+@each_of(
+    "words, lacks",
+    (["quantize-static"], "no Conv, Gemm or MatMul"),
+    (["quantize-dynamic"], "no MatMul or Gemm by a constant of 1024 or more"),
+    (["quantize-weights"], "no Conv, Gemm or MatMul by a constant of 1024 or more"),
+    (["convert-float16"], "no float32 node that float16 can compute"),
 )
 def test_a_model_with_nothing_to_convert_is_told_plainly(cli, write, words, lacks):
     text = """<ir_version: 10, opset_import: ["" : 17]>

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from tests.tables import each_of
 
 CODE = """
 import sys
@@ -99,15 +99,13 @@ for name in SCRIPTED:
 """
 
 
-@pytest.mark.parametrize(
-    ("code", "words", "printed"),
-    [
-        (CODE, (), "4\n"),
-        (THREADS, (".",), ""),
-        (REDUCE, (MODEL,), ""),
-        (OPERATORS, (), "[-1. -1.]\n"),
-        (SCRIPTED, (), ""),
-    ],
+@each_of(
+    "code, words, printed",
+    (CODE, (), "4\n"),
+    (THREADS, (".",), ""),
+    (REDUCE, (MODEL,), ""),
+    (OPERATORS, (), "[-1. -1.]\n"),
+    (SCRIPTED, (), ""),
     ids=["sizes", "threads", "a reduction", "operators", "a whole package"],
 )
 def test_what_is_deferred_is_whole_when_it_is_used(tmp_path, code, words, printed):

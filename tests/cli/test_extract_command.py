@@ -3,7 +3,8 @@
 import json
 
 import onnx
-import pytest
+
+from tests.tables import each_of
 
 
 def test_a_part_is_written(cli, model, tmp_path):
@@ -36,15 +37,13 @@ def test_types_that_nobody_knows_are_asked_for(cli, write, tmp_path):
     assert onnx.load(part).graph.output[0].type.tensor_type.shape.dim[0].dim_param == "N"
 
 
-@pytest.mark.parametrize(
-    ("last", "dims"),
-    [
-        ("MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (p)", ["n", 4, 4, 4]),
-        ("ReduceMax <keepdims = 0, axes = [1]> (p)", ["n", 8, 8]),
-        ("Concat <axis = 1> (p, p)", ["n", 8, 8, 8]),
-    ],
+@each_of(
+    "last, dims",
+    ("MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (p)", ["n", 4, 4, 4]),
+    ("ReduceMax <keepdims = 0, axes = [1]> (p)", ["n", 8, 8]),
+    ("Concat <axis = 1> (p, p)", ["n", 8, 8, 8]),
 )
-@pytest.mark.parametrize("auto", [":auto", ""])
+@each_of("auto", ":auto", "")
 def test_the_shape_of_an_output_that_declares_none_is_inferred(
     cli, tmp_path, last, dims, auto
 ):

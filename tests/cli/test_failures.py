@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import onnx.parser
 import pytest
 
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 DIGITS = Path(__file__).parents[2] / "examples/digits/model.onnx"
 OFF_BY_0 = re.compile(r"(?:\bby|at most|max (?:abs|rel)) 0(?![\d.])")
@@ -216,9 +216,8 @@ def test_a_pass_without_rules_is_traced_to_the_first_value_that_diverges(go):
     assert repro(bundle).returncode == 1
 
 
-@pytest.mark.parametrize(
-    ("step", "told"),
-    [("fail-structure", "after.onnx is not valid"), ("fail-interface", "renamed")],
+@each_of(
+    "step, told", ("fail-structure", "after.onnx is not valid"), ("fail-interface", "renamed")
 )
 def test_faults_of_structure_and_interface_leave_a_bundle_that_repeats_them(go, step, told):
     done, report, bundle = go(CHAIN, step)
@@ -232,9 +231,7 @@ def test_faults_of_structure_and_interface_leave_a_bundle_that_repeats_them(go, 
     assert repeated["passes"][0]["name"] == step
 
 
-@pytest.mark.parametrize(
-    ("step", "model"),
-    cases("""
+@each_row("""step | model
 strings: fail-text | (string[2] x, string[2] z) => (string[2] y) { y = StringConcat(x, z) }
 overridable: fail-sums{wrong=w} | (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1,
   2}> { y = Add(x, w) }
@@ -246,9 +243,8 @@ int4: fail-sums{wrong=w} | (int4[2] x, float[2] w) => (float[2] y) { t = Cast<to
   Add(t, w) }
 sequence: fail-sums{wrong=w} | (seq(float[2]) x, float[2] w) => (float[2] y) <int64 i = {0}> {
   t = SequenceAt(x, i) y = Add(t, w) }
-"""),
-)
-@pytest.mark.parametrize("seconds", [0, 20])
+""")
+@each_of("seconds", 0, 20)
 def test_bundles_run_whatever_the_types_are(go, step, model, seconds):
     done, report, bundle = go(model, step, "-s", f"limits.reproducer_seconds={seconds}")
     assert done.code == 1
@@ -258,7 +254,7 @@ def test_bundles_run_whatever_the_types_are(go, step, model, seconds):
     assert shown.returncode == 1, shown.stdout + shown.stderr
 
 
-@pytest.mark.parametrize("check", [False, True])
+@each_of("check", False, True)
 def test_bisect_names_every_culprit_where_nothing_was_checked(cli, go, check, tmp_path):
     (tmp_path / "judge.py").write_text(
         "import sys, onnx\n"

@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.tables import each_of
+
 pytest.importorskip("scipy", reason="scipy is not installed: pip install -e '.[dev]'")
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 MODEL = DIGITS / "model.onnx"
@@ -103,7 +105,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("source", "message"), LEFT_OUT, ids=[s for s, _ in LEFT_OUT])
+@each_of("source, message", *LEFT_OUT, ids=[s for s, _ in LEFT_OUT])
 def test_what_cannot_be_evaluated_is_left_out_and_counted(hostile, source, message):
     found = hostile(source, *ENGINES)
     assert found.code == 5, found.err
@@ -120,7 +122,7 @@ def _counts(text):
     return evaluated, int(words[words.index("could") - 1])
 
 
-@pytest.mark.parametrize(("source", "message"), WRONG, ids=[s for s, _ in WRONG])
+@each_of("source, message", *WRONG, ids=[s for s, _ in WRONG])
 def test_what_is_named_wrongly_is_an_error_of_usage(hostile, source, message):
     found = hostile(source, *ENGINES)
     assert found.code == 2

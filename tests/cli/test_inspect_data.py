@@ -2,7 +2,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
+
+from tests.tables import each_of
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
 
@@ -54,12 +55,10 @@ def test_what_an_engine_rejects_is_told_and_the_parts_are_saved(cli, write):
     assert json.loads(taken.out)["supported"] is True
 
 
-@pytest.mark.parametrize(
-    ("engine", "code", "says"),
-    [
-        ("onnxruntime{provider=CUDAExecutionProvider}", 3, "has no CUDAExecutionProvider"),
-        ("onnxrutime", 2, "did you mean 'onnxruntime'"),
-    ],
+@each_of(
+    "engine, code, says",
+    ("onnxruntime{provider=CUDAExecutionProvider}", 3, "has no CUDAExecutionProvider"),
+    ("onnxrutime", 2, "did you mean 'onnxruntime'"),
 )
 def test_an_engine_that_is_not_there_is_told(cli, write, engine, code, says):
     write("odd.onnxtxt", ODD)

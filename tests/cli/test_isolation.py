@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 from onnx_passes.runtime.isolated import end_children
+from tests.tables import each_of
 
 MISBEHAVING = Path(__file__).parents[1] / "runtime" / "misbehaving_engine.py"
 
@@ -77,7 +78,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("engine", "message"), FAULTS)
+@each_of("engine, message", *FAULTS)
 def test_rollback_goes_on_with_a_new_process(go, engine, message):
     done, report = go(engine, "rollback")
     assert done.code == 0

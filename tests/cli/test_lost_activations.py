@@ -5,6 +5,8 @@ from pathlib import Path
 import onnx
 import pytest
 
+from tests.tables import each_of
+
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 PASS = '''
 from onnx_passes import passes
@@ -28,17 +30,15 @@ class LoseActivations(Transformation, RewriteRulePass):
 '''
 
 
-@pytest.mark.parametrize(
-    ("network", "applications", "contract"),
-    [
-        ("squeezenet", 1, "tolerance"),
-        pytest.param("squeezenet", 26, "tolerance", marks=pytest.mark.slow),
-        ("squeezenet", 1, "equality"),
-        pytest.param("shufflenet", 99, "tolerance", marks=pytest.mark.slow),
-        pytest.param("vgg19", 99, "tolerance", marks=pytest.mark.slow),
-        pytest.param("inception_v1", 99, "tolerance", marks=pytest.mark.slow),
-        pytest.param("resnet50", 99, "equality", marks=pytest.mark.slow),
-    ],
+@each_of(
+    "network, applications, contract",
+    ("squeezenet", 1, "tolerance"),
+    pytest.param("squeezenet", 26, "tolerance", marks=pytest.mark.slow),
+    ("squeezenet", 1, "equality"),
+    pytest.param("shufflenet", 99, "tolerance", marks=pytest.mark.slow),
+    pytest.param("vgg19", 99, "tolerance", marks=pytest.mark.slow),
+    pytest.param("inception_v1", 99, "tolerance", marks=pytest.mark.slow),
+    pytest.param("resnet50", 99, "equality", marks=pytest.mark.slow),
 )
 def test_a_lost_activation_fails_though_the_outputs_agree(
     cli, write, network, applications, contract

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from onnx_passes.cli.main import CLOSED
+from tests.tables import each_of
 
 WRONG = """\
 from onnx_passes import passes
@@ -57,12 +57,9 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("head", "code", "words"), TABLE)
+@each_of("head, code, words", *TABLE)
 def test_a_verdict_has_its_code(cli, model, write, head, code, words):
-    for name, module, passes in (
-        ("wrong", WRONG, "drop-relu"),
-        ("silent", SILENT, "silent"),
-    ):
+    for name, module, passes in (("wrong", WRONG, "drop-relu"), ("silent", SILENT, "silent")):
         write(f"{name}_pass.py", module)
         write(f"{name}.yaml", f"imports: [{name}_pass]\npasses: [{passes}]\n")
     np.savez("a.npz", a=np.ones((3, 2), np.float32), b=np.ones((3, 2), np.float32))
@@ -76,7 +73,7 @@ def test_a_verdict_has_its_code(cli, model, write, head, code, words):
         assert json.loads(Path("r.json").read_text())["exit_code"] == code
 
 
-@pytest.mark.parametrize("engine", ["tensorrt", "tensorrt-rtx", "openvino", "onnxruntime:ACL"])
+@each_of("engine", "tensorrt", "tensorrt-rtx", "openvino", "onnxruntime:ACL")
 def test_an_engine_that_is_asked_for_and_absent_is_told(cli, model, monkeypatch, engine):
     from onnx_passes.runtime import openvino
     from onnx_passes.runtime.tensorrt import engine as tensorrt
@@ -90,7 +87,7 @@ def test_an_engine_that_is_asked_for_and_absent_is_told(cli, model, monkeypatch,
     assert not Path("out.onnx").exists()
 
 
-@pytest.mark.parametrize("words", [("list",), ("run.onnx", "-q", "-o-")])
+@each_of("words", ("list",), ("run.onnx", "-q", "-o-"))
 def test_a_reader_that_goes_away_ends_a_command_quietly(cli, model, tmp_path, words):
     assert cli(model, "--json", "run.json", "-o", "run.onnx").code == 0
     reading, writing = os.pipe()
@@ -110,7 +107,7 @@ def test_a_full_disk_is_told_with_a_way_on(tmp_path):
     assert b"make room there" in done.stderr
 
 
-@pytest.mark.parametrize(("wrong", "code"), [(True, 1), (False, 2)])
+@each_of("wrong, code", (True, 1), (False, 2))
 def test_a_report_that_cannot_be_written_hides_no_verdict(
     cli, model, write, monkeypatch, wrong, code
 ):

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 ROOT = Path(__file__).parents[2]
 
@@ -95,9 +95,7 @@ def test_writes_every_report(cli, model):
     assert "<testsuite" in Path("r.xml").read_text()
 
 
-@pytest.mark.parametrize(
-    ("policy", "code", "kept"), [("stop", 1, None), ("rollback", 0, "Add"), ("warn", 1, "Sub")]
-)
+@each_of("policy, code, kept", ("stop", 1, None), ("rollback", 0, "Add"), ("warn", 1, "Sub"))
 def test_policies(cli, model, write, policy, code, kept):
     Path("out.onnx").write_text("old")
     config = use(write, pass_module(CHANGE + DONE), on_failure=policy)
@@ -110,9 +108,7 @@ def test_policies(cli, model, write, policy, code, kept):
         assert operators("out.onnx") == [kept, "Relu"]
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    cases(r"""
+@each_row(r"""body | message
 raises: raise KeyError('boom') | raised KeyError: 'boom'
 returns-nothing: return None | should be type PassResult
 returns-the-model: return model | should be type PassResult
@@ -128,8 +124,7 @@ freezes-a-dimension: ='model.graph.inputs[0].shape = ir.Shape([1, 2])\n' + DONE 
 makes-a-cycle: ='n, m = model.graph.node(0), model.graph.node(2)\nn.replace_input_with(0,
   m.outputs[0])\n' + DONE | cycle
 unknown-operator: ="model.graph.node(0).op_type = 'NoSuchOp'\n" + DONE | NoSuchOp
-"""),
-)
+""")
 def test_a_pass_that_misbehaves(cli, model, write, body, message):
     before = model.read_bytes()
     config = use(write, pass_module(body), limits={"pass_seconds": 0.5})
@@ -152,13 +147,7 @@ def test_an_analysis_may_not_edit(cli, model, write):
 
 
 def test_what_declares_no_contract_is_not_verified(cli, model, write):
-    config = use(
-        write,
-        pass_module(
-            "model.graph.node(1).op_type = 'Relu'\n" + DONE,
-            "",
-        ),
-    )
+    config = use(write, pass_module("model.graph.node(1).op_type = 'Relu'\n" + DONE, ""))
     assert cli("-c", config, "-o", "out.onnx", model).code == 4
     assert Path("out.onnx").exists()
     assert cli("-c", config, "-o", "out.onnx", "--no-verify", model).code == 0
@@ -211,14 +200,12 @@ def test_metrics_gate_and_labels(cli, model, write):
     assert "the original itself has accuracy 1" in done.err
 
 
-@pytest.mark.parametrize(
-    ("text", "where"),
-    [
-        ("passes: [fold-constant]", "cfg.yaml:1:10"),
-        ("passes: [fold-constants: {size_limt: 3}]", "cfg.yaml:1"),
-        ("verify: {metrics: {acuracy: [0, 1]}}", "cfg.yaml:1"),
-        ("imports: [no_such_module]", "cfg.yaml:1:11"),
-    ],
+@each_of(
+    "text, where",
+    ("passes: [fold-constant]", "cfg.yaml:1:10"),
+    ("passes: [fold-constants: {size_limt: 3}]", "cfg.yaml:1"),
+    ("verify: {metrics: {acuracy: [0, 1]}}", "cfg.yaml:1"),
+    ("imports: [no_such_module]", "cfg.yaml:1:11"),
 )
 def test_a_wrong_config_is_told_with_its_place(cli, model, write, text, where):
     done = cli("-c", write("cfg.yaml", text), "-o", "out.onnx", model)
@@ -227,9 +214,12 @@ def test_a_wrong_config_is_told_with_its_place(cli, model, write, text, where):
     assert "= help:" in done.err
 
 
-@pytest.mark.parametrize(
+@each_of(
     "data",
-    [b"", b"hello", b"\x00\xff" * 50, b"\x08\x0a"],
+    b"",
+    b"hello",
+    b"\x00\xff" * 50,
+    b"\x08\x0a",
     ids=["empty", "text", "random", "cut"],
 )
 def test_a_model_that_cannot_be_read(cli, tmp_path, data):
@@ -278,7 +268,7 @@ def test_what_is_left_is_not_searched_for_garbage_when_the_program_ends():
     assert (done.returncode, done.stderr.strip()) == (0, "True")
 
 
-@pytest.mark.parametrize("wrong", [False, True])
+@each_of("wrong", False, True)
 def test_the_parts_of_a_run_take_all_of_its_time(cli, write, model, wrong):
     write("break_adds.py", BREAK)
     passes = "[optimize, break-adds]" if wrong else "[optimize]"
@@ -295,7 +285,7 @@ def test_the_parts_of_a_run_take_all_of_its_time(cli, write, model, wrong):
     assert "in passes" in done.err
 
 
-@pytest.mark.parametrize("folder", ["", "own_passes", "deep/passes"])
+@each_of("folder", "", "own_passes", "deep/passes")
 def test_the_lines_behind_a_new_pass_work_as_they_are(cli, model, folder):
     done = cli("new-pass", "drop-twice", *(["-d", folder] if folder else []))
     (tried, used) = done.out.splitlines()[-2:]

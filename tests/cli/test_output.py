@@ -13,7 +13,7 @@ import pytest
 
 from onnx_passes.cli import output
 from onnx_passes.cli.output import StepCount, advance, ticking
-from tests.tables import model_of
+from tests.tables import each_of, model_of
 
 
 @pytest.fixture
@@ -37,22 +37,20 @@ def untouched(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["-o", "folder"], "-o folder is a folder"),
-        (["-o", "model.onnx/out.onnx"], "is not a folder"),
-        (["-o", "/dev/null"], "-o /dev/null is a pipe or device"),
-        (["-o", "cfg.yaml"], "-o cfg.yaml would write over the pipeline file"),
-        (["-o", "./folder/../cfg.yaml"], "would write over the pipeline file"),
-        (["--json", "model.onnx/r.json"], "is not a folder"),
-        (["--json", "/dev/null"], "--json /dev/null is a pipe or device"),
-        (["--html", "model.onnx"], "--html model.onnx would write over the model"),
-        (["--junit", "link.onnx"], "--junit link.onnx would write over the model"),
-        (["--json", "r", "--html", "./r"], "--html and --json name the same file"),
-        (["--json", "-"], "--json prints nothing on -"),
-        (["-o", "x.onnx", "--json", "x.onnx"], "--json and -o name the same file"),
-    ],
+@each_of(
+    "words, message",
+    (["-o", "folder"], "-o folder is a folder"),
+    (["-o", "model.onnx/out.onnx"], "is not a folder"),
+    (["-o", "/dev/null"], "-o /dev/null is a pipe or device"),
+    (["-o", "cfg.yaml"], "-o cfg.yaml would write over the pipeline file"),
+    (["-o", "./folder/../cfg.yaml"], "would write over the pipeline file"),
+    (["--json", "model.onnx/r.json"], "is not a folder"),
+    (["--json", "/dev/null"], "--json /dev/null is a pipe or device"),
+    (["--html", "model.onnx"], "--html model.onnx would write over the model"),
+    (["--junit", "link.onnx"], "--junit link.onnx would write over the model"),
+    (["--json", "r", "--html", "./r"], "--html and --json name the same file"),
+    (["--json", "-"], "--json prints nothing on -"),
+    (["-o", "x.onnx", "--json", "x.onnx"], "--json and -o name the same file"),
 )
 def test_a_place_for_no_file_is_told_before_anything_runs(
     cli, model, never, tmp_path, words, message
@@ -91,15 +89,13 @@ def external(tmp_path):
     return path
 
 
-@pytest.mark.parametrize(
-    ("location", "told"),
-    [
-        ("none.bin", "none.bin"),
-        ("short.bin", "short.bin"),
-        ("../secret", "outside"),
-        ("/etc/hostname", "outside"),
-        ("sub/../../secret", "outside"),
-    ],
+@each_of(
+    "location, told",
+    ("none.bin", "none.bin"),
+    ("short.bin", "short.bin"),
+    ("../secret", "outside"),
+    ("/etc/hostname", "outside"),
+    ("sub/../../secret", "outside"),
 )
 def test_a_model_whose_data_is_not_there(cli, external, tmp_path, location, told):
     (tmp_path.parent / "secret").write_bytes(b"\0" * 16)
@@ -252,15 +248,13 @@ def test_steps_are_shown_with_the_time_that_is_left(terminal, monkeypatch):
     assert re.search(r"compare: \d+ s, 3 of 1,000 samples", terminal.getvalue())
 
 
-@pytest.mark.parametrize(
-    ("done", "latest", "now", "text"),
-    [
-        (0, 10.0, 15.0, "0 of 8 samples"),
-        (2, 20.0, 20.0, "2 of 8 samples, about 30 s left"),
-        (2, 20.0, 25.0, "2 of 8 samples, about 25 s left"),
-        (2, 20.0, 60.0, "2 of 8 samples"),  # slower than it was: nobody knows
-        (7, 10.5, 10.5, "7 of 8 samples"),
-    ],
+@each_of(
+    "done, latest, now, text",
+    (0, 10.0, 15.0, "0 of 8 samples"),
+    (2, 20.0, 20.0, "2 of 8 samples, about 30 s left"),
+    (2, 20.0, 25.0, "2 of 8 samples, about 25 s left"),
+    (2, 20.0, 60.0, "2 of 8 samples"),  # slower than it was: nobody knows
+    (7, 10.5, 10.5, "7 of 8 samples"),
 )
 def test_the_time_left_is_that_of_the_steps_so_far(done, latest, now, text):
     assert StepCount("sample", 8, 10.0, done, latest).text(now) == text
@@ -274,7 +268,7 @@ def test_a_command_that_prints_at_once_is_not_named(terminal, monkeypatch):
     assert terminal.getvalue() == "there\n"
 
 
-@pytest.mark.parametrize(("is_terminal", "term"), [(False, "xterm"), (True, "dumb")])
+@each_of("is_terminal, term", (False, "xterm"), (True, "dumb"))
 def test_nothing_is_drawn_elsewhere(terminal, monkeypatch, is_terminal, term):
     def forbidden(*given):
         raise AssertionError(given)

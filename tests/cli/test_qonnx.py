@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 from onnx_passes.ops import bodies
-from tests.tables import model_of
+from tests.tables import each_of, model_of
 
 DOMAIN = bodies.QONNX
 
@@ -37,7 +37,7 @@ def network(tmp_path, monkeypatch):
     return model
 
 
-@pytest.mark.parametrize("preset", ["cleanup", "optimize", "simplify", "lower"])
+@each_of("preset", "cleanup", "optimize", "simplify", "lower")
 def test_presets_verify_and_keep_them(preset, network, cli):
     done = cli("-c", preset, "-o", "out.onnx", "model.onnx")
     assert done.code == 0

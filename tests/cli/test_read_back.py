@@ -10,7 +10,7 @@ import pytest
 from onnx_passes.model import save, wire
 from onnx_passes.model.save import Pending
 from onnx_passes.verify.snapshot import ReadBack
-from tests.tables import model_of
+from tests.tables import each_of, model_of
 
 GOOD = b"the file that was there"
 
@@ -44,8 +44,8 @@ def report(path="report.json"):
         return json.load(file)
 
 
-@pytest.mark.parametrize("where", ["inline", "external"])
-@pytest.mark.parametrize("name", ["out.onnx", "out.textproto", "out.onnxtxt"])
+@each_of("where", "inline", "external")
+@each_of("name", "out.onnx", "out.textproto", "out.onnxtxt")
 def test_the_report_says_that_the_file_was_read_back_and_is_equal(cli, weights, name, where):
     option = f"save.external_data={where}"
     words = ["-o", name, "-s", option, weights, "eliminate-identity"]
@@ -94,22 +94,17 @@ def test_a_data_file_that_was_written_wrong_replaces_nothing(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == good
 
 
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        (lambda m: m.graph.node[1].attribute[0].__setattr__("f", 0.5), "attribute 'alpha'"),
-        (lambda m: m.graph.node[0].__setattr__("name", "other"), "node 0 'dense' (MatMul)"),
-        (lambda m: m.graph.node[1].__setattr__("op_type", "Elu"), "node 1 'leak' (LeakyRelu)"),
-        (
-            lambda m: m.graph.input[0].type.tensor_type.__setattr__("elem_type", 11),
-            "value 'x'",
-        ),
-        (lambda m: m.graph.output[0].type.tensor_type.shape.dim[0].Clear(), "value 'y'"),
-        (lambda m: m.graph.initializer[0].dims.__setitem__(slice(None), [128, 512]), "'w'"),
-        (lambda m: m.opset_import[0].__setattr__("version", 21), "the opset imports"),
-        (lambda m: m.__setattr__("doc_string", "another"), "the header"),
-        (lambda m: m.graph.node.pop(), "cannot be read back: nothing makes the output 'y'"),
-    ],
+@each_of(
+    "change, told",
+    (lambda m: m.graph.node[1].attribute[0].__setattr__("f", 0.5), "attribute 'alpha'"),
+    (lambda m: m.graph.node[0].__setattr__("name", "other"), "node 0 'dense' (MatMul)"),
+    (lambda m: m.graph.node[1].__setattr__("op_type", "Elu"), "node 1 'leak' (LeakyRelu)"),
+    (lambda m: m.graph.input[0].type.tensor_type.__setattr__("elem_type", 11), "value 'x'"),
+    (lambda m: m.graph.output[0].type.tensor_type.shape.dim[0].Clear(), "value 'y'"),
+    (lambda m: m.graph.initializer[0].dims.__setitem__(slice(None), [128, 512]), "'w'"),
+    (lambda m: m.opset_import[0].__setattr__("version", 21), "the opset imports"),
+    (lambda m: m.__setattr__("doc_string", "another"), "the header"),
+    (lambda m: m.graph.node.pop(), "cannot be read back: nothing makes the output 'y'"),
 )
 def test_anything_that_the_writer_changes_is_named(
     cli, weights, tmp_path, monkeypatch, change, told
@@ -137,7 +132,7 @@ def test_without_verification_the_file_is_not_read_back(cli, weights, tmp_path, 
     assert report()["read_back"]["reason"] == "verification is off"
 
 
-@pytest.mark.parametrize("typed", [True, False])
+@each_of("typed", True, False)
 def test_the_name_of_a_functions_graph_is_not_missed_in_the_file(tmp_path, typed):
     model = ir.from_onnx_text(
         """<ir_version: 10, opset_import: ["" : 20, "local" : 1]>

@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 from onnx_passes.verify.saved import write_samples
+from tests.tables import each_of
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 MODEL = DIGITS / "model.onnx"
@@ -158,7 +159,7 @@ def test_a_person_who_has_gone_ends_it(cli, monkeypatch, tmp_path):
     assert not Path("onnx_passes_debug.onnx").exists()
 
 
-@pytest.mark.parametrize("option", ["-o", "--min-good", "--replay", "--iter-artifact"])
+@each_of("option", "-o", "--min-good", "--replay", "--iter-artifact")
 def test_the_model_is_never_written_over(cli, tmp_path, option):
     path = tmp_path / "model.onnx"
     path.write_bytes(MODEL.read_bytes())
@@ -177,9 +178,7 @@ def test_a_file_in_the_place_of_candidates_is_left_alone(cli, tmp_path):
     assert Path("onnx_passes_debug.onnx").read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    ("method", "told"), [("write_bytes", ""), ("mkdir", "--artifacts cannot be written: ")]
-)
+@each_of("method, told", ("write_bytes", ""), ("mkdir", "--artifacts cannot be written: "))
 def test_a_full_disk_ends_it_with_one_sentence(cli, pair, monkeypatch, method, told):
     def full(self, *given, **more):
         raise OSError(28, "No space left on device", str(self))
@@ -192,7 +191,7 @@ def test_a_full_disk_ends_it_with_one_sentence(cli, pair, monkeypatch, method, t
     assert not Path("small.onnx").exists()
 
 
-@pytest.mark.parametrize("failing", [0, 1, 2])
+@each_of("failing", 0, 1, 2)
 def test_every_sample_is_asked(cli, tmp_path, failing):
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> g (float[n,4] x) => (float[n,4] y)'

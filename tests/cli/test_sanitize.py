@@ -7,6 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.surgery.sanitizing import prepare
+from tests.tables import each_of
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20]>
     g (float[N, 4] x) => (float[N, 4] y) <float two = {2}, float unused = {1}> {
@@ -106,13 +107,11 @@ def test_an_output_without_a_type_is_repaired_by_itself(cli, tmp_path, out):
 FEEDS = "float[b, h, w] x, float[h, b] c, int64[3] target"
 
 
-@pytest.mark.parametrize(
-    ("shape", "declared", "expected"),
-    [
-        pytest.param(["b", 8, 8], "b, 3, own", ["b", None, "own"], id="stays"),
-        pytest.param(["b", 8, "w"], "h, w, w", [None, "w", "w"], id="one-place-is-fixed"),
-        pytest.param(["b", "w", "h"], "b, w, h", ["b", None, None], id="exchanged"),
-    ],
+@each_of(
+    "shape, declared, expected",
+    pytest.param(["b", 8, 8], "b, 3, own", ["b", None, "own"], id="stays"),
+    pytest.param(["b", 8, "w"], "h, w, w", [None, "w", "w"], id="one-place-is-fixed"),
+    pytest.param(["b", "w", "h"], "b, w, h", ["b", None, None], id="exchanged"),
 )
 def test_an_output_keeps_names_of_dimensions_that_are_what_they_were(
     shape, declared, expected
@@ -128,9 +127,7 @@ def test_an_output_keeps_names_of_dimensions_that_are_what_they_were(
     assert kept == expected
 
 
-@pytest.mark.parametrize(
-    ("formula", "kept"), [('"2*b"', True), ('"b*h"', False), ('"b+w"', True)]
-)
+@each_of("formula, kept", ('"2*b"', True), ('"b*h"', False), ('"b+w"', True))
 def test_a_formula_holds_while_its_names_do(formula, kept):
     text = f"""<ir_version: 10, opset_import: ["" : 20]> g ({FEEDS}) => (float[{formula}] y) {{
         i = Slice(target, one, two) y = Reshape(x, i)

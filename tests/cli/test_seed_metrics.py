@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import onnx_passes.passes.verify as verify
+from tests.tables import each_of
 
 PASS = """\
 import types
@@ -65,14 +66,12 @@ MINE = "types.SimpleNamespace(mean=lambda p, e: float(p[0].mean()))"
 TWICE = "lambda p, e: 2 * verify.max_abs_error(p, [x - 1 for x in e])"
 
 
-@pytest.mark.parametrize(
-    ("metric", "name", "code", "found"),
-    [
-        ("largest", "largest", "lambda produced, expected: np.max(produced[0])", 4.0),
-        ("mine.mean", "mine", MINE, 4.0),
-        ("max_abs_error", "max_abs_error", "lambda produced, expected: 17.0", 17.0),
-        ("twice", "twice", TWICE, 2.0),
-    ],
+@each_of(
+    "metric, name, code, found",
+    ("largest", "largest", "lambda produced, expected: np.max(produced[0])", 4.0),
+    ("mine.mean", "mine", MINE, 4.0),
+    ("max_abs_error", "max_abs_error", "lambda produced, expected: 17.0", 17.0),
+    ("twice", "twice", TWICE, 2.0),
 )
 def test_a_function_put_into_the_module_is_a_metric_of_its_name(
     run, metric, name, code, found
@@ -84,15 +83,13 @@ def test_a_function_put_into_the_module_is_a_metric_of_its_name(
     assert values == {metric: found}
 
 
-@pytest.mark.parametrize(
-    ("metric", "limits", "code", "out", "told"),
-    [
-        # It gets the outputs that the file names.
-        ("off", [0, 0.5], "float(abs(p[0] - e[0] - 1).max())", "out.npy", "has off 1 on"),
-        ("gain", [15, 1000], "float('inf')", "out.npy", "allow .inf"),
-        ("off", [0, 0.5], "0.0", "", "metric off needs labels"),
-        ("partial", [0, 1], "", "out.npy", "there is no metric 'partial'"),
-    ],
+@each_of(
+    "metric, limits, code, out, told",
+    # It gets the outputs that the file names.
+    ("off", [0, 0.5], "float(abs(p[0] - e[0] - 1).max())", "out.npy", "has off 1 on"),
+    ("gain", [15, 1000], "float('inf')", "out.npy", "allow .inf"),
+    ("off", [0, 0.5], "0.0", "", "metric off needs labels"),
+    ("partial", [0, 1], "", "out.npy", "there is no metric 'partial'"),
 )
 def test_a_metric_that_the_original_does_not_keep_is_told(
     run, metric, limits, code, out, told
@@ -118,7 +115,7 @@ def test_an_error_is_measured_against_the_original_if_the_file_has_labels(run):
     assert (done.code, found) == (0, {"max_abs_error": 0.0}), done.err
 
 
-@pytest.mark.parametrize("verify", [{}, False])
+@each_of("verify", {}, False)
 def test_an_empty_section_switches_verification_off(cli, model, write, verify):
     path = write("cfg.yaml", json.dumps({"passes": ["eliminate-identity"], "verify": verify}))
     done = cli("-c", path, "-o", "out.onnx", model)

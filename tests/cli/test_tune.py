@@ -10,6 +10,7 @@ import pytest
 from onnx_passes.cli import supervision
 from onnx_passes.tuning.loss_budget import SamplesInMemory
 from tests.cli.conftest import ROOT
+from tests.tables import each_of
 
 DIGITS = ROOT / "examples" / "digits"
 MODEL = DIGITS / "model.onnx"
@@ -43,7 +44,7 @@ def test_a_model_is_written_that_is_smaller_and_says_why(cli, config):
     assert others
     assert all(other["why"].startswith("not chosen, ") for other in others)
     assert {group["format"] for group in data["groups"]} <= {
-        *("float32", "float16", "int8-dynamic", "int8-weights"),
+        *("float32", "float16", "int8-dynamic", "int8-weights")
     }
     assert data["flips"]["at most"] <= 0.05
     assert data["flips"]["kind"].startswith("statistical")
@@ -91,17 +92,15 @@ def test_formats_and_groups_of_ones_own(cli, config):
     assert kinds["conv2.weight"] == onnx.TensorProto.FLOAT
 
 
-@pytest.mark.parametrize(
-    ("words", "members"),
-    [
-        ("after: [/pool/MaxPool_output_0]", {"/fc1/Gemm", "/fc2/MatMul"}),
-        ("before: [/relu1/Relu_output_0]", {"/conv1/Conv"}),
-        ("operators: [Conv], skip: ['/conv1*']", {"/conv2/Conv"}),
-        (
-            "after: [/relu1/Relu_output_0], before: [/relu3/Relu_output_0]",
-            {"/conv2/Conv", "/fc1/Gemm"},
-        ),
-    ],
+@each_of(
+    "words, members",
+    ("after: [/pool/MaxPool_output_0]", {"/fc1/Gemm", "/fc2/MatMul"}),
+    ("before: [/relu1/Relu_output_0]", {"/conv1/Conv"}),
+    ("operators: [Conv], skip: ['/conv1*']", {"/conv2/Conv"}),
+    (
+        "after: [/relu1/Relu_output_0], before: [/relu3/Relu_output_0]",
+        {"/conv2/Conv", "/fc1/Gemm"},
+    ),
 )
 def test_groups_by_region_and_operator(cli, config, words, members):
     found = cli(

@@ -7,9 +7,8 @@ import numpy as np
 import onnx
 import onnx.parser
 import onnx.reference
-import pytest
 
-from tests.tables import model_of
+from tests.tables import each_of, model_of
 
 ROWS = np.random.default_rng(3).normal(size=(64, 16)).astype(np.float32)
 WEIGHT = np.random.default_rng(4).normal(size=(16, 4)).astype(np.float32)
@@ -57,9 +56,7 @@ def as_onnx_has_it(path):
     return onnx.reference.ReferenceEvaluator(path).run(None, {"x": ROWS})[0]
 
 
-@pytest.mark.parametrize(
-    "metric", [{"top_1_agreement": [0.9, 1]}, {"cosine": [-1, 1]}], ids=str
-)
+@each_of("metric", {"top_1_agreement": [0.9, 1]}, {"cosine": [-1, 1]}, ids=str)
 def test_a_network_that_is_not_finite_in_float16_keeps_no_budget(cli, metric):
     lost_tails()
     config = settings(metric, ["float16"])
@@ -133,11 +130,7 @@ def test_an_opset_that_cannot_be_raised_is_told(cli):
 def test_a_pass_that_converts_nothing_says_so(cli):
     save(
         "h = Relu(x) y = Slice(h, from, to, axes)",
-        **{
-            "from": np.array([0]),
-            "to": np.array([4]),
-            "axes": np.array([1]),
-        },
+        **{"from": np.array([0]), "to": np.array([4]), "axes": np.array([1])},
     )
     config = settings({"cosine": [0.9, 1]}, ["int8-weights"], "size")
     found = cli("tune", "model.onnx", "-c", config, "-o", "out.onnx")

@@ -5,6 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.tables import each_of
+
 BREAK = """\
 from onnx_passes import passes
 from onnx_passes.passes.base import RewriteRulePass, Transformation
@@ -45,7 +47,7 @@ def test_without_a_waiver_the_failure_ends_the_run(run):
     assert report["waivers"] == []
 
 
-@pytest.mark.parametrize("what", [{"pass": "BreakAdds"}, {"rule": "break-adds"}])
+@each_of("what", {"pass": "BreakAdds"}, {"rule": "break-adds"})
 def test_a_waived_failure_is_kept_and_is_not_an_error(run, what, tmp_path):
     done, report = run([{**what, "reason": "see issue 7"}], "--strict")
     assert done.code == 0, done.err
@@ -86,14 +88,12 @@ def test_the_first_line_does_not_say_verified(run):
     assert report["waived"] == report["not_verified"] != []
 
 
-@pytest.mark.parametrize(
+@each_of(
     "waiver",
-    [
-        {"pass": "BreakAdds", "expires": "2020-01-31"},
-        {"pass": "BreakAdds", "model": "other-*.onnx"},
-        {"pass": "SilentAdds"},
-        {"rule": "another-rule"},
-    ],
+    {"pass": "BreakAdds", "expires": "2020-01-31"},
+    {"pass": "BreakAdds", "model": "other-*.onnx"},
+    {"pass": "SilentAdds"},
+    {"rule": "another-rule"},
 )
 def test_a_waiver_that_is_over_or_for_something_else_accepts_nothing(run, waiver):
     done, report = run([{**waiver, "reason": "see issue 7"}])
@@ -114,7 +114,7 @@ def test_what_strict_refuses_can_be_accepted(run):
     assert "(waived: has no contract yet)" in done.err
 
 
-@pytest.mark.parametrize("words", [(), ("-v",)])
+@each_of("words", (), ("-v",))
 def test_every_report_shows_all_waivers(run, words, tmp_path):
     waivers = [
         {"pass": "BreakAdds", "reason": "see issue 7", "expires": "2999-12-31"},
@@ -146,21 +146,16 @@ def test_a_model_that_is_not_valid_is_never_accepted(run, write):
     assert not report["waivers"][0]["used"]
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("{pass: merge-relus}", "'reason' is missing in 'waivers.0'"),
-        ("{pass: merge-relus, reason: ' '}", "waivers.0.reason: expected text that is not"),
-        ("{reason: why}", "waivers.0: expected either 'rule' or 'pass'"),
-        ("{pass: a, rule: b, reason: c}", "waivers.0: expected either 'rule' or 'pass'"),
-        ("{pass: a, reason: c, expires: soon}", "waivers.0.expires: expected a date such as"),
-        ("{pass: a, reason: c, until: 2027-01-31}", "unknown key 'until' in 'waivers.0'"),
-        ("{pass: eliminate-identty, reason: c}", "did you mean 'eliminate-identity'?"),
-        (
-            "{pass: fuse, reason: c}",
-            "'fuse' is a group of passes, and a waiver is of one pass",
-        ),
-    ],
+@each_of(
+    "line, told",
+    ("{pass: merge-relus}", "'reason' is missing in 'waivers.0'"),
+    ("{pass: merge-relus, reason: ' '}", "waivers.0.reason: expected text that is not"),
+    ("{reason: why}", "waivers.0: expected either 'rule' or 'pass'"),
+    ("{pass: a, rule: b, reason: c}", "waivers.0: expected either 'rule' or 'pass'"),
+    ("{pass: a, reason: c, expires: soon}", "waivers.0.expires: expected a date such as"),
+    ("{pass: a, reason: c, until: 2027-01-31}", "unknown key 'until' in 'waivers.0'"),
+    ("{pass: eliminate-identty, reason: c}", "did you mean 'eliminate-identity'?"),
+    ("{pass: fuse, reason: c}", "'fuse' is a group of passes, and a waiver is of one pass"),
 )
 def test_a_wrong_waiver_is_an_error_with_its_place(cli, model, write, line, told):
     path = write("cfg.yaml", f"passes: [eliminate-identity]\nwaivers:\n  - {line}\n")

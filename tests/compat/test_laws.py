@@ -1,9 +1,8 @@
 """Passes derived from the templates of the seed system run."""
 
-import pytest
-
 from onnx_passes import passes, testing
 from onnx_passes.compat import laws
+from tests.tables import each_of
 
 HEAD = "(bool[2,3] x, bool[2,3] u, bool[2,3] v) => (bool[2,3] y) <bool f = {0}, bool t = {1}> "
 
@@ -53,17 +52,15 @@ class Turned(laws._Converse):
     __CONVERSE__ = lambda _, op, x, y: op.Greater(x, y)  # noqa: E731
 
 
-@pytest.mark.parametrize(
-    ("cls", "body", "kinds"),
-    [
-        (Grouped, "a = And(x, t) y = And(a, f)", ["And", "And"]),
-        (Distributed, "a = And(x, u) b = And(x, v) y = Or(a, b)", ["Or", "And"]),
-        (DistributedRight, "a = And(u, x) b = And(v, x) y = Xor(a, b)", ["Xor", "And"]),
-        (Twice, "a = Not(x) y = Not(a)", ["Identity"]),
-        (Both, "y = And(x, x)", ["Identity"]),
-        (Absorbed, "a = And(x, u) y = Or(x, a)", ["Identity"]),
-        (Annihilated, "y = And(x, f)", ["Constant", "Expand"]),
-    ],
+@each_of(
+    "cls, body, kinds",
+    (Grouped, "a = And(x, t) y = And(a, f)", ["And", "And"]),
+    (Distributed, "a = And(x, u) b = And(x, v) y = Or(a, b)", ["Or", "And"]),
+    (DistributedRight, "a = And(u, x) b = And(v, x) y = Xor(a, b)", ["Xor", "And"]),
+    (Twice, "a = Not(x) y = Not(a)", ["Identity"]),
+    (Both, "y = And(x, x)", ["Identity"]),
+    (Absorbed, "a = And(x, u) y = Or(x, a)", ["Identity"]),
+    (Annihilated, "y = And(x, f)", ["Constant", "Expand"]),
 )
 def test_fires(cls, body, kinds):
     model = testing.parse(HEAD + "{ " + body + " }")

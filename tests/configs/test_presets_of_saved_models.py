@@ -1,12 +1,12 @@
 """Models that ONNX Runtime saved optimised go through every preset."""
 
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.configs.pipeline_files import default_config, load_config
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report import summary
 from onnx_passes.verify.evidence import ENGINE, Verdict
+from tests.tables import each_of
 
 PRESETS = ("cleanup", "simplify", "optimize", "optimize-ort", "lower", "tensorrt")
 SAVED = """<ir_version: 8, opset_import: ["" : 18]>
@@ -28,7 +28,7 @@ def run(name, without=""):
     return run_pipeline(ir.from_onnx_text(SAVED), config).report
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@each_of("name", *PRESETS)
 def test_a_saved_model_goes_through(name):
     """5 of 12 failed at the end of ``optimize``: "Attempt to replace the existing tensor"."""
     report = run(name)

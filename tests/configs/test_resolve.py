@@ -18,6 +18,7 @@ from onnx_passes.configs.resolve import (
 )
 from onnx_passes.errors import ConfigError, OptionError, UnknownMetricError, UnknownPassError
 from onnx_passes.passes import registry
+from tests.tables import each_of
 
 
 def cls(name):
@@ -54,45 +55,37 @@ def test_exhaustive_is_a_fixpoint_around_everything(load):
     assert resolve(default_config(["exhaustive=true"])).steps == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "error", "message", "place", "help_"),
-    [
-        (
-            "passes: [cfg-fol]",
-            UnknownPassError,
-            "no pass or group is named 'cfg-fol'",
-            "1:10",
-            "'cfg-fold'",
-        ),
-        ("passes: [{group: [{cfg-fol: {}}]}]", UnknownPassError, "'cfg-fol'", "1:20", None),
-        ("passes: ['cfg-tidy,cfg-fol']", UnknownPassError, "'cfg-fol'", "1:20", None),
-        (
-            "passes: [cfg-fold: {siz: 1}]",
-            OptionError,
-            "cfg-fold has no option 'siz'",
-            "1:21",
-            None,
-        ),
-        (
-            "passes: [cfg-fold: {mode: 1, siz: 1}]",
-            OptionError,
-            "no option 'siz'",
-            "1:30",
-            None,
-        ),
-        ("passes: [cfg-fold: {mode: slow}]", OptionError, "option 'mode'", "1:27", None),
-        ("passes: ['cfg-fold{ratio=x}']", OptionError, "option 'ratio'", "1:26", None),
-        ("passes: [cfg-tidy: {x: 1}]", OptionError, "no option 'x'", "1:21", "no options"),
-        (
-            "passes: [cfg-group: {x: 1}]",
-            ConfigError,
-            "is a group of passes",
-            "1:22",
-            "cfg-fold, cfg-tidy",
-        ),
-        ("verify: {metrics: {rmsee: [0, 1]}}", UnknownMetricError, "rmsee", "1:27", "rmse"),
-        ("dump_after: [cfg-tidy, nope]", UnknownPassError, "nope", "1:24", None),
-    ],
+@each_of(
+    "text, error, message, place, help_",
+    (
+        "passes: [cfg-fol]",
+        UnknownPassError,
+        "no pass or group is named 'cfg-fol'",
+        "1:10",
+        "'cfg-fold'",
+    ),
+    ("passes: [{group: [{cfg-fol: {}}]}]", UnknownPassError, "'cfg-fol'", "1:20", None),
+    ("passes: ['cfg-tidy,cfg-fol']", UnknownPassError, "'cfg-fol'", "1:20", None),
+    (
+        "passes: [cfg-fold: {siz: 1}]",
+        OptionError,
+        "cfg-fold has no option 'siz'",
+        "1:21",
+        None,
+    ),
+    ("passes: [cfg-fold: {mode: 1, siz: 1}]", OptionError, "no option 'siz'", "1:30", None),
+    ("passes: [cfg-fold: {mode: slow}]", OptionError, "option 'mode'", "1:27", None),
+    ("passes: ['cfg-fold{ratio=x}']", OptionError, "option 'ratio'", "1:26", None),
+    ("passes: [cfg-tidy: {x: 1}]", OptionError, "no option 'x'", "1:21", "no options"),
+    (
+        "passes: [cfg-group: {x: 1}]",
+        ConfigError,
+        "is a group of passes",
+        "1:22",
+        "cfg-fold, cfg-tidy",
+    ),
+    ("verify: {metrics: {rmsee: [0, 1]}}", UnknownMetricError, "rmsee", "1:27", "rmse"),
+    ("dump_after: [cfg-tidy, nope]", UnknownPassError, "nope", "1:24", None),
 )
 def test_complaints(load, text, error, message, place, help_):
     with pytest.raises(error) as caught:
@@ -173,15 +166,13 @@ engines: [onnxruntime, onnxruntime: {threads: 3, when: end}]
     assert [e.engine.provider for e in resolve_engines(config)] == ["CPUExecutionProvider"] * 2
 
 
-@pytest.mark.parametrize(
-    ("text", "message", "place"),
-    [
-        ("engines: [onnxrt]", "unknown engine 'onnxrt'", "1:11"),
-        ("engines: [onnxruntime: {optimisation: all}]", "no option 'optimisation'", "1:25"),
-        ("engines: [onnxruntime: {threads: many}]", "threads", "1:25"),
-        ("onnxruntime: {thread: 1}", "no option 'thread'", "1:15"),
-        ("onnxruntime: {threads: many}", "threads", "1:15"),
-    ],
+@each_of(
+    "text, message, place",
+    ("engines: [onnxrt]", "unknown engine 'onnxrt'", "1:11"),
+    ("engines: [onnxruntime: {optimisation: all}]", "no option 'optimisation'", "1:25"),
+    ("engines: [onnxruntime: {threads: many}]", "threads", "1:25"),
+    ("onnxruntime: {thread: 1}", "no option 'thread'", "1:15"),
+    ("onnxruntime: {threads: many}", "threads", "1:15"),
 )
 def test_complaints_about_engines(load, text, message, place):
     with pytest.raises(ConfigError) as caught:
@@ -190,6 +181,6 @@ def test_complaints_about_engines(load, text, message, place):
     assert f"cfg.yaml:{place}\n" in caught.value.where
 
 
-@pytest.mark.parametrize("name", shipped_configs())
+@each_of("name", *shipped_configs())
 def test_the_shipped_pipelines_name_passes_that_exist(name):
     assert resolve(load_config(name)).passes

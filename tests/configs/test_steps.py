@@ -12,6 +12,7 @@ from onnx_passes.configs.steps import (
     parse_pipeline,
 )
 from onnx_passes.errors import ConfigError
+from tests.tables import each_of
 
 
 def complaint(text):
@@ -55,41 +56,35 @@ def test_values_are_yaml():
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "message", "column"),
-    [
-        ("", "expected the name of a pass", 1),
-        ("a,", "expected the name of a pass", 3),
-        ("a,,b", "expected the name of a pass, got ','", 3),
-        ("a b", "unexpected 'b'", 3),
-        ("a)", "unexpected ')'", 2),
-        ("a{x=1", "'{' is never closed", 2),
-        ("a{", "'{' is never closed", 2),
-        ("a{x=[1}", "'[' is never closed", 5),
-        ("a{x='1}", "'{' is never closed", 2),
-        ("a{x}", "'x' needs a value", 4),
-        ("a{x=}", "'x' has no value", 5),
-        ("a{=1}", "expected the name of an option, got '='", 3),
-        ("a{x=1,}", "expected the name of an option, got '}'", 7),
-        ("a{x=1,x=2}", "'x' is given twice", 7),
-        ("a{x=!foo 1}", "tag '!foo'", 5),
-        ("a{x=@}", "not valid YAML", 5),
-        ("a<b>", "unexpected '<'", 2),
-        ("a(b)", "unexpected '('", 2),
-        ("{a: 1", "'{' is never closed", 1),
-        ("{}", "this step names no pass", 1),
-        ("{a: {}, on_failur: stop}", "one step names 2 passes", 9),
-        ("{a: {}, on_failure: stp}", "on_failure: expected stop, rollback or warn", 21),
-        ("b,{group: []}", "the group has no steps", 4),
-        (
-            "{group: [a], repeat: fixpoint, limit: 0}",
-            "limit: expected a number of at least 1",
-            39,
-        ),
-        ("{checkpoint: {nam: x}}", "unknown key 'nam'", 15),
-        ("{<}", "'<' is not the name of a pass", 2),
-        ("{group: " * 70 + "a", "'{' is never closed", 553),
-    ],
+@each_of(
+    "text, message, column",
+    ("", "expected the name of a pass", 1),
+    ("a,", "expected the name of a pass", 3),
+    ("a,,b", "expected the name of a pass, got ','", 3),
+    ("a b", "unexpected 'b'", 3),
+    ("a)", "unexpected ')'", 2),
+    ("a{x=1", "'{' is never closed", 2),
+    ("a{", "'{' is never closed", 2),
+    ("a{x=[1}", "'[' is never closed", 5),
+    ("a{x='1}", "'{' is never closed", 2),
+    ("a{x}", "'x' needs a value", 4),
+    ("a{x=}", "'x' has no value", 5),
+    ("a{=1}", "expected the name of an option, got '='", 3),
+    ("a{x=1,}", "expected the name of an option, got '}'", 7),
+    ("a{x=1,x=2}", "'x' is given twice", 7),
+    ("a{x=!foo 1}", "tag '!foo'", 5),
+    ("a{x=@}", "not valid YAML", 5),
+    ("a<b>", "unexpected '<'", 2),
+    ("a(b)", "unexpected '('", 2),
+    ("{a: 1", "'{' is never closed", 1),
+    ("{}", "this step names no pass", 1),
+    ("{a: {}, on_failur: stop}", "one step names 2 passes", 9),
+    ("{a: {}, on_failure: stp}", "on_failure: expected stop, rollback or warn", 21),
+    ("b,{group: []}", "the group has no steps", 4),
+    ("{group: [a], repeat: fixpoint, limit: 0}", "limit: expected a number of at least 1", 39),
+    ("{checkpoint: {nam: x}}", "unknown key 'nam'", 15),
+    ("{<}", "'<' is not the name of a pass", 2),
+    ("{group: " * 70 + "a", "'{' is never closed", 553),
 )
 def test_complaints_point_at_the_column(text, message, column):
     error = complaint(text)
@@ -97,15 +92,12 @@ def test_complaints_point_at_the_column(text, message, column):
     assert f"pipeline, column {column}\n" in error.where
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "null", "True", "~", "1", "1e5", ".inf", "a b", "a,b", "-", "<<", "#"],
-)
+@each_of("text", "", "null", "True", "~", "1", "1e5", ".inf", "a b", "a,b", "-", "<<", "#")
 def test_text_that_looks_like_something_else_stays_text(text):
     assert parse_pipeline(f"p{{x={format_value(text)}}}")[0].options == {"x": text}
 
 
-@pytest.mark.parametrize("value", [object(), "\ud800", [b"x"]])
+@each_of("value", object(), "\ud800", [b"x"])
 def test_what_no_text_stands_for_is_refused(value):
     with pytest.raises(TypeError, match="has no place in a pipeline text"):
         format_value(value)

@@ -1,10 +1,10 @@
 import numpy as np
-import pytest
 
 from onnx_passes.data.dataset import Order
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 64, 65, 1000, 4097])
+@each_of("count", 1, 2, 3, 5, 64, 65, 1000, 4097)
 def test_a_shuffled_order_is_a_permutation(count):
     assert sorted(Order(count, 7).rows(0, count)) == list(range(count))
 

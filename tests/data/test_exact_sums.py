@@ -4,9 +4,7 @@ import math
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onnx_passes.data.measures import (
-    ExactSum,
-)
+from onnx_passes.data.measures import ExactSum
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 

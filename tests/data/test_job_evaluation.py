@@ -19,6 +19,7 @@ from onnx_passes.data.plan import make_plan
 from onnx_passes.data.workers import InProcess, Pool, make_dask, worker_death_outcome
 from onnx_passes.errors import EngineUnavailableError, UsageError
 from onnx_passes.model.load import load_model
+from tests.tables import each_of
 
 ACCURACY = Demand(Accuracy(0.02, 0.95))
 LEFT_OPEN = pytest.mark.filterwarnings(
@@ -69,7 +70,7 @@ class Scattered(InProcess):
         return super().collect()
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@each_of("seed", 0, 1, 2)
 def test_order_and_attempts_leave_no_trace(make_job, seed):
     job = make_job(measures=Measures(rtol=1.0, atol=10.0, metrics=("rmse",)))
     plain = evaluate(job, ACCURACY, InProcess())
@@ -143,7 +144,7 @@ def test_a_scheduler_that_is_not_there_is_told(make_job, monkeypatch):
     dask.close()
 
 
-@pytest.mark.parametrize("address", ["local:2", "host:8786", "tcp://x", "http://x:1"])
+@each_of("address", "local:2", "host:8786", "tcp://x", "http://x:1")
 def test_addresses_that_are_none_are_refused(address):
     with pytest.raises(UsageError, match="is not an address"):
         make_dask(address)
@@ -192,13 +193,11 @@ def test_shards_that_finished_out_of_order_are_resumed_too(make_job, tmp_path):
     assert result.text() == plain
 
 
-@pytest.mark.parametrize(
-    ("change", "what"),
-    [
-        ({"seed": 1}, "the data set"),
-        ({"noise": 0.06}, "a model"),
-        ({"measures": Measures(rtol=0.5)}, "what is measured"),
-    ],
+@each_of(
+    "change, what",
+    ({"seed": 1}, "the data set"),
+    ({"noise": 0.06}, "a model"),
+    ({"measures": Measures(rtol=0.5)}, "what is measured"),
 )
 def test_a_journal_of_another_run_is_refused(make_job, tmp_path, change, what):
     path = tmp_path / "journal"
@@ -264,9 +263,8 @@ def test_a_value_that_is_too_far_off_fails_whatever_is_missing(make_job):
     assert evaluate(job, Demand(), InProcess()).outcome is RunOutcome.FAILED
 
 
-@pytest.mark.parametrize(
-    ("noise", "drop", "outcome"),
-    [(0.01, 0.05, RunOutcome.PASSED), (2.0, 0.01, RunOutcome.FAILED)],
+@each_of(
+    "noise, drop, outcome", (0.01, 0.05, RunOutcome.PASSED), (2.0, 0.01, RunOutcome.FAILED)
 )
 def test_a_run_stops_when_enough_is_known(make_job, noise, drop, outcome):
     job = make_job(count=4000, noise=noise)
@@ -280,7 +278,7 @@ def test_a_run_stops_when_enough_is_known(make_job, noise, drop, outcome):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("on_dask", [False, True])
+@each_of("on_dask", False, True)
 def test_a_client_that_is_killed_goes_on_with_the_same_bytes(
     make_job, tmp_path, on_dask, start_cluster
 ):

@@ -8,6 +8,7 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.contracts.scores import accuracy, rmse, snr
 from onnx_passes.data.measures import Classes, Errors
 from onnx_passes.verify.judge import Limit, compare
+from tests.tables import each_of
 
 CASES = {
     "default": (Limit(Tolerance()), Tolerance()),
@@ -44,8 +45,8 @@ def added(limit, old, new, cuts=()):
     return parts
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("dtype", DTYPES)
+@each_of("case", *CASES)
+@each_of("dtype", *DTYPES)
 def test_the_samples_that_fail_are_those_that_the_judge_refuses(case, dtype):
     limit, contract = CASES[case]
     old, new = pair(dtype)
@@ -58,8 +59,8 @@ def test_the_samples_that_fail_are_those_that_the_judge_refuses(case, dtype):
     assert found.counts["failing_elements"] == sum(check.mismatched for check in checks)
 
 
-@pytest.mark.parametrize("cuts", [(10,), (1, 2, 39), (7, 20, 33)])
-@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+@each_of("cuts", (10,), (1, 2, 39), (7, 20, 33))
+@each_of("dtype", np.float32, np.int64)
 def test_parts_merge_in_any_grouping_to_the_same_state(dtype, cuts):
     limit = Limit(Tolerance())
     old, new = pair(dtype)
@@ -122,7 +123,7 @@ def counted(old, new, labels, cuts=()):
     return parts
 
 
-@pytest.mark.parametrize("classes", [2, 120])
+@each_of("classes", 2, 120)
 def test_counts_are_those_of_the_metrics(classes):
     old, new, labels = drawn(classes)
     (found,) = counted(old, new, labels)

@@ -13,6 +13,7 @@ from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import make_plan
 from onnx_passes.errors import ReferenceDataError
+from tests.tables import each_of
 
 
 def interface(batch="N", width=8, dtype="float32"):
@@ -42,8 +43,8 @@ def test_a_plan_is_the_same_in_another_folder_and_through_json(folder, tmp_path)
     assert DataJob.from_text(job.to_text()) == job
 
 
-@pytest.mark.parametrize(
-    "change", [{"shuffle": 4}, {"limit": 20}, {"fraction": 0.5}, {"batch": 2}, {"shard": 10}]
+@each_of(
+    "change", {"shuffle": 4}, {"limit": 20}, {"fraction": 0.5}, {"batch": 2}, {"shard": 10}
 )
 def test_what_changes_the_shards_changes_the_plan(folder, change):
     plan = make_plan(DataSpec((str(folder),)), interface())
@@ -78,16 +79,14 @@ def test_samples_of_several_shapes_are_never_in_one_batch(tmp_path):
     assert shapes == [(2, 3), (2, 4), (1, 4), (1, 3)]
 
 
-@pytest.mark.parametrize(
-    ("spec", "inputs", "message"),
-    [
-        ({"columns": {"z": "x"}}, {}, "no input 'z'"),
-        ({"columns": {"x": "z"}}, {}, "no column 'z' for input 'x'"),
-        ({"labels": "z"}, {}, "no column 'z' for the labels"),
-        ({"batch": 3}, {"batch": 2}, "the model demands 2"),
-        ({}, {"width": 9}, r"has shape \[8\], and the model needs \[9\]"),
-        ({}, {"dtype": "float16"}, "is given float32, and the model needs float16"),
-    ],
+@each_of(
+    "spec, inputs, message",
+    ({"columns": {"z": "x"}}, {}, "no input 'z'"),
+    ({"columns": {"x": "z"}}, {}, "no column 'z' for input 'x'"),
+    ({"labels": "z"}, {}, "no column 'z' for the labels"),
+    ({"batch": 3}, {"batch": 2}, "the model demands 2"),
+    ({}, {"width": 9}, r"has shape \[8\], and the model needs \[9\]"),
+    ({}, {"dtype": "float16"}, "is given float32, and the model needs float16"),
 )
 def test_what_does_not_fit_is_told_before_the_run(folder, spec, inputs, message):
     with pytest.raises(ReferenceDataError, match=message):

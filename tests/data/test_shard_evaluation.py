@@ -11,6 +11,7 @@ from onnx_passes.data.input_binding import Binding
 from onnx_passes.data.measures import Measures, PairState
 from onnx_passes.data.shard_evaluation import OutputBlocks
 from onnx_passes.errors import EngineError, ReferenceDataError
+from tests.tables import each_of
 
 COUNT = 50
 X = np.arange(COUNT * 3, dtype=np.float32).reshape(COUNT, 3)
@@ -45,8 +46,8 @@ def double(x):
     return {"y": x * 2}
 
 
-@pytest.mark.parametrize("batch", [1, 4, 7, 64])
-@pytest.mark.parametrize("room", [1, 100, 16 << 20])
+@each_of("batch", 1, 4, 7, 64)
+@each_of("room", 1, 100, 16 << 20)
 def test_each_sample_gets_its_own_output(monkeypatch, batch, room):
     monkeypatch.setattr(shard_evaluation, "FLUSH_BYTES", room)
     shard = replace(SHARD, binding=replace(SHARD.binding, batch=batch))

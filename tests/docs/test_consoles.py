@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import each_of
+
 ROOT = Path(__file__).parents[2]
 PAGES = ("tutorial.md", "write-a-pass.md")
 
@@ -20,7 +22,7 @@ def console():
     return module
 
 
-@pytest.mark.parametrize("name", PAGES)
+@each_of("name", *PAGES)
 def test_every_command_prints_what_the_page_shows(console, name):
     page = ROOT / "docs" / name
     made = console.run(page, ROOT / "examples" / "digits")

@@ -11,6 +11,7 @@ import click
 import pytest
 
 from onnx_passes.cli.main import COMMANDS, program
+from tests.tables import each_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -31,13 +32,11 @@ def labels(svg):
     return [t.text or "" for t in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "shown"),
-    [
-        ("Relu(Relu(x))", "Relu(x)", ["Relu", "x", "Relu", "x", "Relu"]),
-        ("Clip<min = 0>(x, [1, 2])", "x", ["x", "[1, 2]", "Clip", "x"]),
-        ("Mul(x, Sigmoid(x))", "Swish(x)", ["x", "Sigmoid", "Mul", "x", "Swish"]),
-    ],
+@each_of(
+    "before, after, shown",
+    ("Relu(Relu(x))", "Relu(x)", ["Relu", "x", "Relu", "x", "Relu"]),
+    ("Clip<min = 0>(x, [1, 2])", "x", ["x", "[1, 2]", "Clip", "x"]),
+    ("Mul(x, Sigmoid(x))", "Swish(x)", ["x", "Sigmoid", "Mul", "x", "Swish"]),
 )
 def test_expressions_are_drawn(module, before, after, shown):
     text = f"Do it.\n\nBefore: ``{before}``\nAfter:  ``{after}``\n\nSound because."
@@ -45,7 +44,7 @@ def test_expressions_are_drawn(module, before, after, shown):
     assert sorted(found) == sorted(["Before", "After", *shown])
 
 
-@pytest.mark.parametrize("before", ["a chain of nodes", "Relu(x", "Relu(x))", "x", "relu(x)"])
+@each_of("before", "a chain of nodes", "Relu(x", "Relu(x))", "x", "relu(x)")
 def test_other_text_is_not_drawn(module, before):
     text = f"Do it.\n\nBefore: ``{before}``\nAfter:  ``x``\n"
     assert module("drawings").drawing(text) is None

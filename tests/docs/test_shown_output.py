@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import each_of
+
 ROOT = Path(__file__).parents[2]
 RUN = "onnx-passes -c pipeline.yaml -o {}.onnx model.onnx"
 SHOWN = {
@@ -33,7 +35,7 @@ def console():
     return module
 
 
-@pytest.mark.parametrize("example", SHOWN)
+@each_of("example", *SHOWN)
 def test_pages_show_what_is_printed(console, tmp_path, example):
     shutil.copytree(ROOT / "examples" / example, tmp_path / "work")
     shutil.copytree(ROOT / "examples" / "digits", tmp_path / "digits")

@@ -6,6 +6,7 @@ from benchmarks.faults.models import RESNET
 from benchmarks.faults.runner import keep
 from benchmarks.faults.suite import INNOCENTS, NOT_YET_SPARED
 from onnx_passes.passes.base import RewriteRulePass, RewriteRuleSetPass
+from tests.tables import each_of
 
 
 def marks(cls, source):
@@ -21,7 +22,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("cls", "source"), CASES)
+@each_of("cls, source", *CASES)
 def test_not_accused(cls, source):
     kept = keep(cls, source, full=False)
     assert kept.verdict != "unchanged"
@@ -31,9 +32,7 @@ def test_not_accused(cls, source):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("cls", "source"), [p for p in CASES if p.values[1].full is not p.values[1].small]
-)
+@each_of("cls, source", *[p for p in CASES if p.values[1].full is not p.values[1].small])
 def test_not_accused_in_the_full_network(cls, source):
     kept = keep(cls, source, full=True)
     assert kept.accused == 0, kept.verdict

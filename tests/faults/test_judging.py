@@ -2,12 +2,11 @@
 
 from types import SimpleNamespace
 
-import pytest
-
 from benchmarks.faults import runner
 from benchmarks.faults.suite import FAULTS
 from onnx_passes.report.run_report import Blame, PassReport, RewriteSummary
 from onnx_passes.verify.evidence import Check, Verdict
+from tests.tables import each_of
 
 SWAPPED = next(f for f in FAULTS if f.name == "negative-index")
 PASSED, FAILED = Verdict.PASSED, Verdict.FAILED
@@ -29,9 +28,7 @@ def test_a_failed_check_is_caught_by_that_check():
     assert judged(FAILED, [2]).by == "equality, region"
 
 
-@pytest.mark.parametrize(
-    ("blame", "named"), [([], "none"), ([Blame(0, "p", "by bisection", 2)], "right")]
-)
+@each_of("blame, named", ([], "none"), ([Blame(0, "p", "by bisection", 2)], "right"))
 def test_a_fault_that_the_end_of_the_run_sees_is_named_by_what_was_traced(blame, named):
     final = [Check("drift", FAILED, "ort")]
     seen = judged(PASSED, final=final, blame=blame, error=RuntimeError())
@@ -43,8 +40,6 @@ def test_what_is_not_verified_is_only_refused_where_that_is_asked_for():
     assert judged(Verdict.NOT_VERIFIED, exit_code=4).verdict == "refused"
 
 
-@pytest.mark.parametrize(
-    ("culprits", "named"), [([], "none"), ([2], "right"), ([1], "wrong"), ([1, 2], "wrong")]
-)
+@each_of("culprits, named", ([], "none"), ([2], "right"), ([1], "wrong"), ([1, 2], "wrong"))
 def test_only_the_guilty_rewrite_alone_is_right(culprits, named):
     assert judged(FAILED, culprits).named == named

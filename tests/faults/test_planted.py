@@ -8,6 +8,7 @@ from benchmarks.faults import oracle
 from benchmarks.faults.models import RESNET
 from benchmarks.faults.runner import examine
 from benchmarks.faults.suite import FAULTS, INNOCENTS, KINDS, NOT_YET, NOT_YET_SPARED
+from tests.tables import each_of
 
 SMALL = [
     pytest.param(f, id=f.name, marks=[pytest.mark.slow] if f.source is RESNET else [])
@@ -28,7 +29,7 @@ FULL = [pytest.param(f, id=f.name) for f in FAULTS if f.source.full is not f.sou
 
 def faults(params):
     """Give a test the faults; by the scope, all tests of a fault follow one another."""
-    return pytest.mark.parametrize("fault", params, scope="module")
+    return each_of("fault", *params, scope="module")
 
 
 @cache
@@ -61,7 +62,7 @@ def test_the_pass_without_its_fault_is_not_accused(fault):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", FULL)
+@each_of("fault", *FULL)
 def test_caught_and_named_in_the_full_network(fault):
     outcome = examine(fault, full=True)
     assert not outcome.accused

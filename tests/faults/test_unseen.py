@@ -4,6 +4,7 @@ import pytest
 
 from benchmarks.faults import oracle
 from benchmarks.faults.suite import FAULTS
+from tests.tables import each_of
 
 SHOWN, ROUNDED = 1e-3, 1e-4
 UNSEEN = [pytest.param(f, id=f.name) for f in FAULTS if f.family.startswith("unseen_")]
@@ -21,7 +22,7 @@ def test_there_are_as_many_as_it_says_in_models_of_some_size():
     assert min(sizes) >= 10
 
 
-@pytest.mark.parametrize("fault", UNSEEN)
+@each_of("fault", *UNSEEN)
 def test_its_inputs_show_the_fault_and_do_not_accuse_the_pass_without_it(fault):
     original = fault.source.proto(full=False)
     right, wrong = (oracle.rewritten(fault, at, full=False) for at in ("", fault.place))

@@ -1,9 +1,9 @@
 import numpy as np
 import onnx
-import pytest
 from onnx import helper, numpy_helper
 
 from onnx_passes.model.load import load_model
+from tests.tables import each_of
 
 
 def sparse(indices, values=(5.0, 7.0), dims=(2, 3), name="s"):
@@ -14,7 +14,7 @@ def sparse(indices, values=(5.0, 7.0), dims=(2, 3), name="s"):
     )
 
 
-@pytest.mark.parametrize("indices", [[1, 5], [[0, 1], [1, 2]]])
+@each_of("indices", [1, 5], [[0, 1], [1, 2]])
 def test_sparse_initializers_are_made_dense(write, proto, indices):
     proto.graph.sparse_initializer.append(sparse(indices))
     proto.graph.node[0].input[1] = "s"
@@ -24,15 +24,13 @@ def test_sparse_initializers_are_made_dense(write, proto, indices):
     assert loaded.notes == ["the sparse initializer 's' was made dense"]
 
 
-@pytest.mark.parametrize(
-    ("tensor", "says"),
-    [
-        (sparse([1, 6]), "beyond"),
-        (sparse([-1, 2]), "beyond"),
-        (sparse([[0, 1], [2, 2]]), "invalid"),
-        (sparse([1]), "1 indices"),
-        (sparse([1, 2], dims=(2**40, 2**40)), "spelled out"),
-    ],
+@each_of(
+    "tensor, says",
+    (sparse([1, 6]), "beyond"),
+    (sparse([-1, 2]), "beyond"),
+    (sparse([[0, 1], [2, 2]]), "invalid"),
+    (sparse([1]), "1 indices"),
+    (sparse([1, 2], dims=(2**40, 2**40)), "spelled out"),
 )
 def test_damaged_sparse_tensors(refused, proto, tensor, says):
     proto.graph.sparse_initializer.append(tensor)

@@ -10,9 +10,10 @@ from onnx_passes.model.digest import canonical_hash, leaf_key, tensor_digest
 from onnx_passes.model.load import load_model
 from onnx_passes.model.tensor_bytes import immutable
 from tests.corpus import backend_models
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize("text", [["ab", "c"], ["a", "bc"], ["abc", ""]])
+@each_of("text", ["ab", "c"], ["a", "bc"], ["abc", ""])
 def test_strings_do_not_run_together(text):
     others = [["ab", "c"], ["a", "bc"], ["abc", ""]]
     same = [o for o in others if tensor_digest(ir.tensor(o)) == tensor_digest(ir.tensor(text))]
@@ -35,15 +36,13 @@ def test_only_what_cannot_change_is_remembered(monkeypatch):
     assert tensor_digest(lasting) == digest_of_it
 
 
-@pytest.mark.parametrize(
-    ("a", "b"),
-    [
-        (ir.AttrInt64("k", 1), ir.AttrFloat32("k", 1.0)),
-        (ir.AttrInt64s("k", [1]), ir.AttrInt64("k", 1)),
-        (ir.AttrFloat32("k", 0.0), ir.AttrFloat32("k", -0.0)),
-        (ir.AttrString("k", "a"), ir.RefAttr("k", "a", ir.AttributeType.STRING)),
-        (ir.AttrInt64s("k", []), ir.AttrFloat32s("k", [])),
-    ],
+@each_of(
+    "a, b",
+    (ir.AttrInt64("k", 1), ir.AttrFloat32("k", 1.0)),
+    (ir.AttrInt64s("k", [1]), ir.AttrInt64("k", 1)),
+    (ir.AttrFloat32("k", 0.0), ir.AttrFloat32("k", -0.0)),
+    (ir.AttrString("k", "a"), ir.RefAttr("k", "a", ir.AttributeType.STRING)),
+    (ir.AttrInt64s("k", []), ir.AttrFloat32s("k", [])),
 )
 def test_attributes_are_told_apart(a, b):
     assert leaf_key(a) != leaf_key(b)
@@ -82,44 +81,42 @@ def shuffled(base: ir.Model, seed: int) -> ir.Model:
     return copy
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each_of("seed", *range(5))
 def test_names_and_order_do_not_count(model, seed):
     base = model(BASE, FUNCTION)
     assert canonical_hash(shuffled(base, seed)) == canonical_hash(base)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("[N, 2] x", "[M, 2] x"),
-        ("float[N, 2] x", "double[N, 2] x"),
-        ("(float[N, 2] x, bool c)", "(bool c, float[N, 2] x)"),
-        ("(float[N, 2] y, float[N, 2] z)", "(float[N, 2] z, float[N, 2] y)"),
-        ("{1, 2}", "{1, 3}"),
-        ("float[2] w = {1, 2}", "double[2] w = {1, 2}"),
-        ("float[2] w = {1, 2}", "float[1,2] w = {1, 2}"),
-        ("Add(x, w)", "Add(w, x)"),
-        ("Add(x, w)", "Sub(x, w)"),
-        ("Add(x, w)", "my.Add(x, w)"),
-        ("alpha = 0.5", "alpha = 0.25"),
-        ("alpha = 0.5", "beta = 0.5"),
-        ("axis = 0", "axis = 1"),
-        ("axis = 0", "axis = 0.0"),
-        ("(a, b, a)", "(a, a, b)"),
-        ("(a, b, a)", "(a, b)"),
-        ("Neg(b)", "Neg(a)"),
-        ("Relu(s)", "Relu(b)"),
-        ("my.f<k = 2>(a)", "my.f<k = 2>(b)"),
-        ("my.f<k = 2>", "my.f<k = 3>"),
-        ("then_branch", "else_branch_"),
-        ("dead = Sin(b)", ""),
-        ("dead = Sin(b)", "dead = Cos(b)"),
-        ("dead = Sin(b)", "dead = Sin(b) dead2 = Sin(b)"),
-        ("Abs(i)", "Neg(i)"),
-        ("o = Exp(h)", "o = Exp(i)"),
-        ("f <k> (i)", "f <j> (i)"),
-        ('["": 20]> f', '["": 19]> f'),
-    ],
+@each_of(
+    "old, new",
+    ("[N, 2] x", "[M, 2] x"),
+    ("float[N, 2] x", "double[N, 2] x"),
+    ("(float[N, 2] x, bool c)", "(bool c, float[N, 2] x)"),
+    ("(float[N, 2] y, float[N, 2] z)", "(float[N, 2] z, float[N, 2] y)"),
+    ("{1, 2}", "{1, 3}"),
+    ("float[2] w = {1, 2}", "double[2] w = {1, 2}"),
+    ("float[2] w = {1, 2}", "float[1,2] w = {1, 2}"),
+    ("Add(x, w)", "Add(w, x)"),
+    ("Add(x, w)", "Sub(x, w)"),
+    ("Add(x, w)", "my.Add(x, w)"),
+    ("alpha = 0.5", "alpha = 0.25"),
+    ("alpha = 0.5", "beta = 0.5"),
+    ("axis = 0", "axis = 1"),
+    ("axis = 0", "axis = 0.0"),
+    ("(a, b, a)", "(a, a, b)"),
+    ("(a, b, a)", "(a, b)"),
+    ("Neg(b)", "Neg(a)"),
+    ("Relu(s)", "Relu(b)"),
+    ("my.f<k = 2>(a)", "my.f<k = 2>(b)"),
+    ("my.f<k = 2>", "my.f<k = 3>"),
+    ("then_branch", "else_branch_"),
+    ("dead = Sin(b)", ""),
+    ("dead = Sin(b)", "dead = Cos(b)"),
+    ("dead = Sin(b)", "dead = Sin(b) dead2 = Sin(b)"),
+    ("Abs(i)", "Neg(i)"),
+    ("o = Exp(h)", "o = Exp(i)"),
+    ("f <k> (i)", "f <j> (i)"),
+    ('["": 20]> f', '["": 19]> f'),
 )
 def test_everything_else_counts(model, old, new):
     assert old in BASE + FUNCTION

@@ -8,6 +8,7 @@ from onnx_passes.errors import UsageError
 from onnx_passes.model.extract import Cut, extract
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
+from tests.tables import each_of
 
 FLOAT = ir.DataType.FLOAT
 MODEL = """<ir_version: 10, opset_import: ["" : 20]>
@@ -51,14 +52,12 @@ def test_a_part_of_a_subgraph_is_cut_out_of_it():
     assert np.array_equal(run(part, a=np.ones(2, np.float32))["q"], [-2, -3])
 
 
-@pytest.mark.parametrize(
-    ("inputs", "outputs", "told"),
-    [
-        (["aa"], ["y"], r"no value 'aa'\n.*did you mean 'a'"),
-        (["a"], ["s"], "the outputs depend on 'z' as well"),
-        (["a", "z"], ["y"], "no output depends on the input 'z'"),
-        (["y"], ["b"], "the outputs depend on 'x' as well"),
-    ],
+@each_of(
+    "inputs, outputs, told",
+    (["aa"], ["y"], r"no value 'aa'\n.*did you mean 'a'"),
+    (["a"], ["s"], "the outputs depend on 'z' as well"),
+    (["a", "z"], ["y"], "no output depends on the input 'z'"),
+    (["y"], ["b"], "the outputs depend on 'x' as well"),
 )
 def test_cuts_that_make_no_part_are_told(inputs, outputs, told):
     with pytest.raises(UsageError, match=told):

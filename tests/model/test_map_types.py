@@ -9,6 +9,7 @@ from onnx_passes.errors import ModelError
 from onnx_passes.model.inference import annotate, infer
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
+from tests.tables import each_of
 
 TEXT = """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1]>
 g (float[n, 2] x) => (int64[n] label, seq(map(int64, float)) scores) {
@@ -38,7 +39,7 @@ def path(proto, tmp_path):
     return tmp_path / "model.onnx"
 
 
-@pytest.mark.parametrize("name", ["out.onnx", "out.onnxtxt", "out.json"])
+@each_of("name", "out.onnx", "out.onnxtxt", "out.json")
 def test_a_file_declares_its_maps_as_before(proto, path, name):
     loaded = load_model(path)
     assert loaded.notes == []
@@ -48,7 +49,7 @@ def test_a_file_declares_its_maps_as_before(proto, path, name):
     assert onnx.load(path).graph.output == proto.graph.output
 
 
-@pytest.mark.parametrize("given", ["path", "proto"])
+@each_of("given", "path", "proto")
 def test_a_run_over_a_classifier_is_verified(request, given):
     run = onnx_passes.run(request.getfixturevalue(given))
     assert run.verdict == "VERIFIED"

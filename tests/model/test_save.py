@@ -18,6 +18,7 @@ from onnx_passes.model.formats import lost_fields
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model, to_text
 from onnx_passes.model.walk import all_tensors
+from tests.tables import each_of
 
 
 @pytest.fixture
@@ -122,7 +123,7 @@ def test_a_data_file_that_nobody_needs_any_more_is_removed(loaded, tmp_path):
     assert fourth == [path]
 
 
-@pytest.mark.parametrize("name", ["m.onnxtxt", "m.onnx.txt", "m.textproto", "m.json"])
+@each_of("name", "m.onnxtxt", "m.onnx.txt", "m.textproto", "m.json")
 def test_other_forms_hold_all_weights(loaded, tmp_path, name):
     written = save_model(loaded.model, tmp_path / name, source=loaded)
     assert written == [tmp_path / name]
@@ -176,16 +177,14 @@ def test_everything_a_model_has_survives(write, tmp_path, proto):
         )
 
 
-@pytest.mark.parametrize(
+@each_of(
     "array",
-    [
-        np.arange(3000).astype(ml_dtypes.bfloat16),
-        np.arange(3000).astype(ml_dtypes.int4),
-        np.arange(3000).astype(ml_dtypes.float8_e4m3fn),
-        np.arange(3001).astype(ml_dtypes.uint4),
-        np.arange(6000, dtype=np.float64)[::2],
-        np.asfortranarray(np.arange(3000.0).reshape(30, 100)),
-    ],
+    np.arange(3000).astype(ml_dtypes.bfloat16),
+    np.arange(3000).astype(ml_dtypes.int4),
+    np.arange(3000).astype(ml_dtypes.float8_e4m3fn),
+    np.arange(3001).astype(ml_dtypes.uint4),
+    np.arange(6000, dtype=np.float64)[::2],
+    np.asfortranarray(np.arange(3000.0).reshape(30, 100)),
     ids=lambda array: str(array.dtype),
 )
 def test_weights_of_any_type_and_layout_go_outside(loaded, tmp_path, array):
@@ -248,11 +247,9 @@ def test_places_that_cannot_be_written(loaded, tmp_path):
     assert files(tmp_path) == before
 
 
-@pytest.mark.parametrize(
-    "error", [OSError(28, "No space left on device"), KeyboardInterrupt()]
-)
-@pytest.mark.parametrize("when", ["write", "replace"])
-@pytest.mark.parametrize("nth", [1, 2])
+@each_of("error", OSError(28, "No space left on device"), KeyboardInterrupt())
+@each_of("when", "write", "replace")
+@each_of("nth", 1, 2)
 def test_a_save_that_fails_leaves_the_old_state_and_nothing_else(
     loaded, tmp_path, monkeypatch, error, when, nth
 ):
@@ -284,7 +281,7 @@ def test_a_save_that_fails_leaves_the_old_state_and_nothing_else(
     assert canonical_hash(load_model(target).model) == old
 
 
-@pytest.mark.parametrize("when", ["fsync", "replace"])
+@each_of("when", "fsync", "replace")
 def test_an_interrupt_after_the_model_is_in_place_leaves_the_new_state(
     loaded, tmp_path, monkeypatch, when
 ):
@@ -368,7 +365,7 @@ def test_weights_are_streamed_and_never_held_in_memory(external, tmp_path):
     assert sum(f.stat().st_size for f in out.parent.iterdir()) > size
 
 
-@pytest.mark.parametrize("kind", ["INT64", "INT32", "UINT64", "UINT32"])
+@each_of("kind", "INT64", "INT32", "UINT64", "UINT32")
 def test_a_file_that_lists_small_integers_does_not_grow(kind, tmp_path):
     """Written raw, each takes four or eight bytes; protobuf spends one on it."""
     number = getattr(onnx.TensorProto, kind)

@@ -12,11 +12,10 @@ from onnx_passes.model.tensor_bytes import (
     is_immutable,
     tensor_buffer,
 )
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize(
-    "dtype", [d for d in ir.DataType if d.name not in ("UNDEFINED", "STRING")], ids=str
-)
+@each_of("dtype", *[d for d in ir.DataType if d.name not in ("UNDEFINED", "STRING")], ids=str)
 def test_content_is_as_onnx_ir_writes_it(dtype):
     array = np.arange(7).astype(dtype.numpy())
     tensor = ir.Tensor(array, dtype=dtype)
@@ -62,11 +61,9 @@ def test_data_that_went_away_are_named(external, tmp_path):
         tensor_buffer(tensor)
 
 
-@pytest.mark.parametrize("layout", ["array", "protobuf"])
-@pytest.mark.parametrize(
-    "dtype", [d for d in ir.DataType if d.name not in ("UNDEFINED", "STRING")], ids=str
-)
-@pytest.mark.parametrize("shape", [(7,), (), (2, 0)], ids=str)
+@each_of("layout", "array", "protobuf")
+@each_of("dtype", *[d for d in ir.DataType if d.name not in ("UNDEFINED", "STRING")], ids=str)
+@each_of("shape", (7,), (), (2, 0), ids=str)
 def test_an_immutable_tensor_is_equal(dtype, layout, shape):
     array = np.ones(shape).astype(dtype.numpy())
     tensor = ir.Tensor(array, dtype=dtype, name="w", doc_string="d")

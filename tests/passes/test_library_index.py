@@ -5,9 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from onnx_passes import library_index
+from tests.tables import each_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,7 +75,7 @@ def test_a_group_has_the_same_order_whatever_was_imported_before():
     assert one == two == all_first
 
 
-@pytest.mark.parametrize("text", [None, '{"modules": [], "passes": {}, "groups": {}}'])
+@each_of("text", None, '{"modules": [], "passes": {}, "groups": {}}')
 def test_without_an_index_or_with_that_of_other_modules_all_passes_are_found(tmp_path, text):
     path = tmp_path / "index.json"
     if text is not None:

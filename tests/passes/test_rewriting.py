@@ -8,12 +8,7 @@ from onnxscript.rewriter import MatchResult, RewriteRule, pattern
 from onnx_passes.cli.main import program
 from onnx_passes.errors import FixpointError, PassError
 from onnx_passes.passes import registry
-from onnx_passes.passes.base import (
-    Annotation,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-)
+from onnx_passes.passes.base import Annotation, RewriteRuleSetPass, Rule, Transformation
 from onnx_passes.passes.context import PassContext, Rewrites
 from onnx_passes.passes.eliminate.eliminate_noop_reshape import EliminateNoopReshape
 from onnx_passes.passes.patterns import NodeIndex

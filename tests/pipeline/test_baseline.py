@@ -20,6 +20,7 @@ from onnx_passes.runtime.reference import ReferenceSession
 from onnx_passes.verify.evidence import Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 from tests.pipeline.sums import SumsByRule
+from tests.tables import each_of
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20]>
     g (float[2] x) => (float[2] y, float[2] z) { a = Neg(x) y = Exp(a) z = Relu(x) }"""
@@ -80,7 +81,7 @@ class Packing(Flaky):
             yield Nudged(session, share if "Exp" in operators else 0.0)
 
 
-@pytest.mark.parametrize(("share", "verdict"), [(2e-7, "passed"), (1e-3, "failed")])
+@each_of("share, verdict", (2e-7, "passed"), (1e-3, "failed"))
 def test_equal_changes_in_a_model_that_rounds_otherwise_are_right(share, verdict):
     """Both sides of the change agree in one form; the model moves with its kernels."""
     text = """<ir_version: 10, opset_import: ["" : 20]>
@@ -94,7 +95,7 @@ def test_equal_changes_in_a_model_that_rounds_otherwise_are_right(share, verdict
     assert ("context noise of up to" in str(check.reason)) == (verdict == "passed")
 
 
-@pytest.mark.parametrize("second", ["threads", "seed"])
+@each_of("second", "threads", "seed")
 def test_two_engines_check_each_pass(second):
     given = json.dumps([{"onnxruntime": {}}, {"onnxruntime": {second: 2}}])
     text = """<ir_version: 10, opset_import: ["" : 20]>
@@ -180,7 +181,7 @@ def test_inner_values_that_differ_fail_although_the_outputs_are_equal():
     assert "y agrees, and cannot see t" in check.reason or "does not" in check.reason
 
 
-@pytest.mark.parametrize(("limit", "begun"), [(1 << 20, True), (7, False)])
+@each_of("limit, begun", (1 << 20, True), (7, False))
 def test_weights_beyond_the_memory_limit_are_not_mapped_twice(limit, begun, two_cores):
     text = """<ir_version: 10, opset_import: ["" : 20]> g (float[2] x) => (float[2] y)
         <float[2] w = {1, 2}> { y = Mul(x, w) }"""
@@ -211,7 +212,7 @@ NAMED_AS_BY_A_FUSION = """<ir_version: 10, opset_import: ["" : 18, "com.microsof
 """ONNX Runtime does not load it optimised, and onnx's evaluator has no QuickGelu."""
 
 
-@pytest.mark.parametrize("override", [[], ["verify.tolerance.rtol=0.001"]], ids=str)
+@each_of("override", [], ["verify.tolerance.rtol=0.001"], ids=str)
 def test_an_engine_that_cannot_run_the_original_at_the_end_is_told_and_the_others_judge(
     override,
 ):
@@ -250,13 +251,11 @@ def test_an_evaluator_in_python_that_stands_in_runs_on_the_least_sizes_alone(mon
     assert {shape[2:] for shape in seen} == {(1, 1), (37, 43), (64, 96)}
 
 
-@pytest.mark.parametrize(
-    ("operator", "unstable", "told"),
-    [
-        ("acme.Sinc(x)", set(), True),
-        ("com.microsoft.BiasDropout(x, x)", {"y"}, False),
-        ("Sin(x)", set(), False),
-    ],
+@each_of(
+    "operator, unstable, told",
+    ("acme.Sinc(x)", set(), True),
+    ("com.microsoft.BiasDropout(x, x)", {"y"}, False),
+    ("Sin(x)", set(), False),
 )
 def test_an_unknown_operator_is_believed_if_it_repeats_itself(operator, unstable, told):
     text = f"""<ir_version: 10, opset_import: ["" : 20, "acme" : 1, "com.microsoft" : 1]>

@@ -18,6 +18,7 @@ from onnx_passes.pipeline.pass_execution import Attempts
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.engine_base import Finding, Level
 from onnx_passes.runtime.tensorrt import engine as tensorrt
+from tests.tables import each_of
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
 
@@ -96,7 +97,7 @@ def biases(model):
     ]
 
 
-@pytest.mark.parametrize("place", [0, 2, -1])
+@each_of("place", 0, 2, -1)
 def test_a_bias_a_hundredth_off_in_a_transformer_is_named_with_no_search(counted, place):
     model = ir.from_proto(transformer(layers=2))
     name = biases(model)[place]
@@ -165,7 +166,7 @@ def function(inputs, weights, result, body):
     return ir.from_proto(onnx.parser.parse_model(text))
 
 
-@pytest.mark.parametrize("step", ["culprit-scope", "culprit-for-the-outputs"])
+@each_of("step", "culprit-scope", "culprit-for-the-outputs")
 def test_in_a_function_it_is_found_with_no_search_or_by_bisection(counted, step):
     names = [f"w{i}" for i in range(16)]
     names[9] = "lost"
@@ -265,9 +266,8 @@ def test_a_rule_that_changes_more_than_it_returns_accuses_none_of_its_rewrites()
     assert any("even without its rewrites" in note for note in report.notes)
 
 
-@pytest.mark.parametrize(
-    ("step", "named"),
-    [("culprit-sum{wrong='w2 w4'}", [3, 5]), ("culprit-for-the-outputs", [])],
+@each_of(
+    "step, named", ("culprit-sum{wrong='w2 w4'}", [3, 5]), ("culprit-for-the-outputs", [])
 )
 def test_a_pass_that_does_not_repeat_is_not_searched(monkeypatch, step, named):
     calls = []
@@ -414,8 +414,8 @@ def whole_models(compiler):
     return sum(any(v.name == "y" for v in model.graph.outputs) for model in compiler.asked)
 
 
-@pytest.mark.parametrize("names", [True, False])
-@pytest.mark.parametrize("at", ["s5", "s2,s6"])
+@each_of("names", True, False)
+@each_of("at", "s5", "s2,s6")
 def test_rewrites_are_named_by_their_regions_and_put_to_the_test_in_one_build(
     compiler, names, at
 ):

@@ -2,7 +2,6 @@
 
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
@@ -11,6 +10,7 @@ from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Kind, Verdict
 from onnx_passes.verify.judge import Promise
+from tests.tables import each_of
 
 HEAD = """<ir_version: 10, opset_import: ["" : 20]>
     g (float[N, 4] x) => (float[N, 4] y) """
@@ -126,7 +126,7 @@ NEARLY = RIGHT.replace("3.0]", "3.00001]")
 WRONG = RIGHT.replace("3.0]", "3.1]")
 
 
-@pytest.mark.parametrize("contract", [Equality(), Tolerance()], ids=str)
+@each_of("contract", Equality(), Tolerance(), ids=str)
 def test_a_constant_equal_to_the_value_that_was_computed_makes_no_reader_new(
     nodes_run, contract
 ):

@@ -19,6 +19,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Verdict
+from tests.tables import each_of
 
 # ONNX Runtime fuses this normalisation where it may, and then rounds otherwise; the last
 # factor lifts that above the default limit.
@@ -83,13 +84,11 @@ def run(steps, *settings):
     return run_pipeline(ir.from_proto(onnx.parser.parse_model(MODEL)), config)
 
 
-@pytest.mark.parametrize(
-    ("setting", "named"),
-    [
-        ("verify.tolerance={rtol: 0, atol: 1.0e-9}", "verify.tolerance"),
-        ("verify.drift={rtol: 0, atol: 1.0e-9}", "verify.drift"),
-        ("verify.tolerance.outputs.y={rtol: 0, atol: 1.0e-9}", "verify.tolerance.outputs.y"),
-    ],
+@each_of(
+    "setting, named",
+    ("verify.tolerance={rtol: 0, atol: 1.0e-9}", "verify.tolerance"),
+    ("verify.drift={rtol: 0, atol: 1.0e-9}", "verify.drift"),
+    ("verify.tolerance.outputs.y={rtol: 0, atol: 1.0e-9}", "verify.tolerance.outputs.y"),
 )
 def test_a_given_limit_under_the_noise_is_refused_with_what_to_set(setting, named):
     with pytest.raises(ConfigError, match="lies under the noise") as caught:
@@ -129,14 +128,12 @@ def test_a_drift_limit_which_that_system_does_not_know_is_refused_there_too():
         run(["noise-reassociate"], SEED, "verify.drift={rtol: 0, atol: 1.0e-9}")
 
 
-@pytest.mark.parametrize(
-    ("settings", "tolerance", "drift"),
-    [
-        (["verify.tolerance.rtol=0.001"], True, True),
-        ([SEED, "verify.tolerance.rtol=0.001"], True, False),
-        ([SEED, "verify.drift.rtol=0.001"], True, True),
-        ([SEED], False, False),
-    ],
+@each_of(
+    "settings, tolerance, drift",
+    (["verify.tolerance.rtol=0.001"], True, True),
+    ([SEED, "verify.tolerance.rtol=0.001"], True, False),
+    ([SEED, "verify.drift.rtol=0.001"], True, True),
+    ([SEED], False, False),
 )
 def test_rounding_excuses_a_drift_that_the_seed_system_does_not_limit(
     settings, tolerance, drift
@@ -301,7 +298,7 @@ def scaled(value, factor, *settings):
     return run_pipeline(ir.from_proto(onnx.parser.parse_model(ILL)), config).report
 
 
-@pytest.mark.parametrize("factor", [1.0, 1.05, 2.0])
+@each_of("factor", 1.0, 1.05, 2.0)
 def test_noise_of_one_half_of_an_output_hid_a_factor_in_the_other(factor):
     report = scaled("q", factor)
     assert report.exit_code == (factor != 1)

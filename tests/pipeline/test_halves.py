@@ -17,6 +17,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Verdict
 from onnx_passes.verify.recording import expose_values
 from onnx_passes.verify.reference_data import ReferenceData
+from tests.tables import each_of
 
 X = {"x": np.float16([1000, 2])}
 
@@ -36,7 +37,7 @@ def test_recording_does_not_change_the_numbers(model):
     assert found == [-np.inf, -np.inf]
 
 
-@pytest.mark.parametrize("scope", ["auto", "model"])
+@each_of("scope", "auto", "model")
 def test_no_pass_is_accused_of_that(model, scope):
     config = config_from_data({"passes": ["eliminate-identity"], "verify": {"scope": scope}})
     run = run_pipeline(model, config, reference=ReferenceData([X], None, "test"))

@@ -14,6 +14,7 @@ from onnx_passes.testing import parse
 from onnx_passes.verify import snapshot
 from onnx_passes.verify.evidence import Verdict
 from onnx_passes.verify.reference_data import ReferenceData
+from tests.tables import each_of
 
 CHAIN = (
     "(float[2] x) => (float[2] y) { a = Identity(x) b = Relu(a) c = Identity(b) y = Relu(c) }"
@@ -370,7 +371,7 @@ def test_an_analysis_that_changes_the_model_is_found_unverified_too():
     assert "is an analysis and changed the model" in str(result.error)
 
 
-@pytest.mark.parametrize("alone", [False, True])
+@each_of("alone", False, True)
 def test_no_pass_of_a_sequence_gives_a_removed_name_to_another_value(alone):
     model = parse("""(float[3] x) => (float[3] y) <float[2] w = {-1, 2}>
     { inner = Abs(w) constant = Neg(inner) least = ReduceMin(constant)

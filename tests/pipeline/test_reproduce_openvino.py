@@ -34,11 +34,7 @@ class LeakyRelus(Transformation, RewriteRulePass):
 
 
 def test_a_fault_on_openvino_is_replayed_on_openvino(tmp_path):
-    data = {
-        "passes": ["leaky-relus"],
-        "engines": ["openvino"],
-        "reproducers": str(tmp_path),
-    }
+    data = {"passes": ["leaky-relus"], "engines": ["openvino"], "reproducers": str(tmp_path)}
     try:
         (failed,) = run_pipeline(ir.from_onnx_text(TEXT), config_from_data(data)).report.passes
     finally:

@@ -26,7 +26,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify import bundle
 from onnx_passes.verify.evidence import LEVEL, Check, Verdict
 from onnx_passes.verify.shrink import Case
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
 CHAIN = (
@@ -139,7 +139,7 @@ def test_a_sample_on_which_the_result_does_not_run_is_found(tmp_path):
     assert "after.onnx does not run" in shown.stdout
 
 
-@pytest.mark.parametrize("refused", [1, 2, 100])
+@each_of("refused", 1, 2, 100)
 def test_what_does_not_fail_by_itself_gives_way_to_larger_models(
     tmp_path, monkeypatch, refused
 ):
@@ -205,7 +205,7 @@ def test_a_folder_that_cannot_be_written_is_a_note_and_the_failure_stays(tmp_pat
     assert any("no reproducer: cannot write" in note for note in done.notes)
 
 
-@pytest.mark.parametrize("given", ["true", "3", "''"])
+@each_of("given", "true", "3", "''")
 def test_the_key_takes_a_folder_or_false(given):
     from onnx_passes.errors import ConfigError
 
@@ -234,9 +234,7 @@ BRANCHES = (
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "kept", "inputs"),
-    cases("""
+@each_row("""text | kept | inputs
 subgraph: =f'(float[4] x, bool c) => (float[4] y) <float[4] w = {{1, 2, 3, 4}}> {{ t = Neg(x)
   z = If (c) <{BRANCHES}> y = Exp(z) }}' | =['If'] | =['c', 't']
 sequence: (seq(float[4]) x, float[4] z) => (float[4] y) <int64 s = {0}> { t = SequenceAt(x, s)
@@ -247,8 +245,7 @@ dynamic: (float[N, M] x) => (float[N, K] y) <int64[2] s = {-1, 1}, float[1] w = 
   Reshape(x, s) y = Add(t, w) } | =['Add'] | =['t']
 no-inputs: () => (float[4] y) <float[4] w = {1, 2, 3, 4}> { t = Neg(w) y = Add(t, w) } |
   =['Add'] | =['t']
-"""),
-)
+""")
 def test_regions_of_every_kind_are_cut_out(tmp_path, text, kept, inputs):
     (done,) = run(tmp_path, ["repro-double"], text=text).passes
     assert operators(f"{done.reproducer}/before.onnx") == kept
@@ -294,7 +291,7 @@ def test_how_far_a_compiler_gets_is_left_without_the_compiler(tmp_path, monkeypa
         baseline=SimpleNamespace(
             benches=[EngineBaseline(OnnxRuntimeEngine(), "each")],
             samples=[{"x": np.float32([1, 2])}],
-        ),
+        )
     )
     compilers = [SimpleNamespace(engine=compiler, inner=compiler)]
     judgement = Judgement(state, compilers, Check(LEVEL, Verdict.FAILED, compiler.name))

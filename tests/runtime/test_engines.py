@@ -6,21 +6,20 @@ from onnx_passes.errors import ConfigError
 from onnx_passes.runtime import engines
 from onnx_passes.runtime.engines import engine_from_config, register_engine
 from onnx_passes.runtime.reference import ReferenceEngine
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("onnxruntme", {}, "unknown engine 'onnxruntme'\n.*did you mean 'onnxruntime'"),
-        ("onnxruntime", {"thread": 1}, "no option 'thread'\n.*did you mean 'threads'"),
-        ("onnxruntime", {"optimization": "al"}, "cannot be 'al'\n.*did you mean 'all'"),
-        ("onnxruntime", {"threads": "1"}, "threads must be int, not '1'"),
-        ("onnxruntime", {"threads": True}, "threads must be int, not True"),
-        ("onnxruntime", {"threads": -1}, "at least 0"),
-        ("onnxruntime", {"provider_options": ["a"]}, "must be a mapping"),
-        ("onnxruntime", {"provider_options": {"a": 1}}, "CPUExecutionProvider has none"),
-        ("reference", {"threads": 1}, "no option 'threads'"),
-    ],
+@each_of(
+    "name, options, message",
+    ("onnxruntme", {}, "unknown engine 'onnxruntme'\n.*did you mean 'onnxruntime'"),
+    ("onnxruntime", {"thread": 1}, "no option 'thread'\n.*did you mean 'threads'"),
+    ("onnxruntime", {"optimization": "al"}, "cannot be 'al'\n.*did you mean 'all'"),
+    ("onnxruntime", {"threads": "1"}, "threads must be int, not '1'"),
+    ("onnxruntime", {"threads": True}, "threads must be int, not True"),
+    ("onnxruntime", {"threads": -1}, "at least 0"),
+    ("onnxruntime", {"provider_options": ["a"]}, "must be a mapping"),
+    ("onnxruntime", {"provider_options": {"a": 1}}, "CPUExecutionProvider has none"),
+    ("reference", {"threads": 1}, "no option 'threads'"),
 )
 def test_mistakes_are_named(name, options, message):
     with pytest.raises(ConfigError, match=message):

@@ -19,6 +19,7 @@ from onnx_passes.model.save import save_model
 from onnx_passes.runtime import engine_models, ort
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.ort import OnnxRuntimeEngine, skipped_optimizations
+from tests.tables import each_of
 
 MODEL = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Neg(x) }'
 FEEDS = {"x": np.ones(2, np.float32)}
@@ -31,13 +32,11 @@ def prepare(provider):
         return session.run(FEEDS)
 
 
-@pytest.mark.parametrize(
-    ("provider", "install"),
-    [
-        ("CUDAExecutionProvider", "onnxruntime-gpu"),
-        ("TensorrtExecutionProvider", "onnxruntime-gpu"),
-        (PLUGIN, "pip install onnxruntime-ep-nv-tensorrt-rtx"),
-    ],
+@each_of(
+    "provider, install",
+    ("CUDAExecutionProvider", "onnxruntime-gpu"),
+    ("TensorrtExecutionProvider", "onnxruntime-gpu"),
+    (PLUGIN, "pip install onnxruntime-ep-nv-tensorrt-rtx"),
 )
 def test_a_provider_that_is_not_here_is_told_with_what_to_install(provider, install):
     if provider in onnxruntime.get_available_providers():
@@ -51,7 +50,7 @@ def test_a_provider_that_is_not_here_is_told_with_what_to_install(provider, inst
     assert failure.value.exit_code == 3
 
 
-@pytest.mark.parametrize("provider", ["CUDAExecutionProvider", "TensorrtExecutionProvider"])
+@each_of("provider", "CUDAExecutionProvider", "TensorrtExecutionProvider")
 def test_a_provider_that_lets_the_cpu_work_in_its_place_is_an_error(provider, monkeypatch):
     """What the GPU build does where a library is missing: it lists it, and uses the CPU."""
     monkeypatch.setattr(
@@ -144,7 +143,7 @@ def test_a_feed_overrides_an_initializer(parse, run):
     np.testing.assert_array_equal(run(ENGINE, model, x=LARGE, w=-LARGE)["y"], 0 * LARGE)
 
 
-@pytest.mark.parametrize("dtype", ["int4", "uint4", "bfloat16", "float32"])
+@each_of("dtype", "int4", "uint4", "bfloat16", "float32")
 def test_weights_come_from_a_mapped_file(parse, run, tmp_path, dtype):
     kind = ir.DataType.from_numpy(np.dtype(getattr(ml_dtypes, dtype, dtype)))
     values = (np.arange(5001) % 7).astype(kind.numpy())
@@ -185,9 +184,8 @@ def test_models_over_2_gib_load(parse, run):
     assert y.item() == layers
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    ["bfloat16", "float8_e4m3fn", "float8_e5m2fnuz", "int4", "uint4", "int2", "uint2"],
+@each_of(
+    "dtype", "bfloat16", "float8_e4m3fn", "float8_e5m2fnuz", "int4", "uint4", "int2", "uint2"
 )
 def test_element_types_that_numpy_lacks_go_in_and_out(parse, run, dtype):
     kind = ir.DataType.from_numpy(np.dtype(getattr(ml_dtypes, dtype)))
@@ -201,7 +199,7 @@ def test_element_types_that_numpy_lacks_go_in_and_out(parse, run, dtype):
     np.testing.assert_array_equal(run(ENGINE, parse(back, 25, 12), x=y)["y"], x)
 
 
-@pytest.mark.parametrize("layout", ["strided", "big-endian", "unaligned"])
+@each_of("layout", "strided", "big-endian", "unaligned")
 def test_feeds_may_have_any_layout(parse, run, layout):
     x = np.arange(6, dtype=np.float32)
     fed = {
@@ -235,7 +233,7 @@ def test_sequences_are_lists(parse):
     assert found["z"].tolist() == [2, 3]
 
 
-@pytest.mark.parametrize("value", [None, np.float32([1, 2])])
+@each_of("value", None, np.float32([1, 2]))
 def test_optionals_are_values_or_none(parse, value):
     text = """g (optional(float[2]) x) => (bool b, optional(float[2]) y) {
         b = OptionalHasElement(x)  y = Identity(x) }"""
@@ -263,16 +261,14 @@ def test_random_operators_repeat_themselves(parse, run):
     assert not np.array_equal(first, run(OnnxRuntimeEngine(seed=7), model)["y"])
 
 
-@pytest.mark.parametrize(
-    ("text", "opset", "ir_version", "message"),
-    [
-        ("g (float[2] x) => (float[2] y) { y = Foo(x) }", 21, 10, "Foo"),
-        ("g (float[2] x) => (float[2] y) { y = my.Foo(x) }", 21, 10, "my:Foo"),
-        ("g (complex64[2] x) => (complex64[2] y) { y = Identity(x) }", 21, 10, "complex64"),
-        ("g (uint8[n] x) => (uint8[a,b,c] y) { y = ImageDecoder(x) }", 21, 10, "ImageDecoder"),
-        (RELU, 999, 10, "opset 999"),
-        (RELU, 21, 999, "IR version 999"),
-    ],
+@each_of(
+    "text, opset, ir_version, message",
+    ("g (float[2] x) => (float[2] y) { y = Foo(x) }", 21, 10, "Foo"),
+    ("g (float[2] x) => (float[2] y) { y = my.Foo(x) }", 21, 10, "my:Foo"),
+    ("g (complex64[2] x) => (complex64[2] y) { y = Identity(x) }", 21, 10, "complex64"),
+    ("g (uint8[n] x) => (uint8[a,b,c] y) { y = ImageDecoder(x) }", 21, 10, "ImageDecoder"),
+    (RELU, 999, 10, "opset 999"),
+    (RELU, 21, 999, "IR version 999"),
 )
 def test_what_it_lacks_is_unsupported(parse, run, text, opset, ir_version, message):
     with pytest.raises(UnsupportedModelError, match=message):
@@ -339,7 +335,7 @@ def test_a_session_without_rewrites_copies_no_weight(parse):
     assert faults < weight.nbytes // resource.getpagesize() // 8
 
 
-@pytest.mark.parametrize("limit", [0, 1 << 62])
+@each_of("limit", 0, 1 << 62)
 def test_optimizations_copy_no_weights_of_a_large_model(parse, monkeypatch, tmp_path, limit):
     """Transposed once, the weight would be in memory as long as the session."""
     weight = np.ones((1 << 11, 1 << 12), np.float32)
@@ -370,7 +366,7 @@ def test_weights_are_handed_over_where_their_file_is_missing(parse, run, monkeyp
     np.testing.assert_array_equal(run(ENGINE, model, x=LARGE)["y"], LARGE * 2)
 
 
-@pytest.mark.parametrize("limit", [1, 2])
+@each_of("limit", 1, 2)
 def test_many_constants_are_not_held_against_each_other(parse, run, monkeypatch, limit):
     """ONNX Runtime took 66 s to open a session with 24,000 constants."""
     left_out = []
@@ -421,14 +417,12 @@ def in_files(tmp_path):
     return write(tmp_path / "model.onnx", TEXT, w=np.eye(64, dtype=np.float32))
 
 
-@pytest.mark.parametrize(
-    ("limit", "options", "told"),
-    [
-        (64, {"prepacking": False}, True),
-        (64, {"prepacking": True}, False),
-        (64, {"prepacking": False, "optimization": "none"}, False),
-        (1 << 20, {"prepacking": False}, False),
-    ],
+@each_of(
+    "limit, options, told",
+    (64, {"prepacking": False}, True),
+    (64, {"prepacking": True}, False),
+    (64, {"prepacking": False, "optimization": "none"}, False),
+    (1 << 20, {"prepacking": False}, False),
 )
 def test_says_what_is_left_out_for_large_weights(in_files, monkeypatch, limit, options, told):
     monkeypatch.setattr(engine_models, "LARGE", limit)
@@ -436,7 +430,7 @@ def test_says_what_is_left_out_for_large_weights(in_files, monkeypatch, limit, o
     assert bool(skipped_optimizations(engine, load_model(in_files).model)) == told
 
 
-@pytest.mark.parametrize(("limit", "told"), [(0, True), (1, False)])
+@each_of("limit, told", (0, True), (1, False))
 def test_says_that_many_constants_are_not_compared(in_files, monkeypatch, limit, told):
     monkeypatch.setattr(ort, "MANY_CONSTANTS", limit)
     said = skipped_optimizations(
@@ -445,7 +439,7 @@ def test_says_that_many_constants_are_not_compared(in_files, monkeypatch, limit,
     assert ["equal constants" in note for note in said] == [True] * told
 
 
-@pytest.mark.parametrize(("prepacking", "open_weights"), [(False, ["v"]), (True, [])])
+@each_of("prepacking, open_weights", (False, ["v"]), (True, []))
 def test_weights_beside_floats_keep_their_layout(
     tmp_path, monkeypatch, prepacking, open_weights
 ):

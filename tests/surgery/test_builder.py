@@ -10,7 +10,7 @@ import pytest
 
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.surgery import Builder
-from tests.tables import cases
+from tests.tables import each_row
 
 
 @pytest.fixture
@@ -23,9 +23,7 @@ def x(b):
     return b.input("x", np.float32, ("N", 4))
 
 
-@pytest.mark.parametrize(
-    ("write", "error", "says", "helps"),
-    cases("""
+@each_row("""write | error | says | helps
 - =lambda b, x: b.op.Rleu(x) | =UsageError | no operator 'Rleu' | did you mean 'Relu'?
 - =lambda b, x: b.op.Swish(x) | =UsageError | not exist yet in opset | since opset 24
 - =lambda b, x: b.op.Scatter(x, x, x) | =UsageError | is gone from opset 20 | opset 11
@@ -36,8 +34,7 @@ def x(b):
 - =lambda b, x: b.input('x') | =UsageError | the name 'x' is taken | another
 - =lambda b, x: b.input('z', 'flaot') | =UsageError | is not an element type | 'float'?
 - =lambda b, x: Builder(opset=99) | =UsageError | there is no opset 99 | newest
-"""),
-)
+""")
 def test_what_is_wrong_is_told_where_it_is_written(b, x, write, error, says, helps):
     with pytest.raises(error, match=re.escape(says)) as caught:
         write(b, x)

@@ -14,6 +14,7 @@ from onnx_passes.surgery import (
     to_constant,
     to_variable,
 )
+from tests.tables import each_of
 
 X = np.float32([1, -2])
 
@@ -89,7 +90,7 @@ def test_what_callers_see_is_not_taken_away(model):
         replace(model, model.graph.inputs[0], lambda b: b.constant(X))
 
 
-@pytest.mark.parametrize("change", [lambda m, v: to_constant(m, v, 1.0), to_variable])
+@each_of("change", lambda m, v: to_constant(m, v, 1.0), to_variable)
 def test_a_value_of_no_graph_is_refused(model, change):
     stray = ir.val("stray", dtype=ir.DataType.FLOAT, shape=[])
     with pytest.raises(UsageError, match="'stray' is in no graph"):

@@ -1,8 +1,8 @@
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.groups import BUILTIN, by_format, convert, partition
+from tests.tables import each_of
 
 FORMATS = ["float16", "int8-static", "int8-dynamic", "int8-weights", "int4-weights"]
 SQUARE = "/fc1/Gemm"
@@ -32,13 +32,13 @@ def found(model, original, groups, names):
     return audit(model, original, groups, names, BUILTIN)
 
 
-@pytest.mark.parametrize("name", list(BUILTIN))
+@each_of("name", *list(BUILTIN))
 def test_a_model_that_holds_what_was_chosen_has_no_findings(original, known, name):
     model, groups, names = built(original, known, name)
     assert found(model, original, groups, names) == []
 
 
-@pytest.mark.parametrize("claimed", FORMATS)
+@each_of("claimed", *FORMATS)
 def test_a_node_that_stayed_in_float32_is_named(original, known, claimed):
     model, groups, names = built(original, known, "float32")
     names = dict.fromkeys(names, "float32") | {SQUARE: claimed}
@@ -47,7 +47,7 @@ def test_a_node_that_stayed_in_float32_is_named(original, known, claimed):
     assert all(claimed in finding.problem for finding in findings)
 
 
-@pytest.mark.parametrize("name", ["float16", "int8-static", "int8-weights", "int8-dynamic"])
+@each_of("name", "float16", "int8-static", "int8-weights", "int8-dynamic")
 def test_a_node_that_should_have_stayed_is_named(original, known, name):
     model, groups, names = built(original, known, name, SQUARE)
     (finding,) = found(model, original, groups, names | {SQUARE: "float32"})
@@ -76,7 +76,7 @@ def test_a_result_that_is_gone_is_named(original, known):
     assert "not in the model any more" in finding.problem
 
 
-@pytest.mark.parametrize("name", ["int4-nbits", "int4-nbits-dynamic"])
+@each_of("name", "int4-nbits", "int4-nbits-dynamic")
 def test_a_product_that_computes_otherwise_than_chosen_is_named(original, known, name):
     model, groups, names = built(original, known, name, "/fc2/MatMul")
     (layer,) = (node for node in model.graph if node.op_type == "MatMulNBits")

@@ -20,6 +20,7 @@ from onnx_passes.tuning.budget_search import TuningSearch
 from onnx_passes.tuning.groups import convert
 from onnx_passes.tuning.loss_budget import FlipLimit
 from onnx_passes.tuning.search_record import lines, to_json
+from tests.tables import each_of
 
 
 class Counting:
@@ -54,9 +55,11 @@ def measured(task, model):
     return task.budget.measure(found, expected)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "limits",
-    [{"rmse": (0.0, 0.0)}, {"snr": (400.0, math.inf)}, {"max_abs_error": (0.0, 1e-12)}],
+    {"rmse": (0.0, 0.0)},
+    {"snr": (400.0, math.inf)},
+    {"max_abs_error": (0.0, 1e-12)},
     ids=str,
 )
 def test_an_impossible_budget_leaves_the_original(task, limits):
@@ -99,7 +102,7 @@ def every_choice(task):
     return found
 
 
-@pytest.mark.parametrize("limit", [28.0, 36.0, 43.5, 50.0])
+@each_of("limit", 28.0, 36.0, 43.5, 50.0)
 def test_the_file_is_the_smallest_of_all_that_really_run(task, every_choice, tmp_path, limit):
     asked = task(limits={"snr": (limit, math.inf)})
     result = run(asked)
@@ -233,7 +236,7 @@ def test_a_whole_model_that_a_judge_refuses_is_rejected(task):
     assert not too_many(result.model)
 
 
-@pytest.mark.parametrize("evaluations", [1, 2])
+@each_of("evaluations", 1, 2)
 def test_a_search_that_may_run_one_model_ends_when_it_is_rejected(
     task, evaluations, monkeypatch
 ):
@@ -287,7 +290,7 @@ def test_a_whole_model_without_its_formats_is_rejected(task, monkeypatch):
     assert any("it is wrong" in tried.why for tried in result.tried)
 
 
-@pytest.mark.parametrize(("format_", "told"), [("int4-gptq", True), ("int8-weights", False)])
+@each_of("format_, told", ("int4-gptq", True), ("int8-weights", False))
 def test_it_is_told_that_the_budget_was_measured_on_what_weights_were_rounded_by(
     task, format_, told
 ):

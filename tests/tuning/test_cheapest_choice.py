@@ -3,17 +3,17 @@
 import math
 
 import numpy as np
-import pytest
 
 from onnx_passes.tuning.budget_search import TuningSearch
 from onnx_passes.tuning.search_record import lines, to_json
+from tests.tables import each_of
 
 
 def run(task, report=lambda text: None):
     return TuningSearch(task, report).run()
 
 
-@pytest.mark.parametrize("name", ["float16", "int8-weights"])
+@each_of("name", "float16", "int8-weights")
 def test_a_cheapest_choice_within_the_budget_ends_the_search(task, name):
     given = {"formats": (name,), "limits": {"snr": (20.0, math.inf)}}
     full, early = run(task(**given)), run(task(**given, score_all=False))
@@ -33,7 +33,7 @@ def test_a_group_that_was_not_run_says_so(task):
     assert [point["cost"] for point in data["front"]] == [result.start, result.best.cost]
 
 
-@pytest.mark.parametrize("hopeless", [1.5, math.inf])
+@each_of("hopeless", 1.5, math.inf)
 def test_a_cheapest_choice_beyond_the_budget_leads_to_scores(task, monkeypatch, hopeless):
     monkeypatch.setattr("onnx_passes.tuning.budget_search._HOPELESS", hopeless)
     said = []

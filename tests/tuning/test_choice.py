@@ -14,9 +14,10 @@ from onnx_passes.tuning.choice import (
 )
 from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.loss_budget import LossBudget
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each_of("seed", *range(30))
 def test_the_optimum_is_that_of_all_choices(seed):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 4, 6)
@@ -68,9 +69,9 @@ def test_effects_add_up_with_their_signs(table):
     assert made.predict((1, 1)).total == 0.0
 
 
-@pytest.mark.parametrize("count", [2, 4, 6])
-@pytest.mark.parametrize("limit", [0.5, 3.0, 5.0, 21.0, 63.0])
-@pytest.mark.parametrize("sign", [1, -1], ids=["add up", "cancel"])
+@each_of("count", 2, 4, 6)
+@each_of("limit", 0.5, 3.0, 5.0, 21.0, 63.0)
+@each_of("sign", 1, -1, ids=["add up", "cancel"])
 def test_the_program_finds_what_looking_at_all_does(table, count, limit, sign):
     made = table(count, limit)
     for row in made.rows[::2]:
@@ -109,7 +110,7 @@ def test_the_front_starts_in_float32(table):
     assert costs == sorted(costs, reverse=True)
 
 
-@pytest.mark.parametrize("needed", [{3}, {0, 31}, {4, 5, 6}, {1, 9, 17, 30}, set(range(32))])
+@each_of("needed", {3}, {0, 31}, {4, 5, 6}, {1, 9, 17, 30}, set(range(32)))
 def test_exactly_the_needed_are_found_in_few_tests(needed):
     tests = []
 

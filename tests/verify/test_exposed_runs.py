@@ -2,7 +2,6 @@
 
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from benchmarks.models import transformer
 from onnx_passes.model.load import load_model
@@ -10,6 +9,7 @@ from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.recording import expose_values
 from tests.corpus.backend_models import ids, load
+from tests.tables import each_of
 
 
 def outputs(model, feeds):
@@ -28,7 +28,7 @@ def assert_same(model):
         np.testing.assert_array_equal(recorded[name], array)
 
 
-@pytest.mark.parametrize("model_id", [i for i in ids("real") if "vgg" not in i])
+@each_of("model_id", *[i for i in ids("real") if "vgg" not in i])
 def test_a_light_model_gives_the_same_bits(model_id):
     assert_same(load_model(load(model_id).path).model)
 

@@ -22,6 +22,7 @@ from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.testing import parse
+from tests.tables import each_of
 
 
 class Wrong:
@@ -71,9 +72,10 @@ def test_an_engine_that_is_not_there_ends_it(diamond, parts_of):
         Reducer(parts_of(diamond), check).run()
 
 
-@pytest.mark.parametrize(
-    ("function", "told"),
-    [(lambda path: 1 / 0, "raises ZeroDivisionError"), (lambda path: "bad", "returns 'bad'")],
+@each_of(
+    "function, told",
+    (lambda path: 1 / 0, "raises ZeroDivisionError"),
+    (lambda path: "bad", "returns 'bad'"),
 )
 def test_a_function_that_does_not_judge_is_told(diamond, parts_of, function, told):
     with CandidateStore(diamond) as store, pytest.raises(UsageError, match=told):
@@ -93,20 +95,18 @@ def judge(diamond, tmp_path):
     return call
 
 
-@pytest.mark.parametrize(
-    ("rules", "code", "output", "bad"),
-    [
-        (FailureCriteria(), 0, "", False),
-        (FailureCriteria(), 3, "", True),
-        (FailureCriteria(), -11, "", True),
-        (FailureCriteria(codes=frozenset({3})), 2, "", False),
-        (FailureCriteria(codes=frozenset({0})), 0, "", True),
-        (FailureCriteria(ignored=frozenset({2})), 2, "", False),
-        (FailureCriteria(patterns=(re.compile("no+pe"),)), 0, "nooope", True),
-        (FailureCriteria(patterns=(re.compile("nope"),)), 1, "fine", False),
-        (FailureCriteria(frozenset({1}), patterns=(re.compile("nope"),)), 2, "nope", False),
-        (FailureCriteria(frozenset({1}), patterns=(re.compile("nope"),)), 1, "nope", True),
-    ],
+@each_of(
+    "rules, code, output, bad",
+    (FailureCriteria(), 0, "", False),
+    (FailureCriteria(), 3, "", True),
+    (FailureCriteria(), -11, "", True),
+    (FailureCriteria(codes=frozenset({3})), 2, "", False),
+    (FailureCriteria(codes=frozenset({0})), 0, "", True),
+    (FailureCriteria(ignored=frozenset({2})), 2, "", False),
+    (FailureCriteria(patterns=(re.compile("no+pe"),)), 0, "nooope", True),
+    (FailureCriteria(patterns=(re.compile("nope"),)), 1, "fine", False),
+    (FailureCriteria(frozenset({1}), patterns=(re.compile("nope"),)), 2, "nope", False),
+    (FailureCriteria(frozenset({1}), patterns=(re.compile("nope"),)), 1, "nope", True),
 )
 def test_what_counts_as_a_failure(rules, code, output, bad):
     assert rules.bad(code, output) is bad
@@ -214,7 +214,7 @@ def test_weights_elsewhere_are_written_once(heavy, tmp_path):
 OWN = f"{shlex.quote(sys.executable)} -m onnx_passes"
 
 
-@pytest.mark.parametrize("words", ["inspct {model}", "compare {model} --inputs none.npz"])
+@each_of("words", "inspct {model}", "compare {model} --inputs none.npz")
 def test_a_wrong_use_of_our_own_commands_ends_the_reduction(diamond, words):
     with (
         CandidateStore(diamond) as store,

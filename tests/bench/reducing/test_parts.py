@@ -1,10 +1,10 @@
 import numpy as np
 import onnx
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.testing import parse
 from onnx_passes.verify.well_formed import check_structure
+from tests.tables import each_of
 
 
 def names(values):
@@ -75,7 +75,7 @@ main (float[2,3] x, float[3] w = {1.0, 2.0, 3.0}) => (float[a,b] y)
 { s = Shape(x) r = Add(x, w) k = Constant<value_int = 2>() t = Mul(s, k) y = Reshape(r, s) }"""
 
 
-@pytest.mark.parametrize("kept", [{0}, {1, 3}, {0, 1}, {0, 1, 2, 3}, {2, 3}])
+@each_of("kept", {0}, {1, 3}, {0, 1}, {0, 1, 2, 3}, {2, 3})
 def test_a_part_is_a_valid_model(parts_of, kept):
     parts = parts_of(parse(SHAPE))
     proto = ir.to_proto(parts.part(frozenset(kept)))

@@ -10,6 +10,7 @@ from onnx_passes.bench.reducing.checks import RunCheck
 from onnx_passes.bench.reducing.reducer import MODES, search
 from onnx_passes.errors import UsageError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import each_of
 
 
 class Sets:
@@ -39,7 +40,7 @@ class Flat:
     trim = grow
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each_of("mode", *MODES)
 def test_a_single_node_is_found(mode):
     judge = Sets({17})
     assert search(Flat(40), judge, mode, Flat(40).whole) == {17}

@@ -10,6 +10,7 @@ from onnx_passes.bench.runs.judges import (
     top_k,
 )
 from onnx_passes.errors import VerificationError
+from tests.tables import each_of
 
 
 def test_the_largest_come_first_ties_in_order_and_nan_last():
@@ -46,7 +47,7 @@ def test_a_quantile_forgives_a_few_elements_and_no_nan():
     assert verdicts(judge("quantile=0.5"), ONE, nan) == [False]
 
 
-@pytest.mark.parametrize("text", ["l2=10", "cosine=-1", "snr=-99", "psnr=-99", "quantile=0"])
+@each_of("text", "l2=10", "cosine=-1", "snr=-99", "psnr=-99", "quantile=0")
 def test_no_judge_forgives_a_shape_or_a_type(text):
     assert verdicts(judge(text), ONE, ONE[:50]) == [False]
     assert verdicts(judge(text), ONE, ONE.astype(np.float64)) == [False]

@@ -20,6 +20,7 @@ from onnx_passes.ops.domains.reals import (
     same_quotient,
 )
 from onnx_passes.ops.semantics import Unsupported
+from tests.tables import each_of
 
 z3 = pytest.importorskip("z3")
 
@@ -193,7 +194,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", FORMULAS)
+@each_of("name", *FORMULAS)
 def test_formulas_of_exponentials_and_curves_are_proved(graph, name):
     signature, before, after = FORMULAS[name]
     before, after = (graph(*signature, body, opset=20) for body in (before, after))
@@ -201,7 +202,7 @@ def test_formulas_of_exponentials_and_curves_are_proved(graph, name):
     assert real.outcome == Outcome.PROVED, real.reason
 
 
-@pytest.mark.parametrize("name", WRONG)
+@each_of("name", *WRONG)
 def test_near_misses_of_such_formulas_are_not(graph, name):
     signature, before, after = WRONG[name]
     before, after = (graph(*signature, body, opset=20) for body in (before, after))

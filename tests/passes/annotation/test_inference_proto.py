@@ -2,16 +2,12 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime
-import pytest
 
-from onnx_passes.passes.annotation._inference_proto import (
-    ModelDraft,
-    bare_proto,
-    new_memory,
-)
+from onnx_passes.passes.annotation._inference_proto import ModelDraft, bare_proto, new_memory
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.common.large_tensors import light_proto
 from onnx_passes.passes.context import PassContext
+from tests.tables import each_of
 
 TEXT = """<ir_version: 10, opset_import: ["" : 20]> m (float[N,6] x) => (float[?,?,?] y)
     <int64[3] target = {0, -1, 3}, float[6] w = {1, 2, 3, 4, 5, 6}>
@@ -64,9 +60,9 @@ WINDOWS = [
 ]
 
 
-@pytest.mark.parametrize("opset", [21, 22])
-@pytest.mark.parametrize("operator", ["AveragePool", "LpPool", "MaxPool"])
-@pytest.mark.parametrize(("window", "size"), WINDOWS)
+@each_of("opset", 21, 22)
+@each_of("operator", "AveragePool", "LpPool", "MaxPool")
+@each_of("window, size", *WINDOWS)
 def test_the_shape_is_that_of_the_engine(operator, opset, window, size):
     text = (
         f'<ir_version: 10, opset_import: ["" : {opset}]> g '
@@ -96,8 +92,8 @@ def test_a_dynamic_size_and_a_body_are_capped_too():
 EMPTY = ["<int64[0] k = {}> {", "{ k = Constant<value = int64[0] {}>()"]
 
 
-@pytest.mark.parametrize("start", EMPTY, ids=["an initializer", "a Constant"])
-@pytest.mark.parametrize(("size", "expected"), [("2, 1, 3", [2, 3]), ("2, N, 3", None)])
+@each_of("start", *EMPTY, ids=["an initializer", "a Constant"])
+@each_of("size, expected", ("2, 1, 3", [2, 3]), ("2, N, 3", None))
 def test_squeeze_with_an_empty_list_of_axes_removes_all_of_size_1(start, size, expected):
     text = (
         f'<ir_version: 10, opset_import: ["" : 20]> g (float[{size}] x) => (float[?] y) '
@@ -138,7 +134,7 @@ TEXT_BARE = """<ir_version: %d, opset_import: ["" : 20, "own" : 1]> m
       v, z, _ = Dropout(u) y = Add(t, d) }"""
 
 
-@pytest.mark.parametrize("version", [3, 10])
+@each_of("version", 3, 10)
 def test_a_bare_model_lacks_declarations_only(version):
     model = ir.from_onnx_text(TEXT_BARE % version)
     big = np.arange(1000, dtype=np.float32)

@@ -1,11 +1,7 @@
-import pytest
-
-from tests.tables import cases, pass_cases
+from tests.tables import each_row, pass_cases
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases("""
+@each_row("""before | after
 reads-the-input: (float[N] x) => (float[N] y) { t = Identity(x) y = Exp(t) }
   | (float[N] x) => (float[N] y) { y = Exp(x) }
 output-takes-its-name-along: (float[N] x) => (float[N] y) { t = Exp(x) y = Identity(t) }
@@ -18,8 +14,7 @@ in-branches: (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branch = g 
   b = Identity(x) e = Neg(b) }> }
   | (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branch = g () => (float[N] t) {
     t = Exp(x) }, else_branch = h () => (float[N] e) { e = Neg(x) }> }
-"""),
-)
+""")
 def test_takes_identities_out(before, after, rewrites, leaves_alone):
     if after is None:
         leaves_alone(before)

@@ -2,11 +2,11 @@
 
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.fusion.fuse_attention import FuseAttention
 from onnx_passes.testing import parse
+from tests.tables import each_of
 
 TOKENS = "tokens = Gather(words, ids) length = Shape<start = 1, end = 2>(ids)"
 
@@ -52,14 +52,12 @@ def exported(positions, mask):
     return made
 
 
-@pytest.mark.parametrize(
-    ("positions", "mask"),
-    [
-        ("bert-torchscript", "bert"),
-        ("whisper-torchscript", "bert"),
-        ("whisper-dynamo", "bert"),
-        ("t5", "t5-torchscript"),
-    ],
+@each_of(
+    "positions, mask",
+    ("bert-torchscript", "bert"),
+    ("whisper-torchscript", "bert"),
+    ("whisper-dynamo", "bert"),
+    ("t5", "t5-torchscript"),
 )
 def test_attention_is_fused(positions, mask, rewrites):
     draw = np.random.default_rng(0)
@@ -84,7 +82,7 @@ CACHED = """new = Shape<start = 2, end = 3>(q) old = Shape<start = 2, end = 3>(p
 NEW, OLD = "float[B,2,S,4]", "float[B,2,P,4]"
 
 
-@pytest.mark.parametrize("total", ["T", "S"])
+@each_of("total", "T", "S")
 def test_attention_is_fused_over_a_cache_as_gpt2_has_it(total, rewrites):
     before = parse(f"""<ir_version: 10, opset_import: ["" : 23]>
       g ({NEW} q, {NEW} k, {NEW} v, {OLD} past_k, {OLD} past_v)

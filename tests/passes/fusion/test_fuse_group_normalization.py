@@ -1,8 +1,6 @@
-import pytest
-
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.testing import parse
-from tests.tables import cases, pass_cases
+from tests.tables import each_row, pass_cases
 
 NUMBERS = {
     "g": "int64[3] g = {0, 2, -1}",
@@ -41,9 +39,7 @@ neither: =model(PLAIN + 'y = Exp(t)') | =model(f"t = {group('x', 'i', 'o')} y = 
 """)
 
 
-@pytest.mark.parametrize(
-    "before",
-    cases("""
+@each_row("""before
 before-opset-21: =model(PLAIN + 'y = Exp(t)', opset=20)
 scale-by-group: =model(PLAIN + 'y = Exp(t)', s='float[2] s = {1, 2}')
 bias-by-group: =model(PLAIN + 'y = Exp(t)', b='float[2] b = {0, 2}')
@@ -57,7 +53,6 @@ scale-by-column: =model(f"n = {group('x', 'i', 'o')} y = Mul(n, w)", w='float[3]
   3}')
 scale-of-bias: =model(f"n = {group('x', 'i', 'c0')} y = Mul(n, w)")
 scale-twice: =model(f"n = {group('x', 'w0', 'o')} y = Mul(n, w)")
-"""),
-)
+""")
 def test_leaves_alone(before, leaves_alone):
     leaves_alone(before)

@@ -1,11 +1,9 @@
-import pytest
-
-from tests.tables import pass_cases
+from tests.tables import each_of, pass_cases
 
 HEAD = "(float[2,N] x) => (float[2,N] y)"
 
 
-@pytest.mark.parametrize("product", ["Mul(x, t)", "Mul(t, x)"])
+@each_of("product", "Mul(x, t)", "Mul(t, x)")
 def test_fires(product, rewrites):
     before = f"{HEAD} {{ s = Softplus(x) t = Tanh(s) y = {product} }}"
     rewrites(before, f"{HEAD} {{ y = Mish(x) }}")

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.tables import pass_cases
+from tests.tables import each_of, pass_cases
 
 HEAD = """(float[B,S,4] x, float[4,2] w, float[2,4] v, float[2] b, float[1,2] r)
   => (float[?,?,?] y)"""
@@ -14,13 +14,11 @@ def between(gemm, target="two", more=""):
       h = {gemm} t = Reshape(h, a) y = Relu(t) }}"""
 
 
-@pytest.mark.parametrize(
-    ("gemm", "left"),
-    [
-        pytest.param("Gemm(g, w, b)", ["MatMul", "Add", "Relu"], id="row"),
-        pytest.param("Gemm(g, w, r)", ["MatMul", "Add", "Relu"], id="matrix-of-one-row"),
-        pytest.param("Gemm(g, w)", ["MatMul", "Relu"], id="no-summand"),
-    ],
+@each_of(
+    "gemm, left",
+    pytest.param("Gemm(g, w, b)", ["MatMul", "Add", "Relu"], id="row"),
+    pytest.param("Gemm(g, w, r)", ["MatMul", "Add", "Relu"], id="matrix-of-one-row"),
+    pytest.param("Gemm(g, w)", ["MatMul", "Relu"], id="no-summand"),
 )
 def test_fires(gemm, left, rewrites):
     model = rewrites(between(gemm))
@@ -33,10 +31,7 @@ def test_a_weight_is_transposed_if_nothing_else_reads_it(rewrites):
     model = rewrites(body)
     assert [
         n.op_type for n in model.graph if n.op_type in ("Gemm", "Transpose", "MatMul")
-    ] == [
-        "Transpose",
-        "MatMul",
-    ]
+    ] == ["Transpose", "MatMul"]
 
 
 test_cases = pass_cases(

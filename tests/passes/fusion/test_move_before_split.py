@@ -2,6 +2,7 @@ import pytest
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.testing import parse
+from tests.tables import each_of
 
 HEAD = """(float[N,S,96] x) => (float[N,4,S,8] q, float[N,4,8,S] k, float[N,4,S,8] v)
   <int64[3] z = {32, 32, 32}, int64[4] s = {0, 0, 4, 8}, int64[4] i = {0, -1, 4, 8},
@@ -44,13 +45,11 @@ def test_gathers_of_one_index_each(rewrites):
     rewrites(inferred(f"{head}{{{before}{turned}}}"), f"{head}{{{after}}}")
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        pytest.param("(b, s)", "(b, i)", id="other-targets"),
-        pytest.param("axis = 2>(x", "axis = 0>(y", id="another-axis"),
-        pytest.param("e = Reshape(b, s)", "g = Neg(b) e = Reshape(g, s)", id="between"),
-    ],
+@each_of(
+    "old, new",
+    pytest.param("(b, s)", "(b, i)", id="other-targets"),
+    pytest.param("axis = 2>(x", "axis = 0>(y", id="another-axis"),
+    pytest.param("e = Reshape(b, s)", "g = Neg(b) e = Reshape(g, s)", id="between"),
 )
 def test_leaves_alone(old, new, leaves_alone):
     head = HEAD.replace("x)", "x, float[96,S,32] y)").replace("float[N,", "float[?,")

@@ -1,11 +1,10 @@
 import numpy as np
-import pytest
 
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.lowering.lower_softmax import LowerSoftmax
 from tests.passes.lowering.forms import elementwise
-from tests.tables import pass_cases
+from tests.tables import each_of, pass_cases
 
 test_lowers = elementwise(
     "Softmax(x)",
@@ -16,8 +15,8 @@ test_lowers = elementwise(
 )
 
 
-@pytest.mark.parametrize("opset", [7, 11, 12, 13, 18, 21])
-@pytest.mark.parametrize("axis", [0, 1, 2])
+@each_of("opset", 7, 11, 12, 13, 18, 21)
+@each_of("axis", 0, 1, 2)
 def test_old_opsets_flatten(opset, axis, lowers):
     lowers(f"""<ir_version: 8, opset_import: ["" : {opset}]> g
         (float[2,3,4] x) => (float[2,3,4] y) {{ y = Softmax<axis = {axis}>(x) }}""")

@@ -1,8 +1,8 @@
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.passes.precision.convert_float16 import ConvertFloat16
+from tests.tables import each_of
 
 WIDE = ir.DataType.FLOAT
 LOOP = """(int64 n, float[3] x) => (float[3] y, float[k,3] all) {{
@@ -72,7 +72,7 @@ def test_neighbours_of_a_branch_read_what_it_returns(typed, run):
     assert casts(model) == [3, 1, 1]
 
 
-@pytest.mark.parametrize("taken", [True, False])
+@each_of("taken", True, False)
 def test_a_branch_that_no_sample_takes_stays_in_float32(typed, run, taken):
     # exp(12) overflows, and exp(1) does not
     model = typed("""(bool q, float[3] x) => (float[3] z) {

@@ -4,33 +4,32 @@ import pytest
 from onnx_passes.errors import OptionError, PassError
 from onnx_passes.passes.precision.quantize_dynamic import QuantizeDynamic
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
+from tests.tables import each_of
 
 
 def size(model):
     return sum(v.const_value.nbytes for v in model.graph.initializers.values())
 
 
-@pytest.mark.parametrize("optimization", ["none", "all"])
-@pytest.mark.parametrize(
-    ("options", "share"),
-    [
-        ({}, 0.3),
-        ({"weights": "uint8", "symmetric": False}, 0.3),
-        ({"weights": "int4", "block": 32}, 0.22),
-        ({"weights": "uint4", "block": 32, "symmetric": False}, 0.22),
-        ({"weights": "int16"}, 0.55),
-        ({"weights": "uint4", "block": 16, "form": "matmulnbits", "least": 1}, 0.99),
-        (
-            {
-                "weights": "uint8",
-                "block": 16,
-                "form": "matmulnbits",
-                "symmetric": False,
-                "least": 1,
-            },
-            0.99,
-        ),
-    ],
+@each_of("optimization", "none", "all")
+@each_of(
+    "options, share",
+    ({}, 0.3),
+    ({"weights": "uint8", "symmetric": False}, 0.3),
+    ({"weights": "int4", "block": 32}, 0.22),
+    ({"weights": "uint4", "block": 32, "symmetric": False}, 0.22),
+    ({"weights": "int16"}, 0.55),
+    ({"weights": "uint4", "block": 16, "form": "matmulnbits", "least": 1}, 0.99),
+    (
+        {
+            "weights": "uint8",
+            "block": 16,
+            "form": "matmulnbits",
+            "symmetric": False,
+            "least": 1,
+        },
+        0.99,
+    ),
     ids=str,
 )
 def test_digits_are_read_as_before(digits, images, run, options, share, optimization):
@@ -94,9 +93,7 @@ def test_blocks_need_opset_21(digits):
         QuantizeWeights(block=32).call(digits())
 
 
-@pytest.mark.parametrize(
-    "options", [{"weights": "int8", "block": 32}, {"weights": "uint4", "block": 24}]
-)
+@each_of("options", {"weights": "int8", "block": 32}, {"weights": "uint4", "block": 24})
 def test_matmulnbits_takes_blocks_of_unsigned_integers_only(digits, options):
     with pytest.raises(OptionError, match="matmulnbits has blocks"):
         QuantizeWeights(form="matmulnbits", **options).call(digits())
@@ -110,7 +107,7 @@ def test_a_weight_with_two_readers_is_stored_for_those_that_are_meant(typed, run
     np.testing.assert_allclose(y, [[2, 4], [6, 8]], atol=0.05)
 
 
-@pytest.mark.parametrize("optimization", ["none", "all"])
+@each_of("optimization", "none", "all")
 def test_bodies_are_looked_into(typed, run, optimization):
     model = typed("""(float[2,3] x, bool b) => (float[2,2] y) <float[3,2] w = {1, 2, 3, 4, 5,
         6}> {
@@ -132,7 +129,7 @@ def test_bodies_are_looked_into(typed, run, optimization):
         np.testing.assert_allclose(found, expected, atol=0.1)
 
 
-@pytest.mark.parametrize("weights", ["int2", "uint2"])
+@each_of("weights", "int2", "uint2")
 def test_two_bits_need_opset_25(digits, deep, images, run, weights):
     with pytest.raises(PassError, match="needs opset 25"):
         QuantizeWeights(weights=weights).call(digits(21))
@@ -160,7 +157,7 @@ def test_a_narrower_range_lessens_the_error(typed, run):
     assert error["mse"] < 0.95 * error["minmax"]
 
 
-@pytest.mark.parametrize("pass_", [QuantizeWeights(), QuantizeDynamic()], ids=lambda p: p.name)
+@each_of("pass_", QuantizeWeights(), QuantizeDynamic(), ids=lambda p: p.name)
 def test_a_weight_of_several_layers_is_stored_once(typed, run, pass_):
     numbers = ", ".join(str(n % 7 - 3) for n in range(32 * 32))
     model = typed(
@@ -188,9 +185,9 @@ def tied():
     return text % tuple(", ".join(map(repr, map(float, w.reshape(-1)))) for w in (table, mid))
 
 
-@pytest.mark.parametrize("symmetric", [True, False])
-@pytest.mark.parametrize("bits", [8, 4])
-@pytest.mark.parametrize("form", ["matmulnbits", "dequantize"])
+@each_of("symmetric", True, False)
+@each_of("bits", 8, 4)
+@each_of("form", "matmulnbits", "dequantize")
 def test_one_table_serves_embeddings_and_the_product_by_its_transpose(
     typed, run, form, bits, symmetric
 ):
@@ -217,7 +214,7 @@ LEFT = """(float[4,32] x, float[4,32,8] s) => (float[4,4] a, float[4,32] c, floa
 }"""
 
 
-@pytest.mark.parametrize("cls", [QuantizeWeights, QuantizeDynamic])
+@each_of("cls", QuantizeWeights, QuantizeDynamic)
 def test_weights_that_stay_are_named_with_the_reason(typed, cls):
     text = LEFT.replace("float[4,32] c", "float[32,32] c")
     model = typed(text % tuple(", ".join(["0.5"] * 128) for _ in range(3)))

@@ -1,12 +1,12 @@
 """Held-back images throughout: moments are recorded on the first 100, judged on the rest."""
 
 import numpy as np
-import pytest
 
 from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
 from onnx_passes.passes.precision.quantize_weights_gptq import QuantizeWeightsGptq
 from tests.passes.precision.samples import sampled
+from tests.tables import each_of
 
 OPTIONS = [
     {"weights": "int8"},
@@ -18,7 +18,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@each_of("options", *OPTIONS, ids=str)
 def test_less_is_lost_than_by_the_nearest_integers(
     deep, digits, chain, images, run, kept, options
 ):

@@ -27,7 +27,7 @@ from onnx_passes.passes.precision.quantize_dynamic import QuantizeDynamic
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import HEADER
-from tests.tables import model_of
+from tests.tables import each_of, model_of
 
 LAYERS, WIDTH = 12, 384
 LARGEST = 4 * WIDTH * WIDTH
@@ -62,7 +62,7 @@ def places(model):
     return {Path(t.path) for t in tensors if isinstance(t, ir.ExternalTensor)}
 
 
-@pytest.mark.parametrize(("cls", "options"), PASSES)
+@each_of("cls, options", *PASSES)
 def test_new_weights_take_no_memory(deep, cls, options):
     model = deep
     pass_ = cls(None, {}, **options)
@@ -78,7 +78,7 @@ def test_new_weights_take_no_memory(deep, cls, options):
     assert peak < 6 * LARGEST  # scales and zero points of blocks are spread
 
 
-@pytest.mark.parametrize(("cls", "options"), PASSES)
+@each_of("cls, options", *PASSES)
 def test_they_are_saved_and_run(deep, cls, options, tmp_path, run, kept):
     feed = {"v0": np.random.default_rng(1).standard_normal((3, WIDTH)).astype(np.float32)}
     with OnnxRuntimeEngine(optimization="all").prepare(deep) as session:
@@ -166,7 +166,7 @@ def test_folded_and_scaled_weights_go_to_a_file(tmp_path, monkeypatch):
             assert tensor.tobytes() == in_memory[name].tobytes()
 
 
-@pytest.mark.parametrize("most", [0, 1 << 30])
+@each_of("most", 0, 1 << 30)
 def test_new_constants_of_nodes_go_to_the_data_file_if_they_are_large(
     tmp_path, monkeypatch, most
 ):

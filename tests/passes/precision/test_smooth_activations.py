@@ -1,9 +1,9 @@
 import numpy as np
-import pytest
 
 from onnx_passes.passes.precision.quantize_static import QuantizeStatic
 from onnx_passes.passes.precision.smooth_activations import SmoothActivations
 from tests.passes.precision.samples import sampled
+from tests.tables import each_of
 
 
 def outliers(typed, body, more=""):
@@ -27,7 +27,7 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("name", BODIES)
+@each_of("name", *BODIES)
 def test_values_change_by_powers_of_two_only(typed, run, name):
     body, more, inserted = BODIES[name]
     model, x = outliers(typed, body, more)

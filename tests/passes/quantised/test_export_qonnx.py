@@ -1,14 +1,13 @@
 """Our own operators as QONNX's; the values are tested beside the way back."""
 
 import numpy as np
-import pytest
 
 from onnx_passes import testing
 from onnx_passes.ops.bodies import QONNX
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.quantised.export_qonnx import ExportQonnx
 from onnx_passes.passes.quantised.import_qonnx import ImportQonnx
-from tests.tables import pass_cases, qonnx
+from tests.tables import each_of, pass_cases, qonnx
 
 CONSTANTS = """<float s = {0.5}, float z = {0}, float b = {3}, float half = {0.5},
 float one = {1}, float two = {2}, float minus = {-1}, float[2] t = {0.5, 1.5},
@@ -34,17 +33,15 @@ def test_quantisers_keep_their_attributes(rewrites, text):
     assert told == {"signed": 0, "narrow": 0, "rounding_mode": "FLOOR"}
 
 
-@pytest.mark.parametrize(
-    ("body", "shape", "layout", "dtype", "rows"),
-    [
-        ("y = o.MultiThreshold(x, t, one)", "2,3", "NC", "UINT2", 1),
-        ("y = o.MultiThreshold(x, c, one)", "2,3,4", "NCW", "UINT2", 3),
-        ("y = o.MultiThreshold(x, l, one)", "2,4,3", "NWC", "UINT2", 3),
-        ("y = o.MultiThreshold(x, l, two)", "2,5,4,3", "NHWC", "UINT3", 3),
-        ("m = o.MultiThreshold(x, t, one) y = Add(m, minus)", "2,3", "NC", "TERNARY", 1),
-        ("m = o.MultiThreshold(x, u, two) y = Add(m, minus)", "2,3", "NC", "BIPOLAR", 1),
-        ("y = o.MultiThreshold(x, u, one)", "2,3,4,5", "NCHW", "BINARY", 1),
-    ],
+@each_of(
+    "body, shape, layout, dtype, rows",
+    ("y = o.MultiThreshold(x, t, one)", "2,3", "NC", "UINT2", 1),
+    ("y = o.MultiThreshold(x, c, one)", "2,3,4", "NCW", "UINT2", 3),
+    ("y = o.MultiThreshold(x, l, one)", "2,4,3", "NWC", "UINT2", 3),
+    ("y = o.MultiThreshold(x, l, two)", "2,5,4,3", "NHWC", "UINT3", 3),
+    ("m = o.MultiThreshold(x, t, one) y = Add(m, minus)", "2,3", "NC", "TERNARY", 1),
+    ("m = o.MultiThreshold(x, u, two) y = Add(m, minus)", "2,3", "NC", "BIPOLAR", 1),
+    ("y = o.MultiThreshold(x, u, one)", "2,3,4,5", "NCHW", "BINARY", 1),
 )
 def test_thresholds_have_a_layout_and_a_datatype(
     body, shape, layout, dtype, rows, rewrites, text
@@ -80,7 +77,7 @@ def test_the_way_back_leads_to_the_same(text):
     assert np.array_equal(table.reshape(3, 2), [[0, 1], [-1, 2], [0.5, 0.75]])
 
 
-@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@each_of("layout", "NHWC", "NCHW")
 def test_one_row_of_thresholds_has_the_layout_of_the_pooling_that_reads_it(
     layout, rewrites, text
 ):

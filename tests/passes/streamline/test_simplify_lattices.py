@@ -1,6 +1,6 @@
 import pytest
 
-from tests.tables import pass_cases
+from tests.tables import each_of, pass_cases
 
 BOOLS = "(bool[N] x, bool[N] u, bool[N] v) => (bool[N] y) "
 NUMBERS = """(float[N] x, float[N] u, int32[N] i, int32[N] j) => (float[N] y, int32[N] k)
@@ -12,14 +12,12 @@ def simplified(applied):
     return lambda body: applied(NUMBERS.replace("nan", "2") + "{ " + body + " }")
 
 
-@pytest.mark.parametrize(
-    ("body", "fires"),
-    [
-        ("t = Max(x, c) y = Min(x, t) k = Abs(i)", True),
-        ("t = Max(i, j) k = Min(t, i) y = Abs(x)", True),
-        ("t = Max(x, u) y = Min(x, t) k = Abs(i)", False),  # u may be NaN
-        ("s = Max(x, u) t = Max(x, c) y = Min(s, t) k = Abs(i)", True),
-    ],
+@each_of(
+    "body, fires",
+    ("t = Max(x, c) y = Min(x, t) k = Abs(i)", True),
+    ("t = Max(i, j) k = Min(t, i) y = Abs(x)", True),
+    ("t = Max(x, u) y = Min(x, t) k = Abs(i)", False),  # u may be NaN
+    ("s = Max(x, u) t = Max(x, c) y = Min(s, t) k = Abs(i)", True),
 )
 def test_numbers(body, fires, simplified):
     assert (simplified(body) is not None) == fires

@@ -1,9 +1,7 @@
-import pytest
-
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.streamline.sink_scales import SinkScales
-from tests.tables import pass_cases
+from tests.tables import each_of, pass_cases
 
 CONSTANTS = """float s = {0.5}, float t = {0.5}, float z = {0}, float[3] r = {1, 2, 3},
 float f = {0.3}, float g = {1.2},
@@ -23,13 +21,11 @@ def dense(body):
     return typed(DENSE + "{ " + body + " }")
 
 
-@pytest.mark.parametrize(
+@each_of(
     "body",
-    [
-        "m = Mul(x, d) y = MatMul(m, w)",
-        "m = Mul(x, d) n = Mul(u, d) y = Add(m, n)",
-        "m = Mul(x, s) n = Mul(u, f) y = Add(m, n)",
-    ],
+    "m = Mul(x, d) y = MatMul(m, w)",
+    "m = Mul(x, d) n = Mul(u, d) y = Add(m, n)",
+    "m = Mul(x, s) n = Mul(u, f) y = Add(m, n)",
 )
 def test_a_factor_of_more_axes_stays(body):
     constants = CONSTANTS + ", float[1,1,1] d = {2}"
@@ -45,7 +41,7 @@ float[2,2,1,1] k = {1, 2, 3, 4}, float[1,1,1,1] e = {3}> """
 TAPS = ", ".join(str(number % 7 - 3) for number in range(72))
 
 
-@pytest.mark.parametrize("body", ["y = MatMul(m, w)", "y = ReduceSum<keepdims = 0>(m)"])
+@each_of("body", "y = MatMul(m, w)", "y = ReduceSum<keepdims = 0>(m)")
 def test_a_rank_that_is_not_known_is_left_alone(body):
     model = testing.parse(DENSE + f"{{ e = Exp(x) m = Mul(e, s) {body} }}")
     assert not SinkScales()(model).modified

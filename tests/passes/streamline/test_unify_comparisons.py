@@ -1,9 +1,9 @@
-import pytest
+from tests.tables import each_of
 
 HEAD = "(float[N] x, float[N] u) => (bool[N] y) "
 
 
-@pytest.mark.parametrize("suffix", ["", "OrEqual"])
+@each_of("suffix", "", "OrEqual")
 def test_fires(suffix, rewrites):
     model = rewrites(HEAD + f"{{ y = Less{suffix}(x, u) }}")
     (node,) = model.graph

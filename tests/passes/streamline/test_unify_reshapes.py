@@ -2,6 +2,7 @@ import pytest
 
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
+from tests.tables import each_of
 
 
 def typed(text):
@@ -10,11 +11,8 @@ def typed(text):
     return model
 
 
-@pytest.mark.parametrize(
-    "call",
-    ["Flatten(x)", "Squeeze(x)", "Squeeze(x, one)", "Unsqueeze(x, one)"],
-)
-@pytest.mark.parametrize("dims", ["2,1,3", "N,1,3"])
+@each_of("call", "Flatten(x)", "Squeeze(x)", "Squeeze(x, one)", "Unsqueeze(x, one)")
+@each_of("dims", "2,1,3", "N,1,3")
 def test_fires(call, dims, applied):
     if call == "Squeeze(x)" and "N" in dims:
         pytest.skip("which axes go depends on N")
@@ -26,6 +24,4 @@ def test_fires(call, dims, applied):
 
 
 def test_leaves_two_dynamic_dimensions_alone(leaves_alone):
-    leaves_alone(
-        typed("(float[N,M,3] x) => (float[A,B] y) { y = Flatten<axis = 2>(x) }"),
-    )
+    leaves_alone(typed("(float[N,M,3] x) => (float[A,B] y) { y = Flatten<axis = 2>(x) }"))

@@ -1,13 +1,12 @@
 """What a run costs is known from shapes."""
 
-import pytest
-
 from onnx_passes.runtime.inputs import edge_samples, make_samples, seeded_feeds
+from tests.tables import each_of
 
 PRODUCT = "g (float[batch, 8] x, float[8, 4] w) => (float[batch, 4] y) { y = MatMul(x, w) }"
 
 
-@pytest.mark.parametrize(("limit", "samples"), [(1 << 30, 3), (160, 1)])
+@each_of("limit, samples", (1 << 30, 3), (160, 1))
 def test_what_is_dear_is_made_once(parse, monkeypatch, limit, samples):
     monkeypatch.setattr(seeded_feeds, "EXPENSIVE", limit)
     made = make_samples(parse(PRODUCT), seed=0, samples=None)
@@ -16,7 +15,7 @@ def test_what_is_dear_is_made_once(parse, monkeypatch, limit, samples):
     assert len(make_samples(parse(PRODUCT), seed=0, samples=4)) == 4
 
 
-@pytest.mark.parametrize(("limit", "rows"), [(1 << 30, 2), (100, 1)])
+@each_of("limit, rows", (1 << 30, 2), (100, 1))
 def test_values_at_edges_have_the_least_size_where_others_are_dear(
     parse, monkeypatch, limit, rows
 ):

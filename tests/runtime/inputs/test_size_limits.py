@@ -1,7 +1,6 @@
 """One sample has sizes beyond the integers that sizes meet, or the report names them."""
 
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes import register, verify
@@ -10,7 +9,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.inputs.boundary_values import edge_samples
 from onnx_passes.runtime.inputs.size_limits import size_limits, trip_inputs
 from onnx_passes.testing import parse
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]> '
 SLICE = (
@@ -19,9 +18,7 @@ SLICE = (
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    cases("""
+@each_row("""text | found
 - =SLICE | ={64: 'Slice ends at 64'}
 - =SLICE.replace('float[n,3] x', 'float[80,3] x') | ={}
 - g (float[n,3] x) => (int64[1] y) <int64[1] b = {512}> { s = Shape<start = 0, end = 1>(x) y =
@@ -37,8 +34,7 @@ SLICE = (
   y = Slice(x, a, b, c) } | ={}
 - g (float[n,3] x) => (float[m,3] y) <int64[1] a = {0}, int64[1] b = {9223372036854775807}> {
   y = Slice(x, a, b) } | ={}
-"""),
-)
+""")
 def test_integers_that_sizes_meet(text, found):
     assert {one.number: one.what for one in size_limits(parse(HEAD + text))} == found
 
@@ -56,7 +52,7 @@ class DropSlice(Transformation, RewriteRulePass):
 verify.equality(register("drop-slice-beyond")(DropSlice))
 
 
-@pytest.mark.parametrize("end", [64, -1000])
+@each_of("end", 64, -1000)
 def test_a_rewrite_that_is_wrong_beyond_an_integer_fails(end):
     config = default_config(
         ("reproducers=false", "on_failure=rollback"), ["drop-slice-beyond"]

@@ -33,6 +33,7 @@ from onnx_passes.runtime.tensorrt.cuda import Cuda, Driver, device
 from onnx_passes.runtime.tensorrt.engine import layers_of, with_profiles_of, with_profiling
 from onnx_passes.verify.evidence import LEVEL, Verdict
 from onnx_passes.verify.judge import compare
+from tests.tables import each_of
 
 pytestmark = pytest.mark.gpu
 
@@ -190,7 +191,7 @@ def test_more_memory_than_the_gpu_has_is_told_or_not_needed(trt):
     assert found.level is Level.EXECUTED or found.reason
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in LIGHT.glob("*.onnx")))
+@each_of("name", *sorted(path.stem for path in LIGHT.glob("*.onnx")))
 def test_light_models_agree_with_onnx_runtime(trt, name):
     made = load_model(LIGHT / f"{name}.onnx").model
     (feeds,) = generate(made, samples=1)
