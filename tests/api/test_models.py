@@ -8,10 +8,8 @@ from onnx_passes.errors import ReferenceDataError
 from onnx_passes.testing import parse
 from tests.tables import each_of
 
-MODEL = parse(
-    "(float[N,2] x, bool b) => (float[N,2] y) "
-    "{ z = Identity(x) w = Where(b, z, x) y = Neg(w) }"
-)
+MODEL = parse("""(float[N,2] x, bool b) => (float[N,2] y) { z = Identity(x) w = Where(b, z, x)
+    y = Neg(w) }""")
 
 
 @each_of("b", True, np.bool_(True), np.array(True))

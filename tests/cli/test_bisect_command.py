@@ -83,10 +83,8 @@ def test_noise_gives_no_answer_and_exit_code_4(tmp_path):
         "        return ir.passes.PassResult(model, True)\n"
     )
     (tmp_path / "p.yaml").write_text("imports: [bisect_nudge]\npasses: [cli-nudge]\n")
-    text = (
-        '<ir_version: 10, opset_import: ["": 21]> g (float[4] x) => (float[4] y) '
-        "<float k = {1.5}> { y = Mul(x, k) }"
-    )
+    text = """<ir_version: 10, opset_import: ["": 21]> g (float[4] x) => (float[4] y)
+        <float k = {1.5}> { y = Mul(x, k) }"""
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
     result = invoke("-c", tmp_path / "p.yaml", tmp_path / "m.onnx")
     assert result.exit_code == 4

@@ -70,10 +70,8 @@ def test_the_reference_runs_quantisers_of_old_opsets(cli, opset):
 
 
 def test_sizes_of_one_input_are_those_of_the_dimensions_it_shares(cli):
-    save(
-        "g (int64[b,s] ids, int64[b,s] mask, float[s] w) => (int64[b,s] y, float[s] v)"
-        " { y = Add(ids, mask) v = Neg(w) }"
-    )
+    save("""g (int64[b,s] ids, int64[b,s] mask, float[s] w) => (int64[b,s] y, float[s] v)
+        { y = Add(ids, mask) v = Neg(w) }""")
     found = cli(
         "compare", "model.onnx", "--generate", "shape=ids:2x7", "--save-inputs", "in.json"
     )
@@ -87,10 +85,8 @@ def test_sizes_of_one_input_are_those_of_the_dimensions_it_shares(cli):
 
 
 def test_an_engine_that_hides_what_overflows_says_so(cli):
-    save(
-        "g (float16[n,4] x) => (float16[n,4] y)"
-        "{ a = Mul(x, x) b = Mul(a, a) c = Sqrt(b) y = Sqrt(c) }"
-    )
+    save("""g (float16[n,4] x) => (float16[n,4] y) { a = Mul(x, x) b = Mul(a, a) c = Sqrt(b)
+        y = Sqrt(c) }""")
     np.save("x.npy", np.full((2, 4), 300, np.float16))
     words = ("compare", "model.onnx", "--inputs", "x.npy", "--validate")
     hidden, shown = (

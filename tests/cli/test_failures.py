@@ -132,11 +132,9 @@ def repro(folder):
     return subprocess.run(script, capture_output=True, text=True)
 
 
-CHAIN = (
-    "(float[N, 4] x) => (float[N, 4] y) "
-    "<float[4] w0 = {1, 2, 3, 4}, float[4] w1 = {5, 6, 7, 8}, float[4] w2 = {2, 2, 2, 2}> "
-    "{ n = Neg(x) a = Add(n, w0) b = Add(a, w1) c = Add(b, w2) y = Neg(c) }"
-)
+CHAIN = """(float[N, 4] x) => (float[N, 4] y) <float[4] w0 = {1, 2, 3, 4}, float[4] w1 =
+    {5, 6, 7, 8}, float[4] w2 = {2, 2, 2, 2}> { n = Neg(x) a = Add(n, w0) b = Add(a, w1)
+    c = Add(b, w2) y = Neg(c) }"""
 
 
 def test_a_nan_is_never_off_by_0(go, tmp_path):

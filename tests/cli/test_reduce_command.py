@@ -193,10 +193,8 @@ def test_a_full_disk_ends_it_with_one_sentence(cli, pair, monkeypatch, method, t
 
 @each_of("failing", 0, 1, 2)
 def test_every_sample_is_asked(cli, tmp_path, failing):
-    model = onnx.parser.parse_model(
-        '<ir_version: 8, opset_import: ["" : 17]> g (float[n,4] x) => (float[n,4] y)'
-        " { a = Relu(x) b = Log(a) y = Neg(b) }"
-    )
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[n,4] x) => (float[n,4] y) { a = Relu(x) b = Log(a) y = Neg(b) }""")
     onnx.save(model, tmp_path / "m.onnx")
     samples = [{"x": np.full((1, 4), 2 if i != failing else 0, np.float32)} for i in range(3)]
     path = tmp_path / "in.json"

@@ -85,11 +85,9 @@ def test_annotations_of_nothing_are_dropped_with_a_note(write, proto):
 
 
 def test_types_inside_functions_of_old_ir_versions_are_kept(write):
-    proto = onnx.parser.parse_model(
-        '<ir_version: 9, opset_import: ["": 18, "my": 1]>'
-        "g (float[2] x) => (float[2] y) { y = my.f(x) }"
-        '<domain: "my", opset_import: ["": 18]> f (a) => (b) { c = Abs(a) b = Relu(c) }'
-    )
+    proto = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 18, "my": 1]>
+        g (float[2] x) => (float[2] y) { y = my.f(x) } <domain: "my", opset_import: ["": 18]>
+        f (a) => (b) { c = Abs(a) b = Relu(c) }""")
     proto.graph.value_info.append(helper.make_tensor_value_info("my::f/c", 1, [2]))
     loaded = load_model(write(proto))
     assert loaded.notes == []

@@ -137,12 +137,9 @@ def test_norms_of_a_changed_weight_are_told():
 
 
 def test_differences_in_subgraphs_are_found_and_renamed_outer_values_are_not():
-    text = (
-        '<ir_version: 10, opset_import: ["" : 20]> g (bool p, float[2] x) => (float[2] y) '
-        "{ o = Abs(x) y = If(p) "
-        "<then_branch = t () => (float[2] u) { u = Elu<alpha=2.0>(o) }, "
-        "else_branch = e () => (float[2] v) { v = Neg(x) }> }"
-    )
+    text = """<ir_version: 10, opset_import: ["" : 20]> g (bool p, float[2] x) => (float[2] y)
+        { o = Abs(x) y = If(p) <then_branch = t () => (float[2] u) { u = Elu<alpha=2.0>(o) },
+        else_branch = e () => (float[2] v) { v = Neg(x) }> }"""
     other = text.replace("2.0", "3.0").replace("o = ", "q = ").replace("(o)", "(q)")
     (found,) = diff(model(text), model(other))
     assert found.kind == "attribute"

@@ -137,11 +137,9 @@ def test_types_of_what_branches_and_functions_hand_out_are_annotations(model):
 
 def test_imports_count_where_they_are_used(model):
     body = "g (float x) => (float y) { y = my.f(x) }\n"
-    inner = (
-        '<domain: "my", opset_import: ["": 20, "his": 1]> f (i) => (o) { c = Constant<value = '
-        "bool {1}>() o = If(c) <then_branch = t () => (p) { p = his.g(i) }, "
-        "else_branch = e () => (q) { q = Neg(i) }> }"
-    )
+    inner = """<domain: "my", opset_import: ["": 20, "his": 1]> f (i) => (o)
+        { c = Constant<value = bool {1}>() o = If(c) <then_branch = t () => (p)
+        { p = his.g(i) }, else_branch = e () => (q) { q = Neg(i) }> }"""
     base = canonical_hash(model(body, inner))
     assert canonical_hash(model(body, inner.replace('"his": 1', '"his": 2'))) != base
     outer = model(body, inner)
@@ -185,10 +183,8 @@ def test_signed_zeros_and_nans_are_told_apart_by_bits(model):
 
 def test_wiring_deep_inside_counts_where_all_nodes_are_alike(model):
     """Two pairs of chains whose ends are crossed over: only the wiring differs."""
-    text = (
-        "g (float x, float z) => (float y) {{ a = Neg(x) b = Neg(z) c = Neg(a) d = Neg(b)"
-        " e = Sub({0}, {1}) f = Sub(c, d) y = Add(e, f) }}"
-    )
+    text = """g (float x, float z) => (float y) {{ a = Neg(x) b = Neg(z) c = Neg(a) d = Neg(b)
+        e = Sub({0}, {1}) f = Sub(c, d) y = Add(e, f) }}"""
     assert canonical_hash(model(text.format("a", "b"))) != canonical_hash(
         model(text.format("b", "a"))
     )

@@ -42,11 +42,9 @@ def test_values_of_shapes_are_followed():
 
 
 def test_a_function_that_calls_itself_is_an_error_of_inference():
-    model = onnx.parser.parse_model(
-        '<ir_version: 10, opset_import: ["" : 20, "own" : 1]> g (float[N] x) => (float[N] y) '
-        '{ y = own.f(x) } <domain: "own", opset_import: ["" : 20, "own" : 1]> '
-        "f (a) => (b) { c = Relu(a) b = own.f(c) }"
-    )
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 20, "own" : 1]>
+        g (float[N] x) => (float[N] y) { y = own.f(x) } <domain: "own",
+        opset_import: ["" : 20, "own" : 1]> f (a) => (b) { c = Relu(a) b = own.f(c) }""")
     with pytest.raises(onnx.shape_inference.InferenceError, match="recursive"):
         infer(model)
 

@@ -160,10 +160,8 @@ def test_everything_a_model_has_survives(write, tmp_path, proto):
     proto.graph.node[0].metadata_props.add(key="of", value="node")
     proto.graph.value_info.append(helper.make_tensor_value_info("z", 1, ["N", 4]))
     proto.opset_import.append(helper.make_opsetid("my", 1))
-    function = onnx.parser.parse_function(
-        '<domain: "my", opset_import: ["": 20]> f <k> (a) => (b)'
-        "{ b = Elu<alpha: float = @k>(a) }"
-    )
+    function = onnx.parser.parse_function("""<domain: "my", opset_import: ["": 20]> f <k> (a)
+        => (b) { b = Elu<alpha: float = @k>(a) }""")
     proto.functions.append(function)
     path = tmp_path / "out.onnx"
     for source in (write(proto), path):

@@ -12,10 +12,8 @@ TEXT = """g (float x, bool c) => (float y)
         then_branch = tt () => (float r) { r = Neg(k) },
         else_branch = ee () => (float s) { s = Neg(x) }> }>
 }"""
-FUNCTION = (
-    '<domain: "my", opset_import: ["": 20]> f (i) => (o)'
-    "{ h = Constant<value = float {4.0}>() o = Add(i, h) }"
-)
+FUNCTION = """<domain: "my", opset_import: ["": 20]> f (i) => (o) { h = Constant<value = float
+    {4.0}>() o = Add(i, h) }"""
 
 
 def test_walks_see_subgraphs_and_functions(model):

@@ -53,10 +53,8 @@ def test_swapped_operands_are_ruled_out_by_what_computes_them_too():
         lambda op, x, y: op.Sum(x, y),
         name="rule",
     )
-    model = ir.from_onnx_text(
-        f"{HEADER} m (float[2] x) => (float[2] y) "
-        "{ e = Exp(x) m = Mul(x, e) a = Abs(x) y = Add(a, m) }"
-    )
+    model = ir.from_onnx_text(f"""{HEADER} m (float[2] x) => (float[2] y) {{ e = Exp(x)
+        m = Mul(x, e) a = Abs(x) y = Add(a, m) }}""")
     found = [PatternInfo.of(variant) for variant in rule.commute()]
     assert {info.root for info in found} == {("", "Add")}
     assert [info.can_match(model.graph[-1]) for info in found].count(True) == 1

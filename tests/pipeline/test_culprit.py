@@ -64,10 +64,8 @@ class CulpritForTheOutputs(CulpritScope):
 def chain(weights, end="y = Neg(v{end})"):
     given = ", ".join(f"float[2] {name} = {{{i + 1}, 2}}" for i, name in enumerate(weights))
     body = " ".join(f"v{i + 1} = Add(v{i}, {name})" for i, name in enumerate(weights))
-    text = (
-        f"{HEAD} (float[2] x) => (float[2] y) <{given}> "
-        f"{{ v0 = Neg(x) {body} {end.format(end=len(weights))} }}"
-    )
+    text = f"""{HEAD} (float[2] x) => (float[2] y) <{given}> {{ v0 = Neg(x) {body}
+        {end.format(end=len(weights))} }}"""
     return ir.from_proto(onnx.parser.parse_model(text))
 
 
@@ -225,10 +223,8 @@ def test_nobody_is_accused_where_only_the_operand_of_another_node_is_lost():
     assert report.blame == []
 
 
-PRODUCT = (
-    "p = Add(x, lost1) r = Add(x, w) q = Add(x, lost2) "
-    "P = Sum(x, lost1) Q = Sum(x, lost2) d = Sub(p, P) e = Sub(q, Q) z = Mul(d, e)"
-)
+PRODUCT = """p = Add(x, lost1) r = Add(x, w) q = Add(x, lost2) P = Sum(x, lost1)
+    Q = Sum(x, lost2) d = Sub(p, P) e = Sub(q, Q) z = Mul(d, e)"""
 WEIGHTS = "float[2] lost1 = {1, 2}, float[2] lost2 = {3, 4}, float[2] w = {5, 6}"
 
 

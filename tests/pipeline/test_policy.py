@@ -17,10 +17,8 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Verdict
 from tests.tables import each_of
 
-MODEL = (
-    '<ir_version: 10, opset_import: ["": 21]> g (float[4, 3] x) => (float[4, 3] y) '
-    "<float[1] k = {2}> { a = Abs(x) b = Mul(a, k) y = Relu(b) }"
-)
+MODEL = """<ir_version: 10, opset_import: ["": 21]> g (float[4, 3] x) => (float[4, 3] y)
+    <float[1] k = {2}> { a = Abs(x) b = Mul(a, k) y = Relu(b) }"""
 # A creeping pass moves y by one part in 10^5: each is allowed two, and all six and a half.
 LIMITS = ["verify.tolerance={rtol: 2.0e-5, atol: 0}", "verify.drift={rtol: 6.5e-5, atol: 0}"]
 

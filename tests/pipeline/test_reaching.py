@@ -76,10 +76,8 @@ def test_a_fault_at_ties_alone_is_found_behind_other_nodes(run, ahead):
 
 
 def test_ties_that_cannot_occur_are_a_precondition_and_no_fault(run):
-    done = run(
-        "<float c = {3.75}, float d = {1}> "
-        "{ a = Abs(x) b = Add(a, d) m = Div(x, b) y = Greater(m, c) }"
-    )
+    done = run("""<float c = {3.75}, float d = {1}> { a = Abs(x) b = Add(a, d) m = Div(x, b)
+        y = Greater(m, c) }""")
     assert done.error is None
     assert "y differs on drawn values, which no sample has" in done.report.preconditions[0]
 

@@ -29,10 +29,8 @@ from onnx_passes.verify.shrink import Case
 from tests.tables import each_of, each_row
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
-CHAIN = (
-    "(float[2, 3] x) => (float[2, 3] y) <float c = {3}, float[3] w = {1, 2, 3}> "
-    "{ a = Neg(x) b = Add(a, w) d = Add(b, c) e = Exp(d) y = Add(e, w) }"
-)
+CHAIN = """(float[2, 3] x) => (float[2, 3] y) <float c = {3}, float[3] w = {1, 2, 3}>
+    { a = Neg(x) b = Add(a, w) d = Add(b, c) e = Exp(d) y = Add(e, w) }"""
 
 
 @passes.verify.equality
@@ -228,10 +226,8 @@ class ReproDouble(Transformation, RewriteRulePass):
         return op.Add(x, x)
 
 
-BRANCHES = (
-    "then_branch = a () => (float[4] p) { p = Add(t, w) }, "
-    "else_branch = b () => (float[4] q) { q = Mul(t, w) }"
-)
+BRANCHES = """then_branch = a () => (float[4] p) { p = Add(t, w) }, else_branch = b ()
+    => (float[4] q) { q = Mul(t, w) }"""
 
 
 @each_row("""text | kept | inputs
@@ -255,11 +251,9 @@ def test_regions_of_every_kind_are_cut_out(tmp_path, text, kept, inputs):
 
 
 def test_a_fault_in_a_function_is_shown_by_its_call(tmp_path):
-    text = (
-        '<ir_version: 10, opset_import: ["": 21, "f": 1]> g (float[4] x) => (float[4] y) '
-        "<float[4] w = {1, 2, 3, 4}> { t = Neg(x) y = f.foo(t, w) } "
-        '<domain: "f", opset_import: ["": 21]> foo (a, b) => (r) { r = Add(a, b) }'
-    )
+    text = """<ir_version: 10, opset_import: ["": 21, "f": 1]> g (float[4] x) => (float[4] y)
+        <float[4] w = {1, 2, 3, 4}> { t = Neg(x) y = f.foo(t, w) } <domain: "f",
+        opset_import: ["": 21]> foo (a, b) => (r) { r = Add(a, b) }"""
     model = ir.from_proto(onnx.parser.parse_model(text))
     config = default_config([f"reproducers={tmp_path}"], ["repro-double"])
     (done,) = run_pipeline(model, config).report.passes

@@ -17,26 +17,18 @@ from tests.tables import each_of
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20, "acme" : 1]> g (float[N, 4] x) => '
 AHEAD = "i = Identity(x) a = Exp(i) n = Neg(a) m = Neg(n)"
-AROUND = (
-    f"(float[N, 4] y) <float[N, 3] p> {{ {AHEAD} p = acme.Plug<k = 3>(m) b = Abs(p) "
-    "c = Relu(b) y = ReduceMax<keepdims = 1>(c) }"
-)
-TWICE = (
-    "(float[N, 4] y) <float[N, 4] p, float[N, 4] q> { p = acme.Plug(x) r = Neg(p) s = Neg(r) "
-    "q = acme.Plug(s) i = Identity(q) j = Abs(i) y = Relu(j) }"
-)
+AROUND = f"""(float[N, 4] y) <float[N, 3] p> {{ {AHEAD} p = acme.Plug<k = 3>(m) b = Abs(p)
+    c = Relu(b) y = ReduceMax<keepdims = 1>(c) }}"""
+TWICE = """(float[N, 4] y) <float[N, 4] p, float[N, 4] q> { p = acme.Plug(x) r = Neg(p)
+    s = Neg(r) q = acme.Plug(s) i = Identity(q) j = Abs(i) y = Relu(j) }"""
 LAST = f"(float[N, 3] p, int64[N] o) {{ {AHEAD} p, o = acme.Plug(m) }}"
 UNKNOWN = f"(float[N, 4] y) {{ {AHEAD} p = acme.Plug(m) b = Abs(p) c = Relu(b) y = Neg(c) }}"
-BODY = (
-    f"(float[N, 4] y) {{ {AHEAD} s = ReduceSum<keepdims = 0>(m) z = Cast<to = 9>(s) "
-    "w = If(z) <then_branch = t () => (float[N, 4] o) { o = acme.Plug(m) }, "
-    "else_branch = e () => (float[N, 4] u) { u = Sin(m) }> y = Identity(w) }"
-)
-FUNCTION = (
-    f"(float[N, 4] y) <float[N, 4] p> {{ {AHEAD} p = acme.Fun(m) y = Abs(p) }} "
-    '<domain: "acme", opset_import: ["" : 20, "acme" : 1]> Fun (v) => (w) '
-    "{ k = Neg(v) w = acme.Plug(k) }"
-)
+BODY = f"""(float[N, 4] y) {{ {AHEAD} s = ReduceSum<keepdims = 0>(m) z = Cast<to = 9>(s)
+    w = If(z) <then_branch = t () => (float[N, 4] o) {{ o = acme.Plug(m) }}, else_branch = e ()
+    => (float[N, 4] u) {{ u = Sin(m) }}> y = Identity(w) }}"""
+FUNCTION = f"""(float[N, 4] y) <float[N, 4] p> {{ {AHEAD} p = acme.Fun(m) y = Abs(p) }}
+    <domain: "acme", opset_import: ["" : 20, "acme" : 1]> Fun (v) => (w) {{ k = Neg(v)
+    w = acme.Plug(k) }}"""
 
 
 class _Rule(RewriteRulePass, Transformation):

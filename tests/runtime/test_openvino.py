@@ -124,10 +124,8 @@ def test_what_it_does_not_run_is_refused(text, told):
 
 
 def test_a_refusal_names_the_node_and_not_the_source_of_openvino():
-    text = (
-        "g (float[1,1,4,4] x, float[8] roi, float[4] s) => (float[1,1,2,2] y) "
-        '{ y = Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, roi, s) }'
-    )
+    text = """g (float[1,1,4,4] x, float[8] roi, float[4] s) => (float[1,1,2,2] y)
+        { y = Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, roi, s) }"""
     with (
         pytest.raises(UnsupportedModelError) as refused,
         OpenVinoEngine().prepare(model(text)),

@@ -244,11 +244,9 @@ def test_optionals_are_values_or_none(parse, value):
 
 
 def test_maps_become_keys_and_values(parse, run):
-    model = ir.from_onnx_text(
-        '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1]> '
-        "g (float[1, 2] x) => (float[1] y)"
-        " { y = ai.onnx.ml.ZipMap<classlabels_int64s = [7, 3]>(x) }"
-    )
+    model = ir.from_onnx_text("""<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1]>
+        g (float[1, 2] x) => (float[1] y)
+        { y = ai.onnx.ml.ZipMap<classlabels_int64s = [7, 3]>(x) }""")
     model.graph.outputs[0].type = model.graph.outputs[0].shape = None  # onnx-ir has no maps
     (keys, values), *rest = run(ENGINE, model, x=np.float32([[0.75, 0.25]]))["y"]
     assert (keys.tolist(), values.tolist(), rest) == ([3, 7], [0.25, 0.75], [])
@@ -339,10 +337,8 @@ def test_a_session_without_rewrites_copies_no_weight(parse):
 def test_optimizations_copy_no_weights_of_a_large_model(parse, monkeypatch, tmp_path, limit):
     """Transposed once, the weight would be in memory as long as the session."""
     weight = np.ones((1 << 11, 1 << 12), np.float32)
-    text = (
-        "g (float[4096] x, float[2048, 4096] w) => (float[2048] y) "
-        "{ t = Transpose(w) y = MatMul(x, t) }"
-    )
+    text = """g (float[4096] x, float[2048, 4096] w) => (float[2048] y) { t = Transpose(w)
+        y = MatMul(x, t) }"""
     save_model(parse(text, w=weight), tmp_path / "model.onnx", external_data="external")
     model = load_model(tmp_path / "model.onnx").model
     monkeypatch.setattr(engine_models, "LARGE", limit)

@@ -8,10 +8,8 @@ from onnx_passes.errors import ConfigError, EngineUnavailableError
 from onnx_passes.runtime.engines import engine_from_config
 from tests.tables import each_of
 
-MODEL = (
-    '<ir_version: 8, opset_import: ["": 17, "ai.onnx.contrib": 1]> '
-    "g (string[2] x) => (string[2] y) { y = ai.onnx.contrib.StringUpper(x) }"
-)
+MODEL = """<ir_version: 8, opset_import: ["": 17, "ai.onnx.contrib": 1]> g (string[2] x)
+    => (string[2] y) { y = ai.onnx.contrib.StringUpper(x) }"""
 
 
 def run(**options):

@@ -148,10 +148,8 @@ def test_what_is_computed_in_single_precision_is_said():
 
 @each_of("scale", [1.0], [1.0] * 768)
 def test_a_mean_far_from_zero_keeps_its_digits(scale):
-    model = parse(
-        f"(float[8,768] x, float[{len(scale)}] s) => (float[8,768] y)"
-        " { y = LayerNormalization(x, s) }"
-    )
+    model = parse(f"""(float[8,768] x, float[{len(scale)}] s) => (float[8,768] y)
+        {{ y = LayerNormalization(x, s) }}""")
     x = (np.random.default_rng(0).normal(size=(8, 768)) + 1e4).astype(np.float32)
     (found,) = evaluate(model, [{"x": x, "s": np.float32(scale)}]).outputs
     d = x.astype(float) - x.astype(float).mean(-1, keepdims=True)

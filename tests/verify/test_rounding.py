@@ -239,10 +239,8 @@ def test_a_constant_that_a_rule_folds_may_be_rounded():
     """In float16 ``(x + 0.1) + 0.3`` and ``x + 0.4`` differ by the rounding of 0.4."""
     header = '<ir_version: 10, opset_import: ["" : 20]> g (float16[1] x) => (float16[1] y) '
     half = [int(np.float16(n).view(np.uint16)) for n in (0.1, 0.3, 0.1 + 0.3)]
-    before = ir.from_onnx_text(
-        f"{header} <float16 c = {{{half[0]}}}, float16 d = {{{half[1]}}}> "
-        "{ a = Add(x, c) y = Add(a, d) }"
-    )
+    before = ir.from_onnx_text(f"""{header} <float16 c = {{{half[0]}}}, float16 d =
+        {{{half[1]}}}> {{ a = Add(x, c) y = Add(a, d) }}""")
     after = ir.from_onnx_text(f"{header} <float16 c = {{{half[2]}}}> {{ y = Add(x, c) }}")
     x = np.float16([-0.4])
     old = (x + np.float16(0.1)) + np.float16(0.3)

@@ -158,11 +158,9 @@ SHIFT = (
     "i = Constant<value_ints=[-1]>() m = ReduceMax<keepdims=1>(x, i) d = Sub(x, m) e = Exp(d)"
 )
 TOTAL = f"{SHIFT} t = ReduceSum<keepdims=1>(e, i)"
-GELU = (
-    "h = Constant<value_float=0.5>() one = Constant<value_float=1.0>() "
-    "c = Constant<value_float={}>() a = Mul(x, c) e = Erf(a) r = Add(e, one) y = Mul(x, h) "
-    "o = Mul(y, r)"
-)
+GELU = """h = Constant<value_float=0.5>() one = Constant<value_float=1.0>()
+    c = Constant<value_float={}>() a = Mul(x, c) e = Erf(a) r = Add(e, one) y = Mul(x, h)
+    o = Mul(y, r)"""
 FORMULAS = {
     "softplus": (V, "o = Softplus(x)", f"{SOFTPLUS} o = Add(m, g)"),
     "mish": (V, "o = Mish(x)", f"{SOFTPLUS} s = Add(m, g) t = Tanh(s) o = Mul(x, t)"),

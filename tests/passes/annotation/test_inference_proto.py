@@ -64,11 +64,9 @@ WINDOWS = [
 @each_of("operator", "AveragePool", "LpPool", "MaxPool")
 @each_of("window, size", *WINDOWS)
 def test_the_shape_is_that_of_the_engine(operator, opset, window, size):
-    text = (
-        f'<ir_version: 10, opset_import: ["" : {opset}]> g '
-        f"(float[1, 1, {size[0]}, {size[1]}] x) => (float[a, b, c, d] y) "
-        f"{{ p = {operator}<ceil_mode = 1, {window}>(x) y = Neg(p) }}"
-    )
+    text = f"""<ir_version: 10, opset_import: ["" : {opset}]> g (float[1, 1, {size[0]},
+        {size[1]}] x) => (float[a, b, c, d] y) {{ p = {operator}<ceil_mode = 1, {window}>(x)
+        y = Neg(p) }}"""
     model = ir.from_onnx_text(text)
     infer_shapes(model)
     session = onnxruntime.InferenceSession(onnx.parser.parse_model(text).SerializeToString())
@@ -95,10 +93,8 @@ EMPTY = ["<int64[0] k = {}> {", "{ k = Constant<value = int64[0] {}>()"]
 @each_of("start", *EMPTY, ids=["an initializer", "a Constant"])
 @each_of("size, expected", ("2, 1, 3", [2, 3]), ("2, N, 3", None))
 def test_squeeze_with_an_empty_list_of_axes_removes_all_of_size_1(start, size, expected):
-    text = (
-        f'<ir_version: 10, opset_import: ["" : 20]> g (float[{size}] x) => (float[?] y) '
-        f"{start} s = Squeeze(x, k) y = Neg(s) }}"
-    )
+    text = f"""<ir_version: 10, opset_import: ["" : 20]> g (float[{size}] x) => (float[?] y)
+        {start} s = Squeeze(x, k) y = Neg(s) }}"""
     model = ir.from_onnx_text(text)
     infer_shapes(model)
     node = next(node for node in model.graph if node.op_type == "Squeeze")
@@ -115,10 +111,8 @@ def test_squeeze_with_an_empty_list_of_axes_removes_all_of_size_1(start, size, e
 
 
 def test_both_operands_of_prelu_are_repeated():
-    text = (
-        '<ir_version: 10, opset_import: ["" : 20]> g (float[1, N] x, float[2, 3, 1] w) '
-        "=> (float[a, b, c] y) { p = PRelu(x, w) y = Neg(p) }"
-    )
+    text = """<ir_version: 10, opset_import: ["" : 20]> g (float[1, N] x, float[2, 3, 1] w)
+        => (float[a, b, c] y) { p = PRelu(x, w) y = Neg(p) }"""
     model = ir.from_onnx_text(text)
     infer_shapes(model)
     assert list(map(str, model.graph.node(0).outputs[0].shape)) == ["2", "3", "N"]

@@ -102,18 +102,14 @@ def test_names_of_other_engines_can_be_given():
 
 
 def test_inputs_and_outputs_keep_their_names():
-    model = model_of(
-        "m (float[2] gemm_input_shape) => (float[2] squeeze_axes) "
-        "{ squeeze_axes = Neg(gemm_input_shape) }"
-    )
+    model = model_of("""m (float[2] gemm_input_shape) => (float[2] squeeze_axes)
+        { squeeze_axes = Neg(gemm_input_shape) }""")
     assert not RenameEngineNames()(model).modified
 
 
 def test_a_name_that_is_taken_gets_a_number():
-    model = model_of(
-        "m (int64[2] e) => (int64[2] s) <int64[2] squeeze_axes = {1,2}> "
-        "{ squeeze_axes_saved = Add(e, squeeze_axes) s = Neg(squeeze_axes_saved) }"
-    )
+    model = model_of("""m (int64[2] e) => (int64[2] s) <int64[2] squeeze_axes = {1,2}>
+        { squeeze_axes_saved = Add(e, squeeze_axes) s = Neg(squeeze_axes_saved) }""")
     RenameEngineNames()(model)
     assert set(name_counts(model)) == {"e", "s", "squeeze_axes_saved", "squeeze_axes_saved_1"}
 

@@ -38,10 +38,8 @@ LAYERS = {
 def test_means_of_a_layer_are_those_of_the_original(typed, run, name, step):
     constant, body = LAYERS[name]
     more = f", {constant}" if constant else ""
-    model = typed(
-        f"(float[N,3] x) => (float[N,2] y) <float[3,2] w = {{1, 0.31, 0.17, -2, 3, 0.44}}"
-        f"{more}> {{ {body} }}"
-    )
+    model = typed(f"""(float[N,3] x) => (float[N,2] y) <float[3,2] w =
+        {{1, 0.31, 0.17, -2, 3, 0.44}}{more}> {{ {body} }}""")
     x = np.abs(np.random.default_rng(0).standard_normal((400, 3))).astype(np.float32)
     (old,) = run(model, {"x": x})
     state: dict = {}

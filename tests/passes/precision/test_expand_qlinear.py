@@ -105,10 +105,8 @@ def test_other_operators_of_integers(run, node):
 """)
 def test_what_moves_integers_moves_floats(run, moves):
     grids = GRIDS.replace(">", ", int64[2] k = {3, -1}, float[4] n = {1, 1, 2, 2}>")
-    model = parse(
-        f"(uint8[1,2,3,3] x, uint8[1,2,3,3] v) => (float[a,b] e) {grids} "
-        f"{{ m = com.microsoft.QLinearMul(x, s, z, v, s, z, t, u) {moves} }}"
-    )
+    model = parse(f"""(uint8[1,2,3,3] x, uint8[1,2,3,3] v) => (float[a,b] e) {grids}
+        {{ m = com.microsoft.QLinearMul(x, s, z, v, s, z, t, u) {moves} }}""")
     rng = np.random.default_rng(0)
     feed = {name: rng.integers(0, 30, (1, 2, 3, 3)).astype(np.uint8) for name in "xv"}
     (old,) = run(model, feed)

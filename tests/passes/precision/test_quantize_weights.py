@@ -50,10 +50,8 @@ def test_the_error_of_a_weight_is_at_most_half_a_step(typed, run):
         ("matmulnbits", False),
     ):
         text = ", ".join(map(repr, map(float, w.reshape(-1))))
-        model = typed(
-            f"(float[70,70] x) => (float[70,5] y) <float[70,5] w = {{{text}}}> "
-            "{ y = MatMul(x, w) }"
-        )
+        model = typed(f"""(float[70,70] x) => (float[70,5] y) <float[70,5] w = {{{text}}}>
+            {{ y = MatMul(x, w) }}""")
         QuantizeWeights(
             weights="uint4", block=32, symmetric=symmetric, form=form, least=1
         ).call(model)
@@ -147,10 +145,8 @@ def test_a_narrower_range_lessens_the_error(typed, run):
     text = ", ".join(map(repr, map(float, w.reshape(-1))))
     error = {}
     for calibration in ("minmax", "mse"):
-        model = typed(
-            f"(float[64,64] x) => (float[64,4] y) <float[64,4] w = {{{text}}}> "
-            "{ y = MatMul(x, w) }"
-        )
+        model = typed(f"""(float[64,64] x) => (float[64,4] y) <float[64,4] w = {{{text}}}>
+            {{ y = MatMul(x, w) }}""")
         QuantizeWeights(weights="int4", calibration=calibration, least=1).call(model)
         (near,) = run(model, {"x": np.eye(64, dtype=np.float32)})
         error[calibration] = float(((near - w) ** 2).sum())
@@ -160,10 +156,8 @@ def test_a_narrower_range_lessens_the_error(typed, run):
 @each_of("pass_", QuantizeWeights(), QuantizeDynamic(), ids=lambda p: p.name)
 def test_a_weight_of_several_layers_is_stored_once(typed, run, pass_):
     numbers = ", ".join(str(n % 7 - 3) for n in range(32 * 32))
-    model = typed(
-        f"(float[2,32] x) => (float[2,32] z) <float[32,32] w = {{{numbers}}}>"
-        "{ y = MatMul(x, w) a = Tanh(y) z = MatMul(a, w) }"
-    )
+    model = typed(f"""(float[2,32] x) => (float[2,32] z) <float[32,32] w = {{{numbers}}}>
+        {{ y = MatMul(x, w) a = Tanh(y) z = MatMul(a, w) }}""")
     assert pass_.call(model).modified
     (integers,) = (v for v in model.graph.initializers.values() if v.const_value.size == 1024)
     assert integers.dtype.itemsize <= 1
@@ -177,11 +171,9 @@ def tied():
     table, mid = (
         rng.standard_normal(size).astype(np.float32) for size in ((50, 64), (64, 64))
     )
-    text = (
-        "(int64[2,3] ids) => (float[2,3,50] y) <float[50,64] table = {%s}, "
-        "float[64,64] m = {%s}> { e = Gather(table, ids) h = MatMul(e, m) "
-        "t = Transpose(table) y = MatMul(h, t) }"
-    )
+    text = """(int64[2,3] ids) => (float[2,3,50] y) <float[50,64] table = {%s},
+        float[64,64] m = {%s}> { e = Gather(table, ids) h = MatMul(e, m) t = Transpose(table)
+        y = MatMul(h, t) }"""
     return text % tuple(", ".join(map(repr, map(float, w.reshape(-1)))) for w in (table, mid))
 
 

@@ -124,10 +124,8 @@ def scaled(tmp_path, folder):
     ]
     size = f"float[{WIDTH},{WIDTH}]"
     names = ", ".join(f"{size} w{i}" for i in range(LAYERS))
-    text = (
-        f"(float[b,{WIDTH}] v0, float s, {names}) => (float[b,{WIDTH}] v{LAYERS}) "
-        f"{{ {' '.join(steps)} }}"
-    )
+    text = f"""(float[b,{WIDTH}] v0, float s, {names}) => (float[b,{WIDTH}] v{LAYERS}) {{
+        {" ".join(steps)} }}"""
     random = np.random.default_rng(0)
     arrays = {
         f"w{i}": random.standard_normal((WIDTH, WIDTH)).astype(np.float32) / WIDTH**0.5

@@ -11,10 +11,8 @@ def outliers(typed, body, more=""):
     rng = np.random.default_rng(0)
     w = ", ".join(map(repr, map(float, rng.standard_normal(48))))
     gain = "1, 1, 60, 1, 1, 1, 1, 1"
-    model = typed(
-        f"(float[N,8] x) => (float[N,6] y{more}) <float[8] g = {{{gain}}}, "
-        f"float[8] b = {{0, 1, 2, 0, 1, 0, 0, 0}}, float[8,6] w = {{{w}}}> {{ {body} }}"
-    )
+    model = typed(f"""(float[N,8] x) => (float[N,6] y{more}) <float[8] g = {{{gain}}},
+        float[8] b = {{0, 1, 2, 0, 1, 0, 0, 0}}, float[8,6] w = {{{w}}}> {{ {body} }}""")
     return model, rng.standard_normal((200, 8)).astype(np.float32)
 
 

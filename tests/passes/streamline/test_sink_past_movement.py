@@ -124,11 +124,9 @@ m = Mul(i, n) y = Resize<mode = "linear">(m, , f)
 )
 def test_factors_pass_changes_of_shape_of_large_values(shape, factor, view, behind, applied):
     row = ", ".join(str(n + 2) for n in range(math.prod(factor)))
-    model = testing.parse(
-        f"(float{shape} x) => (float{view} y) <float{factor} s = {{{row}}}, "
-        f"int64[{len(view)}] v = {{{', '.join(map(str, view))}}}> "
-        "{ m = Mul(x, s) y = Reshape(m, v) }"
-    )
+    model = testing.parse(f"""(float{shape} x) => (float{view} y) <float{factor} s = {{{row}}},
+        int64[{len(view)}] v = {{{", ".join(map(str, view))}}}> {{ m = Mul(x, s)
+        y = Reshape(m, v) }}""")
     assert applied(model)
     (product,) = (node for node in model.graph if node.op_type == "Mul")
     assert list(product.inputs[1].shape) == behind

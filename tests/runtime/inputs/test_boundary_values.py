@@ -200,10 +200,8 @@ def test_floats_have_ties_zeros_and_equal_values():
 
 
 def test_what_is_compared_with_a_constant_lies_on_both_sides_of_it():
-    found = edges(
-        "(float[8] x, float[8] z) => (bool[8] y, float[8] w) <float k = {100}> "
-        "{ y = Less(x, k) w = Neg(z) }"
-    )["limits"]
+    found = edges("""(float[8] x, float[8] z) => (bool[8] y, float[8] w) <float k = {100}>
+        { y = Less(x, k) w = Neg(z) }""")["limits"]
     assert 100 in found["x"]
     assert (found["x"] > 100).any()
     assert ((found["x"] < 100) & (found["x"] > 80)).any()

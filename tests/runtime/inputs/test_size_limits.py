@@ -12,10 +12,8 @@ from onnx_passes.testing import parse
 from tests.tables import each_of, each_row
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]> '
-SLICE = (
-    "g (float[n,3] x) => (float[m,3] y) <int64[1] a = {0}, int64[1] b = {64}> "
-    "{ s = Slice(x, a, b) y = Relu(s) }"
-)
+SLICE = """g (float[n,3] x) => (float[m,3] y) <int64[1] a = {0}, int64[1] b = {64}>
+    { s = Slice(x, a, b) y = Relu(s) }"""
 
 
 @each_row("""text | found
@@ -70,11 +68,9 @@ def test_what_costs_too_much_is_named_and_strict_refuses_it():
     assert run_pipeline(parse(HEAD + text), strict).report.exit_code == 4
 
 
-POOL = (
-    "g (float[1,2,h,w] x) => (float[1,2,a,b] y) "
-    "{ s = AveragePool<kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1>(x) "
-    "y = Relu(s) }"
-)
+POOL = """g (float[1,2,h,w] x) => (float[1,2,a,b] y)
+    { s = AveragePool<kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1>(x)
+    y = Relu(s) }"""
 
 
 class FloorPools(Transformation):
@@ -108,11 +104,9 @@ def test_a_waiver_of_the_pass_accepts_it_and_fixed_sizes_do_not_meet_it():
 
 
 def test_a_total_follows_from_what_it_adds_up():
-    text = (
-        "g (float[b,sequence] x, float[b,past] p, float[b,total] m) => (float[b,t] y) "
-        "<int64[1] a = {0}, int64[1] e = {300}, int64[1] i = {1}> "
-        "{ c = Concat<axis = 1>(p, x) d = Add(c, m) y = Slice(d, a, e, i) }"
-    )
+    text = """g (float[b,sequence] x, float[b,past] p, float[b,total] m) => (float[b,t] y)
+        <int64[1] a = {0}, int64[1] e = {300}, int64[1] i = {1}> { c = Concat<axis = 1>(p, x)
+        d = Add(c, m) y = Slice(d, a, e, i) }"""
     for feeds in edge_samples(parse(HEAD + text)):
         if "over 300" in feeds.name:
             assert feeds["m"].shape[1] == feeds["x"].shape[1] + feeds["p"].shape[1]
