@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from onnx_passes.certifying import certificates
+from onnx_passes.cli.certify_command import Target, show_verdicts
 from tests.tables import each_of
 
 ROOT = Path(__file__).parents[2]
@@ -244,3 +245,23 @@ def test_the_passes_of_a_pipeline_file_are_known(cli, write, tmp_path, monkeypat
     assert end.code == 1, end.err
     assert "double-adds: refuted" in end.out
     assert end.out.count("double-adds\n") == 1
+
+
+# What certify prints of verdicts that say less than they may seem to.
+
+
+VERDICT = {"rule": "r", "verdict": "tested", "reason": ""}
+
+
+@each_of(
+    "contract, told",
+    (
+        "tolerance",
+        "supports tolerance where the original is finite (pipelines compare NaN and "
+        "infinities, too)\n",
+    ),
+    ("equality", "supports equality\n"),
+)
+def test_a_tolerance_is_said_to_leave_out_nan_and_infinities(capsys, contract, told):
+    show_verdicts(Target("r", "m:r", 1), [{**VERDICT, "contract": contract}])
+    assert capsys.readouterr().out.endswith(told)

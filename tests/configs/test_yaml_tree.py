@@ -1,7 +1,10 @@
 import math
 
+import onnx_ir as ir
 import pytest
 
+from onnx_passes.configs.pipeline_files import load_config, shipped_configs
+from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.yaml_tree import MAX_DEPTH, Source, parse_yaml
 from onnx_passes.errors import ConfigError
 from tests.tables import each_of
@@ -116,3 +119,16 @@ def test_alias_bombs_are_refused():
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]
     assert "more than 100000 values" in complaint("\n".join(lines)).message
+
+
+# Nodes out of order are not a fault: every preset puts them in order before it checks.
+
+
+@each_of("config", *shipped_configs())
+def test_a_preset_sorts_nodes_before_its_checker_refuses_their_order(config):
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 18]>
+        g (float[3] x) => (float[3] o) { t = Exp(x) o = Neg(t) }""")
+    model.graph.extend(reversed(list(model.graph)))
+    for step in resolve(load_config(config)).passes[:2]:
+        model = step.make({}, {})(model).model
+    assert [node.op_type for node in model.graph] == ["Exp", "Neg"]

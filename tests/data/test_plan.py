@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.configs.data_spec import DataSpec
-from onnx_passes.data.dataset import DataSet
+from onnx_passes.data.dataset import DataSet, Order
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.measures import Measures
@@ -104,3 +104,15 @@ def test_the_only_column_beside_the_labels_feeds_the_only_input(tmp_path, sample
     np.savez(tmp_path / "a.npz", pixels=x, y=y)
     plan = make_plan(DataSpec((str(tmp_path),)), interface())
     assert (dict(plan.binding.columns), plan.binding.labels) == ({"x": "pixels"}, "y")
+
+
+@each_of("count", 1, 2, 3, 5, 64, 65, 1000, 4097)
+def test_a_shuffled_order_is_a_permutation(count):
+    assert sorted(Order(count, 7).rows(0, count)) == list(range(count))
+
+
+def test_each_sample_is_as_likely_in_each_place():
+    first = np.array([Order(10, seed).rows(0, 1)[0] for seed in range(4000)])
+    counts = np.bincount(first, minlength=10)
+    # Chi squared with 9 degrees of freedom is above 27.9 once in 1,000.
+    assert ((counts - 400) ** 2 / 400).sum() < 27.9

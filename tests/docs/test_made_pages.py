@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import re
+import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -104,3 +105,9 @@ def test_an_argument_without_description_is_found():
     page = "## run\n```python\nrun(self, a: int, *b: str, c='x') -> None\n```\n- `c`: It.\n"
     assert [*without_description(page)] == ["a", "b"]
     assert [*without_description(page.replace("a: int, *b: str, ", ""))] == []
+
+
+def test_the_pages_of_the_passes_are_up_to_date():
+    script = DOCS / "generate.py"
+    run = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr

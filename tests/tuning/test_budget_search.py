@@ -12,15 +12,25 @@ import pytest
 
 import onnx_passes.tuning.budget_search
 from onnx_passes.cli.main import main
+from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.errors import ConfigError, EngineBuildError
 from onnx_passes.model.save import save_model, written_bytes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.tuning import configured_search as tuning_task
 from onnx_passes.tuning.audit import AuditFinding
 from onnx_passes.tuning.budget_search import TuningSearch
+from onnx_passes.tuning.configured_search import take_few, task_of
 from onnx_passes.tuning.groups import convert
-from onnx_passes.tuning.loss_budget import FlipLimit
+from onnx_passes.tuning.loss_budget import (
+    FlipLimit,
+    LossBudget,
+    RejectedError,
+    SamplesInMemory,
+)
 from onnx_passes.tuning.search_record import lines, to_json
+from onnx_passes.verify.reference_data import ReferenceData
 from tests.tables import each_of
+from tests.tuning.conftest import DIGITS
 
 
 class Counting:
@@ -300,3 +310,59 @@ def test_it_is_told_that_the_budget_was_measured_on_what_weights_were_rounded_by
     assert any("rounded by the samples" in line for line in lines(found)) == told
     few = [{name: rows[:1] for name, rows in asked.feeds[0].items()}]
     assert to_json(run(dataclasses.replace(asked, sketch=few)))["fitted"] == []
+
+
+# From a file to a search: its engine, and the samples that groups are scored on.
+
+
+SETTINGS = {"verify": {"metrics": {"rmse": [0, 1]}}, "tune": {"formats": ["float16"]}}
+
+
+@each_of("engines, arena", (None, False), (["onnxruntime"], True))
+def test_sessions_of_large_models_share_no_memory(original, monkeypatch, engines, arena):
+    images = np.zeros((4, 1, 8, 8), np.float32)
+    reference = ReferenceData([{"image": images}], None, "a test")
+    settings = SETTINGS if engines is None else SETTINGS | {"engines": engines}
+    config = config_from_data(settings)
+    assert task_of(original, config, reference).engine.memory_arena
+    monkeypatch.setattr(tuning_task, "_LARGE", 1 << 10)
+    assert task_of(original, config, reference).engine.memory_arena is arena
+
+
+@each_of("sizes", (40,), (25, 15), (1,) * 40)
+def test_groups_are_scored_on_rows_from_all_over_the_data(original, sizes):
+    rows = np.arange(40.0, dtype=np.float32).reshape(40, 1, 1, 1) * np.ones((1, 8, 8))
+    feeds = [{"image": part} for part in np.split(rows, np.cumsum(sizes)[:-1])]
+    few = [feed["image"][:, 0, 0, 0] for feed in take_few(original, feeds, 5)]
+    assert np.concatenate(few).tolist() == [0, 10, 20, 29, 39]
+    assert len(take_few(original, feeds, 99)) == len(feeds)
+
+
+LABELS = np.load(DIGITS / "labels.npy")
+LIMITS = {"kl_divergence": (0.0, 1.0), "accuracy": (0.9, 1.0), "rmse": (0.0, 1e3)}
+
+
+@pytest.fixture
+def samples(original, images):
+    budget = LossBudget(LIMITS, FlipLimit(0.2), [[LABELS]])
+    engine = OnnxRuntimeEngine(optimization="all")
+    return SamplesInMemory(original, engine, [{"image": images}], budget)
+
+
+def test_a_coarse_model_uses_more_of_the_budget_than_the_original(task, ranges, samples):
+    asked = task(formats=("int4-weights",))
+    asked.ranges.update(ranges)
+    coarse = asked.build({group.name: "int4-weights" for group in asked.groups})
+    first, second = samples.begin(), samples.measure(coarse)
+    assert first.values["kl_divergence"] == 0.0
+    assert second.values["kl_divergence"] > 0.0
+    assert second.flips.value > first.flips.value == 0.0
+    assert 0.0 < second.total <= 1.0
+
+
+def test_a_model_that_does_not_run_is_rejected(original, samples):
+    samples.begin()
+    wrong = ir.from_proto(ir.to_proto(original))
+    next(node for node in wrong.graph if node.op_type == "Relu").op_type = "NoSuch"
+    with pytest.raises(RejectedError, match="NoSuch"):
+        samples.measure(wrong)

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
-from onnx_passes.runtime.inputs import describe_feeds, generate, make_samples, seeded_feeds
+from onnx_passes.runtime.inputs import (
+    describe_feeds,
+    edge_samples,
+    generate,
+    make_samples,
+    seeded_feeds,
+)
 from onnx_passes.runtime.inputs.dimensions import size_of
 from onnx_passes.runtime.inputs.seeded_feeds import draw
 from onnx_passes.runtime.inputs.substitutes import Alternatives
@@ -334,3 +340,34 @@ def test_no_guess_at_sizes_is_huge(parse):
 )
 def test_feeds_in_words(data, text):
     assert describe_feeds({"x": data}) == {"x": text}
+
+
+# What a run costs is known from shapes.
+
+
+PRODUCT = "g (float[batch, 8] x, float[8, 4] w) => (float[batch, 4] y) { y = MatMul(x, w) }"
+
+
+@each_of("limit, samples", (1 << 30, 3), (160, 1))
+def test_what_is_dear_is_made_once(parse, monkeypatch, limit, samples):
+    monkeypatch.setattr(seeded_feeds, "EXPENSIVE", limit)
+    made = make_samples(parse(PRODUCT), seed=0, samples=None)
+    assert len(made) == samples
+    assert made[0].feeds["x"].shape == (2, 8)
+    assert len(make_samples(parse(PRODUCT), seed=0, samples=4)) == 4
+
+
+@each_of("limit, rows", (1 << 30, 2), (100, 1))
+def test_values_at_edges_have_the_least_size_where_others_are_dear(
+    parse, monkeypatch, limit, rows
+):
+    monkeypatch.setattr("onnx_passes.runtime.inputs.boundary_values.EXPENSIVE", limit)
+    found = {feeds.kind: feeds["x"].shape for feeds in edge_samples(parse(PRODUCT))}
+    assert found["size 1"] == (1, 8)
+    assert found["multiples of 1/2"] == (rows, 8)
+
+
+def test_no_values_at_edges_where_all_sizes_are_dear(parse, monkeypatch):
+    monkeypatch.setattr("onnx_passes.runtime.inputs.boundary_values.EXPENSIVE", 1)
+    kinds = {feeds.kind for feeds in edge_samples(parse(PRODUCT))}
+    assert kinds == {"size 1", "size 0"}
