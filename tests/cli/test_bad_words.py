@@ -269,7 +269,5 @@ def state(folder):
 @each_of("words, said", *rows())
 def test_what_is_wrong_is_said_and_nothing_is_written(cli, folder, words, said):
     before = state(folder)
-    done = cli(*words)
-    assert done.code == 2, done.out + done.err
-    assert said in done.err
+    cli(*words).tells(2, said)
     assert state(folder) == before

@@ -30,9 +30,7 @@ def test_a_model_and_an_output_are_enough(cli, model, words):
 
 def test_an_output_in_place_is_not_written_over_without_its_option(cli, model):
     Path("out.onnx").write_text("old")
-    done = cli(model, "out.onnx")
-    assert done.code == 2
-    assert "write -o out.onnx to replace it" in done.err
+    cli(model, "out.onnx").tells(2, "write -o out.onnx to replace it")
     assert Path("out.onnx").read_text() == "old"
     assert cli(model, "-o", "out.onnx").code == 0
 

@@ -263,9 +263,9 @@ def test_bisect_names_every_culprit_where_nothing_was_checked(cli, go, check, tm
     given = ["-s", "imports=[failing]", "-s", "verify=false"]
     command = ["--check", f"{sys.executable} judge.py {{model}}"] if check else []
     done = cli("bisect", *given, *command, path, "fail-sums{wrong='w0 w2'}")
-    assert done.code == 1, done.err
-    assert "first bad rewrite  1 fail-sums" in done.out
-    assert "without it, bad    3 fail-sums of pass 1" in done.out
+    done.prints(
+        1, "first bad rewrite  1 fail-sums", "without it, bad    3 fail-sums of pass 1"
+    )
 
 
 def test_a_pass_whose_constructor_raises_is_named_with_its_place(cli, write, model):
@@ -284,14 +284,11 @@ def test_a_pass_whose_constructor_raises_is_named_with_its_place(cli, write, mod
     )
     write("odd.yaml", "imports: [odd]\npasses: [odd]\n")
     end = cli("-c", "odd.yaml", "-o", "o.onnx", model)
-    assert end.code == 1
-    assert "pass 'odd' cannot be made: TypeError" in end.err
-    assert "odd.yaml:2" in end.err
+    end.tells(1, "pass 'odd' cannot be made: TypeError", "odd.yaml:2")
 
 
 def test_code_of_a_user_that_ends_the_program_is_an_error(cli, tmp_path, monkeypatch):
     (tmp_path / "leaves.py").write_text("def feeds():\n    raise SystemExit(0)\n    yield\n")
     monkeypatch.syspath_prepend(tmp_path)
     done = cli("compare", DIGITS, "--data-loader", "leaves:feeds")
-    assert done.code == 2
-    assert "code that the command called ended the program (0)" in done.err
+    done.tells(2, "code that the command called ended the program (0)")

@@ -124,9 +124,7 @@ def _counts(text):
 
 @each_of("source, message", *WRONG, ids=[s for s, _ in WRONG])
 def test_what_is_named_wrongly_is_an_error_of_usage(hostile, source, message):
-    found = hostile(source, *ENGINES)
-    assert found.code == 2
-    assert message in found.err
+    hostile(source, *ENGINES).tells(2, message)
 
 
 def test_columns_may_be_named_file_by_file(cli):
@@ -136,9 +134,7 @@ def test_columns_may_be_named_file_by_file(cli):
             np.save(f"{name.rstrip('s')}-{part}.npy", some)
     report_files = sorted(path.name for path in Path().glob("*.npy"))
     found = cli("compare", "--data", *report_files, MODEL, *ENGINES)
-    assert found.code == 0, found.err
-    assert "100 of 100 samples" in found.out
-    assert "accuracy" in found.out
+    found.prints(0, "100 of 100 samples", "accuracy")
 
 
 def test_findings_are_told_though_a_report_cannot_be_written(cli, monkeypatch):
@@ -150,6 +146,5 @@ def test_findings_are_told_though_a_report_cannot_be_written(cli, monkeypatch):
 
     monkeypatch.setattr(report_files, "write_text", full)
     found = cli("compare", MODEL, *ENGINES, "--html", "a.html")
-    assert found.code == 2
-    assert "agree" in found.out
+    found.prints(2, "agree")
     assert "No space left" in found.err

@@ -82,8 +82,7 @@ def test_an_engine_that_is_asked_for_and_absent_is_told(cli, model, monkeypatch,
     openvino.load_openvino.cache_clear()
     monkeypatch.setitem(sys.modules, "openvino", None)
     done = cli("-c", "optimize", "-e", engine, "-o", "out.onnx", model)
-    assert done.code == 3, done.err
-    assert "error[engine-unavailable]" in done.err
+    done.tells(3, "error[engine-unavailable]")
     assert not Path("out.onnx").exists()
 
 
@@ -126,6 +125,4 @@ def test_a_report_that_cannot_be_written_hides_no_verdict(
 
     monkeypatch.setattr(save, "pending", full)
     done = cli(*words, model, "--json", "r.json", "--html", "r.html")
-    assert done.code == code, done.err
-    assert "r.json: No space left on device" in done.err
-    assert "r.html: No space left on device" in done.err
+    done.tells(code, "r.json: No space left on device", "r.html: No space left on device")

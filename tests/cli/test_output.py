@@ -58,10 +58,7 @@ def test_a_place_for_no_file_is_told_before_anything_runs(
     (tmp_path / "folder").mkdir()
     (tmp_path / "link.onnx").symlink_to(model)
     before = untouched(tmp_path)
-    done = cli("-c", never, *words, model)
-    assert done.code == 2
-    assert message in done.err
-    assert "= help:" in done.err
+    cli("-c", never, *words, model).tells(2, message, "= help:")
     assert untouched(tmp_path) == before
 
 
@@ -72,9 +69,7 @@ def test_a_folder_that_may_not_be_written_to(cli, model, never, monkeypatch):
         return not mode & os.W_OK and allowed(path, mode, **options)
 
     monkeypatch.setattr("os.access", access)
-    done = cli("-c", never, "-o", "out.onnx", model)
-    assert done.code == 2
-    assert "may not be written to" in done.err
+    cli("-c", never, "-o", "out.onnx", model).tells(2, "may not be written to")
     assert not Path("ran").exists()
 
 
@@ -103,9 +98,7 @@ def test_a_model_whose_data_is_not_there(cli, external, tmp_path, location, told
     proto = onnx.load(external, load_external_data=False)
     proto.graph.initializer[0].external_data[0].value = location
     external.write_bytes(proto.SerializeToString())
-    done = cli("-c", "cleanup", "-o", "out.onnx", external)
-    assert done.code == 3
-    assert told in done.err
+    cli("-c", "cleanup", "-o", "out.onnx", external).tells(3, told)
     assert not Path("out.onnx").exists()
 
 
@@ -117,8 +110,7 @@ def test_a_disk_that_fills_leaves_the_old_output_and_tells_the_report(cli, model
         done = cli("-c", "cleanup", "-o", "out.onnx", model)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert done.code == 3
-    assert "cannot be written: File too large" in done.err
+    done.tells(3, "cannot be written: File too large")
     assert Path("out.onnx").read_text() == "old"
     assert sorted(p.name for p in Path().iterdir()) == ["model.onnx", "out.onnx"]
 

@@ -113,8 +113,7 @@ def test_an_interrupt_after_saving_says_what_is_there(cli, model, monkeypatch):
 
     monkeypatch.setattr("os.replace", interrupted)
     done = cli("-c", "cleanup", "-o", "out.onnx", model)
-    assert done.code == 130
-    assert "interrupted: out.onnx was complete by then" in done.err
+    done.tells(130, "interrupted: out.onnx was complete by then")
     onnx.checker.check_model(onnx.load("out.onnx"))
 
 

@@ -122,8 +122,7 @@ def test_an_interrupt_writes_the_best_model_so_far(cli, config, monkeypatch):
 
     monkeypatch.setattr(SamplesInMemory, "measure", interrupted)
     found = cli("tune", MODEL, "-c", config, "-o", "out.onnx")
-    assert found.code == 130
-    assert "out.onnx holds the best model so far" in found.err
+    found.tells(130, "out.onnx holds the best model so far")
     onnx.checker.check_model("out.onnx", full_check=True)
 
 
@@ -132,8 +131,7 @@ def test_what_is_written_is_held_against_what_was_chosen(cli, config, monkeypatc
     monkeypatch.setattr("onnx_passes.tuning.budget_search.audit", lambda *given: [])
     monkeypatch.setattr("onnx_passes.tuning.format_scores.audit", lambda *given: [])
     found = cli("tune", MODEL, "-c", config, "-o", "out.onnx")
-    assert found.code == 1
-    assert "does not hold the chosen formats: /conv1/Conv" in found.err
+    found.tells(1, "does not hold the chosen formats: /conv1/Conv")
     assert not Path("out.onnx").exists()
 
 
