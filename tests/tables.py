@@ -7,6 +7,9 @@ import numpy as np
 import onnx.parser
 import pytest
 
+from onnx_passes.passes.annotation.shape_inference import infer_shapes
+from onnx_passes.testing import parse
+
 
 def each_of(names, *rows, **options):
     """Run a test on each row, as ``parametrize`` does; each row is an argument."""
@@ -66,6 +69,13 @@ def pass_cases(text, frame=str, make=None):
         return text if re.match(r"<ir|\([a-z0-9]+(\[| [a-z])", text) else frame(text)
 
     return check
+
+
+def inferred(text):
+    """Return the model of a text, with the types and shapes that can be inferred."""
+    model = parse(text)
+    infer_shapes(model)
+    return model
 
 
 def kinds(model):

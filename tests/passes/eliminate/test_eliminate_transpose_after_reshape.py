@@ -1,16 +1,12 @@
 import pytest
 
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.testing import parse
-from tests.tables import each_of, pass_cases
+from tests.tables import each_of, inferred, pass_cases
 
 
 def model(body, *, x="float[B,32] x", rank=4):
     dims = ",".join("?" * rank)
-    made = parse(f"""<ir_version: 10, opset_import: ["" : 20]>
+    return inferred(f"""<ir_version: 10, opset_import: ["" : 20]>
       g ({x}) => (float[{dims}] y) {{ {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
 def tensor(sizes):

@@ -3,9 +3,8 @@ import onnx_ir as ir
 import onnxruntime as ort
 
 from onnx_passes import testing
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.eliminate.merge_shape_changes import MergeShapeChanges
-from tests.tables import each_row, pass_cases
+from tests.tables import each_row, inferred, pass_cases
 
 
 @each_row("""dims | body | target
@@ -40,8 +39,7 @@ empty: (float[0,4] x) => (float[0,1,4] y) <int64[2] t = {0, 4}, int64[1] a = {1}
   r = Reshape(x, t) y = Unsqueeze(r, a) }
 """)
 def test_leaves_alone(text):
-    model = testing.parse(text)
-    ShapeInference()(model)
+    model = inferred(text)
     testing.assert_leaves_alone(MergeShapeChanges(), model)
 
 
@@ -52,10 +50,9 @@ names of outputs are not trusted: (float[A,B,C] x) => (float[A,B] y) <int64[1] t
 
 
 def test_an_empty_batch_still_works():
-    model = testing.parse("""(float[N,6] x) => (float[?,?,?] y) <int64[3] t = {-1, 1, 6},
+    model = inferred("""(float[N,6] x) => (float[?,?,?] y) <int64[3] t = {-1, 1, 6},
         int64[1] a = {1}>
         { r = Reshape(x, t) s = Squeeze(r, a) u = Unsqueeze(s, a) y = Relu(u) }""")
-    ShapeInference()(model)
     assert MergeShapeChanges()(model).modified
     session = ort.InferenceSession(ir.to_proto(model).SerializeToString())
     (produced,) = session.run(None, {"x": np.zeros((0, 6), np.float32)})

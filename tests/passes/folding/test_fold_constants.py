@@ -9,7 +9,7 @@ from onnx_passes.passes.folding.fold_constants import FoldConstants
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
-from tests.tables import each_of, each_row, pass_cases
+from tests.tables import each_of, each_row, inferred, pass_cases
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '
 SIX = "(float[N,6] x) => (float[?,?,?] y) "
@@ -217,8 +217,7 @@ MERGED = """(float[B,S,2,6] x) => (float[?,?,?] y) { s = Shape(x)
 
 
 def test_copying_and_inferring_at_once_would_refuse_an_empty_batch(rewrites):
-    model = parse(MERGED)
-    ShapeInference()(model)
+    model = inferred(MERGED)
     FoldConstants()(model)
     assert operators(model)[-1] == "Reshape"
     assert "Concat" in operators(model)

@@ -3,7 +3,7 @@ import onnx_ir as ir
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.folding.merge_equal_dimensions import MergeEqualDimensions
-from tests.tables import each_row
+from tests.tables import each_row, inferred
 
 
 class MergeAfterInference(MergeEqualDimensions):
@@ -80,8 +80,7 @@ def test_leaves_alone(body):
 
 
 def test_the_type_must_be_the_same_too():
-    model = testing.parse(
+    model = inferred(
         "(float[N] x) => (int64[1] a, int32[1] b) { a = Shape(x) b = Cast<to = 6>(a) }"
     )
-    ShapeInference()(model)
     testing.assert_leaves_alone(MergeEqualDimensions(), model)

@@ -3,7 +3,7 @@ import onnx_ir as ir
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.folding.shorten_shape_arithmetic import ShortenShapeArithmetic
-from tests.tables import each_row
+from tests.tables import each_row, inferred
 
 
 class ShortenAfterInference(ShortenShapeArithmetic):
@@ -73,8 +73,7 @@ an-index-that-is-computed: (float[A,B] x, int64 i) => (int64[1] y) <int64[1] zer
   s = Shape(x) g = Gather(s, i) y = Unsqueeze(g, zero) }
 """)
 def test_leaves_alone(text):
-    model = testing.parse(text)
-    ShapeInference()(model)
+    model = inferred(text)
     testing.assert_leaves_alone(ShortenShapeArithmetic(), model)
 
 

@@ -1,6 +1,4 @@
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.testing import parse
-from tests.tables import each_of, each_row
+from tests.tables import each_of, each_row, inferred
 
 W, V = "float[2,3] w = {1, -2, 3, 0.5, 1, -1}", "float[3,2] v = {2, 0, 1, -1, 1, 3}"
 B, C = "float[3] b = {1, -1, 0.5}", "float[2] c = {-1, 2}"
@@ -11,10 +9,8 @@ PLAIN = f"{LAYER} y = Relu(a) z = Identity(y) u = Mul(v, c)"
 
 def model(body, *, x="float[N,4,2] x", opset=18, weights=f"{W}, {V}, {B}, {C}, {FLAT}"):
     kind, rank = x.split("[")[0], x.count(",")
-    made = parse(f"""<ir_version: 10, opset_import: ["" : {opset}]>
+    return inferred(f"""<ir_version: 10, opset_import: ["" : {opset}]>
       g ({x}) => ({kind}[{",".join("?" * (rank + 1))}] z) <{weights}> {{ {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
 @each_of(

@@ -1,16 +1,12 @@
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.testing import parse
-from tests.tables import each_row
+from tests.tables import each_row, inferred
 
 
 def model(body, *, x="float[N,2,H,W] x", more=""):
-    made = parse(f"""<ir_version: 8, opset_import: ["" : 18]> g ({x}) => (float[N,?,?,?] y)
+    return inferred(f"""<ir_version: 8, opset_import: ["" : 18]> g ({x}) => (float[N,?,?,?] y)
       <float[1,2,1,1] s = {{0.5, 3}}, float[2] sr = {{0.5, 3}}, float c = {{2}},
        float[2] cr = {{2, 2}}, float[1,1,1,1] b = {{-1}}, float[2] br = {{-1, -1}},
        float[1,2,1,1] w = {{1, -1}}, float[2] m = {{0, 0}}, float[2] v = {{1, 1}}{more}>
       {{ {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
 @each_row("""before | after

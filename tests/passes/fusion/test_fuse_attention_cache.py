@@ -1,8 +1,7 @@
 import pytest
 
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.testing import parse
-from tests.tables import each_of
+from tests.tables import each_of, inferred
 
 INPUTS = (
     "float[B,4,S,8] q, float[B,2,S,8] k, float[B,2,S,6] v, float[B,2,P,8] pk, "
@@ -14,10 +13,8 @@ BODY = """nk = Concat<axis = 2>(pk, k) nv = Concat<axis = -2>(pv, v)
 
 
 def model(body, *, inputs=INPUTS, results=RESULTS, opset=23):
-    made = parse(f"""<ir_version: 10, opset_import: ["" : {opset}]>
+    return inferred(f"""<ir_version: 10, opset_import: ["" : {opset}]>
       g ({inputs}) => ({results}) {{ {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
 @each_of("results", RESULTS, RESULTS.partition(", ")[0])
@@ -40,8 +37,7 @@ def test_leaves_alone(old, new, leaves_alone):
     results = RESULTS.partition(", ")[0] + (", int64[4] s" if "Shape" in new else "")
     text = f"""<ir_version: 10, opset_import: ["" : 23]>
       g ({INPUTS}) => ({results}) {{ {BODY.replace(old, new)} }}"""
-    made = parse(text)
-    ShapeInference()(made)
+    made = inferred(text)
     leaves_alone(made)
 
 

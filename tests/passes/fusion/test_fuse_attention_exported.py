@@ -6,7 +6,7 @@ import onnx_ir as ir
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.fusion.fuse_attention import FuseAttention
 from onnx_passes.testing import parse
-from tests.tables import each_of
+from tests.tables import each_of, inferred
 
 TOKENS = "tokens = Gather(words, ids) length = Shape<start = 1, end = 2>(ids)"
 
@@ -84,12 +84,11 @@ NEW, OLD = "float[B,2,S,4]", "float[B,2,P,4]"
 
 @each_of("total", "T", "S")
 def test_attention_is_fused_over_a_cache_as_gpt2_has_it(total, rewrites):
-    before = parse(f"""<ir_version: 10, opset_import: ["" : 23]>
+    before = inferred(f"""<ir_version: 10, opset_import: ["" : 23]>
       g ({NEW} q, {NEW} k, {NEW} v, {OLD} past_k, {OLD} past_v)
       => ({NEW} y, float[B,2,{total},4] keys, float[B,2,{total},4] values) <float none = {{0}},
       float far = {{-10000}}, float root = {{2}}, int64 zero = {{0}}, int64 one = {{1}},
       int64[1] last = {{-1}}> {{ {CACHED} }}""")
-    ShapeInference()(before)
     feeds = {name: array(2, 2, 3, 4) for name in "qkv"}
     feeds |= {name: array(2, 2, 5, 4) for name in ("past_k", "past_v")}
     after = rewrites(FuseAttention(), ir.to_onnx_text(before), feeds=[feeds])

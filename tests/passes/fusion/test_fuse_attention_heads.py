@@ -1,16 +1,13 @@
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.fusion.fuse_attention_heads import FuseAttentionHeads
-from onnx_passes.testing import assert_leaves_alone, parse
-from tests.tables import each_of, each_row
+from onnx_passes.testing import assert_leaves_alone
+from tests.tables import each_of, each_row, inferred
 
 INPUTS = "float[B,S,4,8] q, float[B,T,2,8] k, float[B,T,2,6] v, float[S,T] m"
 
 
 def model(body, *, inputs=INPUTS, opset=23):
-    made = parse(f"""<ir_version: 10, opset_import: ["" : {opset}]>
+    return inferred(f"""<ir_version: 10, opset_import: ["" : {opset}]>
       g ({inputs}) => (float[B,S,4,6] y) {{ {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
 def turned(attention, *names):
@@ -62,10 +59,8 @@ def test_leaves_a_cache_as_it_is(rotary, rewrites):
         operands, flat = ("qr, kr, vt, , h, w", "qr, kr, vf, , h, w")
 
     def cached(body):
-        made = parse(f"""<ir_version: 10, opset_import: ["" : 23]>
+        return inferred(f"""<ir_version: 10, opset_import: ["" : 23]>
           g ({inputs}) => ({results}) {{ {body} }}""")
-        ShapeInference()(made)
-        return made
 
     before = turned(f"{turn} a, p, r = Attention<scale = 0.5>({operands})")
     after = FLAT.format(queries=queries, keys=keys, scale=0.5, operands=flat)
@@ -85,6 +80,5 @@ def test_leaves_alone(body, inputs):
     dims = "B,S,H,6" if "H" in inputs else "B,S,2,6"
     text = f"""<ir_version: 10, opset_import: ["" : 23]>
       g ({inputs}) => (float[{dims}] y) {{ {body} }}"""
-    made = parse(text)
-    ShapeInference()(made)
+    made = inferred(text)
     assert_leaves_alone(FuseAttentionHeads(), made)

@@ -1,6 +1,4 @@
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.testing import parse
-from tests.tables import each_row, pass_cases
+from tests.tables import each_row, inferred, pass_cases
 
 NUMBERS = {
     "g": "int64[3] g = {0, 2, -1}",
@@ -20,10 +18,8 @@ PLAIN = """r = Reshape(x, g) n = InstanceNormalization<epsilon = 0.001>(r, s, b)
 def model(body, *, x="N,4,H,3", opset=21, shape=None, **numbers):
     words = {*body.replace("(", " ").replace(")", " ").replace(",", " ").split()}
     kept = ", ".join(v for k, v in (NUMBERS | numbers).items() if k in words)
-    made = parse(f"""<ir_version: 10, opset_import: ["" : {opset}]> m
+    return inferred(f"""<ir_version: 10, opset_import: ["" : {opset}]> m
       (float[{x}] x) => (float[{shape or x}] y) <{kept}> {{ {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
 def group(*parameters):

@@ -1,9 +1,7 @@
 import numpy as np
 
-from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.fusion.fuse_pad import FusePad
-from onnx_passes.testing import parse
-from tests.tables import each_of, pass_cases
+from tests.tables import each_of, inferred, pass_cases
 
 PADS = "int64[8] p = {0, 0, 1, 2, 0, 0, 0, 1}"
 HEAD = "(float[1,2,5,6] x, float[3,2,3,3] w) => (float[?,?,?,?] y)"
@@ -86,8 +84,7 @@ integers have no infinity: =graph('t = Pad(x, p) y = MaxPool<kernel_shape = [3, 
 
 
 def fused(body, *constants):
-    model = parse(graph(body, *constants))
-    infer_shapes(model)
+    model = inferred(graph(body, *constants))
     return FusePad()(model).model
 
 

@@ -1,15 +1,11 @@
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.testing import parse
-from tests.tables import pass_cases
+from tests.tables import inferred, pass_cases
 
 
 def model(x, merged, parted, y, perm="0, 2, 1", more="y = Neg(r)"):
-    made = parse(f"""(float[{x}] x) => (float[{y}] y)
+    return inferred(f"""(float[{x}] x) => (float[{y}] y)
       <int64[{merged.count(",") + 1}] m = {{{merged}}},
        int64[{parted.count(",") + 1}] p = {{{parted}}}> {{
       f = Reshape(x, m) t = Transpose<perm = [{perm}]>(f) r = Reshape(t, p) {more} }}""")
-    ShapeInference()(made)
-    return made
 
 
 test_cases = pass_cases("""

@@ -1,8 +1,6 @@
 import onnx_ir as ir
 
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.testing import parse
-from tests.tables import each_of, each_row, pass_cases
+from tests.tables import each_of, each_row, inferred, pass_cases
 
 SLICES = "l = Slice(x, zero, two, last) h = Slice(x, two, end, last) n = Neg(h) "
 SPLIT = "l, h = Split<axis = -1, num_outputs = 2>(x) n = Neg(h) "
@@ -24,10 +22,8 @@ NUMBERS = {
 def model(body, *, x="B,3,S,4", t="S,2", opset=23, numbers=NUMBERS):
     words = {*body.replace("(", " ").replace(")", " ").replace(",", " ").split()}
     kept = ", ".join(text for name, text in numbers.items() if name in words)
-    made = parse(f"""<ir_version: 10, opset_import: ["" : {opset}]> g
+    return inferred(f"""<ir_version: 10, opset_import: ["" : {opset}]> g
       (float[{x}] x, float[{t}] t) => (float[{x}] y) <{kept}> {{ {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
 def kinds(made):

@@ -1,8 +1,6 @@
 import pytest
 
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.testing import parse
-from tests.tables import each_of
+from tests.tables import each_of, inferred
 
 HEAD = """(float[N,S,96] x) => (float[N,4,S,8] q, float[N,4,8,S] k, float[N,4,S,8] v)
   <int64[3] z = {32, 32, 32}, int64[4] s = {0, 0, 4, 8}, int64[4] i = {0, -1, 4, 8},
@@ -13,12 +11,6 @@ PARTED = """a, b, c = Split<axis = 2>(x, z)
   v = Transpose<perm = [0, 2, 1, 3]>(f)"""
 MOVED = """r = Reshape(x, w) t = Transpose<perm = [0, 2, 1, 3]>(r)
   q, b, v = Split<axis = 1>(t, n) k = Transpose<perm = [0, 1, 3, 2]>(b)"""
-
-
-def inferred(text):
-    model = parse(text)
-    ShapeInference()(model)
-    return model
 
 
 def test_parts_heads_once(rewrites):

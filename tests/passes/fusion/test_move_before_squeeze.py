@@ -1,18 +1,15 @@
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.folding.fold_constants import FoldConstants
 from onnx_passes.passes.fusion.fuse_all import FuseAll
-from onnx_passes.testing import parse
-from tests.tables import each_row
+from tests.tables import each_row, inferred
 
 WEIGHTS = "float[2,1,1,2] w = {1, 2, -1, 3}, float[1,2,1] b = {0.5, -2}, float c = {0.5}"
 
 
 def model(body, *, opset=18, more=""):
-    made = parse(f"""<ir_version: 8, opset_import: ["" : {opset}]> g (float[N,1,1,6] x)
+    return inferred(f"""<ir_version: 8, opset_import: ["" : {opset}]> g (float[N,1,1,6] x)
       => (float[N,2,5] y) <{WEIGHTS}, int64[1] a = {{-2}}{more}>
       {{ t = Conv(x, w) {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
 @each_row("""before | after | opset

@@ -1,14 +1,10 @@
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.testing import parse
-from tests.tables import each_of, each_row
+from tests.tables import each_of, each_row, inferred
 
 
 def model(body, *, opset=18, x="float[N,3,4,5] x", y="float[N,3,4,5] y", more=""):
-    made = parse(f"""<ir_version: 8, opset_import: ["" : {opset}]> g ({x}) => ({y})
+    return inferred(f"""<ir_version: 8, opset_import: ["" : {opset}]> g ({x}) => ({y})
       <int64[3] t = {{0, 0, 20}}, int64[4] u = {{0, 0, 4, 5}}, int64[3] r = {{0, 0, -1}}{more}>
       {{ {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
 KNOWN = "a = Reshape(x, t) b = Softmax<axis = 1>(a) y = Reshape(b, u)"

@@ -1,17 +1,13 @@
 import pytest
 
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.testing import parse
-from tests.tables import each_of, each_row
+from tests.tables import each_of, each_row, inferred
 
 WEIGHTS = "float[4] s = {1, 2, 3, 4}, float[4] b = {0, 1, 0, 1}"
 
 
 def model(body, *, inputs="float[B,T,4] x, float[B,T,4] y", opset=18, weights=WEIGHTS):
-    made = parse(f"""<ir_version: 10, opset_import: ["" : {opset}]>
+    return inferred(f"""<ir_version: 10, opset_import: ["" : {opset}]>
       g ({inputs}) => (float[B,T,4] z, float[B,T,4] t) <{weights}> {{ {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
 @each_of(

@@ -1,6 +1,4 @@
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.testing import parse
-from tests.tables import each_of, each_row
+from tests.tables import each_of, each_row, inferred
 
 INPUTS = "float[B,4,S,8] x, float[B,S,2] c, float[B,S,2] n"
 PARTS = """z = Constant<value_ints = [0]>() e = Constant<value_ints = [4]>()
@@ -13,10 +11,8 @@ WIDE = "y = RotaryEmbedding<rotary_embedding_dim = 4>(x, c, n)"
 
 
 def model(body, *, inputs=INPUTS):
-    made = parse(f"""<ir_version: 10, opset_import: ["" : 23]>
+    return inferred(f"""<ir_version: 10, opset_import: ["" : 23]>
       g ({inputs}) => (float[B,4,S,8] y) {{ {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
 @each_of("parts", PARTS, SPLIT)
@@ -43,7 +39,6 @@ has-the-attribute: =f'{PARTS} {TURNED}'.replace('Embedding(', 'Embedding<rotary_
   = 4>(')
 """)
 def test_leaves_alone(body, leaves_alone):
-    made = parse(f"""<ir_version: 10, opset_import: ["" : 23]>
+    made = inferred(f"""<ir_version: 10, opset_import: ["" : 23]>
       g ({INPUTS}) => (float[B,4,S,8] y) {{ {body} }}""")
-    ShapeInference()(made)
     leaves_alone(made)

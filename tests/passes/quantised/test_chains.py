@@ -2,11 +2,9 @@
 
 import numpy as np
 
-from onnx_passes import testing
-from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.quantised.infer_thresholds import InferThresholds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import each_of
+from tests.tables import each_of, inferred
 
 ACTIVATIONS = {
     "gelu": "t = Gelu(u)",
@@ -41,8 +39,7 @@ def kinds(model):
 
 def is_taken_in(graph, most=3):
     """Whether thresholds do the same, but for ``most`` numbers that kernels waver at."""
-    model = testing.parse(graph)
-    infer_shapes(model)
+    model = inferred(graph)
     before = model.clone()
     if not InferThresholds()(model).modified:
         return False
@@ -82,8 +79,7 @@ def test_a_zero_point_that_is_odd(text):
     "s = Sigmoid(u) f = Mul(u, s) g = Sigmoid(f) t = Mul(f, g)",
 )
 def test_other_products_stay(body, text):
-    model = testing.parse(text(GRAPH.format(body=body, scale=0.1, zero=0, bits=4)))
-    infer_shapes(model)
+    model = inferred(text(GRAPH.format(body=body, scale=0.1, zero=0, bits=4)))
     InferThresholds()(model)
     assert kinds(model) & {"Sigmoid", "Erf"}
 

@@ -2,9 +2,8 @@ import pytest
 
 from onnx_passes import testing
 from onnx_passes.ops.bodies.operator_bodies import CHANNELS_LAST, QONNX
-from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.quantised.convert_to_channels_last import ConvertToChannelsLast
-from tests.tables import each_row, pass_cases
+from tests.tables import each_row, inferred, pass_cases
 
 MOMENTUM = pytest.approx(0.9)
 SIZES = {"x": "2,4,6,5", "u": "2,4,7", "v": "1,4,3,4,5"}
@@ -15,7 +14,7 @@ float[4] o = {{0, 1, 2, 3}}, float[4] d = {{1, 2, 0.5, 4}}> """
 
 
 def model_of(body, rank=4):
-    model = testing.parse(
+    return inferred(
         HEAD.format(
             inputs=", ".join(f"float[{sizes}] {name}" for name, sizes in SIZES.items()),
             outputs=",".join("ABCDE"[:rank]),
@@ -26,8 +25,6 @@ def model_of(body, rank=4):
         + body
         + " }"
     )
-    infer_shapes(model)
-    return model
 
 
 @each_row("""body | rank | told

@@ -5,7 +5,7 @@ from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.quantised.convert_from_quant_avg_pool import ConvertFromQuantAvgPool
 from onnx_passes.passes.quantised.convert_to_quant_avg_pool import ConvertToQuantAvgPool
-from tests.tables import each_of
+from tests.tables import each_of, inferred
 
 HEAD = """<ir_version: 10, opset_import: ["" : 20, "qonnx.custom_op.general" : VERSION]> main
 (float[2,3,6,6] x) => (float[A,B,C,D] y)
@@ -22,8 +22,7 @@ SIGNED = "q = Q.Quant(x, s, z, b)"
 
 def converted(body, version=1, pass_=None):
     text = (HEAD + "{ " + body + " y = Relu(r) }").replace("VERSION", str(version))
-    model = testing.parse(text.replace("Q.", "qonnx.custom_op.general."))
-    infer_shapes(model)
+    model = inferred(text.replace("Q.", "qonnx.custom_op.general."))
     pass_, before = pass_ or ConvertToQuantAvgPool(), testing.Snapshot(model)
     if not pass_(model).modified:
         return None

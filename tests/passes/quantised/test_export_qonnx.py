@@ -4,10 +4,9 @@ import numpy as np
 
 from onnx_passes import testing
 from onnx_passes.ops.bodies import QONNX
-from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.quantised.export_qonnx import ExportQonnx
 from onnx_passes.passes.quantised.import_qonnx import ImportQonnx
-from tests.tables import each_of, pass_cases, qonnx
+from tests.tables import each_of, inferred, pass_cases, qonnx
 
 CONSTANTS = """<float s = {0.5}, float z = {0}, float b = {3}, float half = {0.5},
 float one = {1}, float two = {2}, float minus = {-1}, float[2] t = {0.5, 1.5},
@@ -66,8 +65,7 @@ a sum that is no integer stays: =qonnx(graph('m = o.MultiThreshold(x, t, one) y 
 
 
 def test_the_way_back_leads_to_the_same(text):
-    model = testing.parse(qonnx(graph("y = o.MultiThreshold(x, c, two)")))
-    infer_shapes(model)
+    model = inferred(qonnx(graph("y = o.MultiThreshold(x, c, two)")))
     before = testing.Snapshot(model)
     for step in (ExportQonnx(), ImportQonnx()):
         assert step(model).modified

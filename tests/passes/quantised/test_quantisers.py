@@ -3,11 +3,10 @@
 import numpy as np
 
 from onnx_passes import testing
-from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.quantised.extract_weight_scales import ExtractWeightScales
 from onnx_passes.passes.quantised.infer_thresholds import InferThresholds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import each_of
+from tests.tables import each_of, inferred
 
 HEAD = """<ir_version: 10, opset_import: ["" : 21, "onnx_passes.ops" : 1]> main
 (float[N,3] x) => (float[N,3] y) <float s = {0.3}, float[3] r = {0.3, 0.01, 2}, int8 z = {-5},
@@ -28,9 +27,7 @@ PAIRS = {
 
 
 def parsed(body):
-    model = testing.parse(HEAD + "{ " + body + " }")
-    infer_shapes(model)
-    return model
+    return inferred(HEAD + "{ " + body + " }")
 
 
 def results(model, values):

@@ -3,7 +3,7 @@ import math
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.streamline.sink_past_movement import SinkPastMovement
-from tests.tables import each_of, pass_cases
+from tests.tables import each_of, inferred, pass_cases
 
 HEAD = """(float[2,3,4] x, float[2,3,4] u, float[2,3,4,4] i) => (float[A,B] y)
 <float s = {0.3}, float n = {-0.3}, float z = {0}, float[3,1] c = {1, 2, 3},
@@ -169,8 +169,7 @@ int64[3,2] j = {0, 1, 4, 5, 8, 9}> { m = Mul(x, s) t = Transpose<perm = [0, 2, 1
     ("Relu(t)", None),  # behind which the Transpose goes itself
 )
 def test_single_numbers_pass_a_transpose_that_stays(reader, kinds, text):
-    model = testing.parse(text(WINDOWS + f"y = {reader} }}"))
-    infer_shapes(model)
+    model = inferred(text(WINDOWS + f"y = {reader} }}"))
     assert SinkPastMovement()(model).modified == (kinds is not None)
     if kinds is not None:
         assert [n.op_type for n in model.graph if n.op_type != "Constant"] == kinds
@@ -182,9 +181,7 @@ float big = {1e9}, int64[1] k = {2}> { q = o.MultiThreshold(x, t, w) """
 
 
 def ranked(text, body):
-    model = testing.parse(text(SCORES + body + " }"))
-    infer_shapes(model)
-    return model
+    return inferred(text(SCORES + body + " }"))
 
 
 @each_of(

@@ -1,7 +1,7 @@
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.streamline.sink_scales import SinkScales
-from tests.tables import each_of, pass_cases
+from tests.tables import each_of, inferred, pass_cases
 
 CONSTANTS = """float s = {0.5}, float t = {0.5}, float z = {0}, float[3] r = {1, 2, 3},
 float f = {0.3}, float g = {1.2},
@@ -11,14 +11,8 @@ IMAGE = """(float[2,2,5,5] x, float[2,2,5,5] u) => (float[A,B,C,D] y) <float s =
 float[3,2,1,1] w = {1,2,3,4,5,6}, float[3,1,1,1] c = {1, 2, -1}, float[3] b = {1, 2, 3}> """
 
 
-def typed(text):
-    model = testing.parse(text)
-    infer_shapes(model)
-    return model
-
-
 def dense(body):
-    return typed(DENSE + "{ " + body + " }")
+    return inferred(DENSE + "{ " + body + " }")
 
 
 @each_of(
@@ -30,7 +24,7 @@ def dense(body):
 def test_a_factor_of_more_axes_stays(body):
     constants = CONSTANTS + ", float[1,1,1] d = {2}"
     text = "(float[N,4] x, float[N,4] u) => (float[A,B,C] y) <" + constants + "> { " + body
-    assert not SinkScales()(typed(text + " }")).modified
+    assert not SinkScales()(inferred(text + " }")).modified
 
 
 SPREAD = """(float[2,4,5,5] x) => (float[A,B,C,D] y) <float s = {0.5}, float t = {-2},
@@ -51,7 +45,7 @@ def test_a_rank_that_is_not_known_is_left_alone(body):
 
 def spread(body, a="1, -1, 2, 0"):
     graph = SPREAD.replace("v,", f"v = {{{TAPS}}},").replace("1, -1, 2, 0", a)
-    return typed(graph + "{ " + body + " }")
+    return inferred(graph + "{ " + body + " }")
 
 
 test_dense = pass_cases(
@@ -71,8 +65,8 @@ m = Mul(x, z) y = MatMul(m, w)
 m = Mul(x, a) y = MatMul(m, w)
 m = Mul(x, s) n = Mul(u, z) y = Add(m, n)
 m = Mul(x, u) y = MatMul(m, w)
-a term that gives a value more columns: =typed('(float[4,1] x) => (float[4,2] y) <float[3] a =
-  {1, 2, 3}, float[3,2] w = {1, 2, 3, 4, 5, 6}> { m = Add(x, a) y = MatMul(m, w) }')
+a term that gives a value more columns: =inferred('(float[4,1] x) => (float[4,2] y) <float[3]
+  a = {1, 2, 3}, float[3,2] w = {1, 2, 3, 4, 5, 6}> { m = Add(x, a) y = MatMul(m, w) }')
 """,
     dense,
 )
@@ -85,7 +79,7 @@ m = Mul(w, c) y = Conv(x, m, b) | >~ Conv Mul Add
 m = Mul(x, s) y = AveragePool<kernel_shape = [2, 2]>(m) | >~ AveragePool Mul
 m = Mul(x, s) y = GlobalAveragePool(m) | >~ GlobalAveragePool Mul
 """,
-    lambda body: typed(IMAGE + "{ " + body + " }"),
+    lambda body: inferred(IMAGE + "{ " + body + " }"),
 )
 test_spread_images_and_sums = pass_cases(
     """
@@ -104,7 +98,7 @@ m = Add(x, t) y = Conv<group = 2, pads = [1, 0, 0, 0]>(m, k)
 m = Add(x, t) y = Conv<group = 2, auto_pad = "SAME_UPPER">(m, k)
 m = Add(x, t) y = ConvTranspose<group = 2>(m, w)
 m = Mul(x, a) y = ReduceSum<keepdims = 1>(m, r)
-a factor for each channel of a group: =typed('(float[1,4,3,3] x) => (float[1,B,C,D] y)
+a factor for each channel of a group: =inferred('(float[1,4,3,3] x) => (float[1,B,C,D] y)
   <float[1,3,1,1] c = {1, 2, -3}, float[4,3,1,1] w = {1,2,3,4,5,6,7,8,9,10,11,12}> { m = Mul(w,
   c) y = ConvTranspose<group = 2>(x, m) }') | >~ ConvTranspose Mul
 a factor for each channel of a depthwise convolution: =spread('m = Mul(x, a) y = Conv<group =

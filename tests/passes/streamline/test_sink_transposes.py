@@ -1,7 +1,6 @@
 from onnx_passes import testing
-from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.streamline.sink_transposes import SinkTransposes
-from tests.tables import each_of
+from tests.tables import each_of, inferred
 
 HEAD = """(float[2,3,4] x, float[2,3,4] u, float[4,2,3] k) => (float[A,B,C] y) <float s = {2},
 float[2,1] c = {1, 2}, float[1,2,3] d = {1, 2, 3, 4, 5, 6},
@@ -9,9 +8,7 @@ int64[6] p = {0, 1, 2, 0, 0, 1}, int64[2] q = {1, 2}, int64[1] a = {-3}> """
 
 
 def typed(body):
-    model = testing.parse(HEAD + "{ " + body + " }")
-    infer_shapes(model)
-    return model
+    return inferred(HEAD + "{ " + body + " }")
 
 
 @each_of(
@@ -88,14 +85,12 @@ def test_moves_blocks_past_quantisers_and_thresholds(mode, end, text, applied):
 
 @each_of("end", "Relu(d)", "Mul(d, s)", "q.Quant(d, v, z, b)")
 def test_leaves_blocks_alone(end, text):
-    model = testing.parse(text(BLOCKS + f"{{ d = DepthToSpace<blocksize = 2>(x) y = {end} }}"))
-    infer_shapes(model)
+    model = inferred(text(BLOCKS + f"{{ d = DepthToSpace<blocksize = 2>(x) y = {end} }}"))
     testing.assert_leaves_alone(SinkTransposes(), model)
 
 
 def test_leaves_thresholds_of_more_axes_alone(text):
     body = "u = Transpose<perm = [1, 0]>(r) y = o.MultiThreshold(u, k, one) }"
     graph = THRESHOLDS.replace("float[2,3,4] x", "float[2,3,4] x, float[4,3] r") + body
-    model = testing.parse(text(graph))
-    infer_shapes(model)
+    model = inferred(text(graph))
     testing.assert_leaves_alone(SinkTransposes(), model)

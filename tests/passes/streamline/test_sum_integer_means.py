@@ -1,9 +1,8 @@
 from onnx_passes import testing
-from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.streamline._integer_ranges import integer_ranges
 from onnx_passes.passes.streamline.annotate_integers import KEY, AnnotateIntegers
 from onnx_passes.passes.streamline.sum_integer_means import SumIntegerMeans
-from tests.tables import each_of
+from tests.tables import each_of, inferred
 
 GRAPH = """(float[N,2,6,6] x) => (float[A,B,C,D] y) <float[3] t = {{0, 1, 2}}, float w = {{1}},
 float c = {{{low}}}, int64[2] r = {{-1, 2}}, int64[1] one = {{1}}>
@@ -12,9 +11,7 @@ SQUARE = "AveragePool<kernel_shape = [3, 3], strides = [2, 2]>(b)"
 
 
 def model_of(text, mean, low=0):
-    model = testing.parse(text(GRAPH.format(mean=mean, low=low)))
-    infer_shapes(model)
-    return model
+    return inferred(text(GRAPH.format(mean=mean, low=low)))
 
 
 @each_of(
