@@ -76,9 +76,7 @@ def test_a_pass_that_is_no_rule_is_tested_on_random_models(cli):
     assert "there is nothing to prove" in end.out
 
 
-def test_a_wrong_pass_is_refuted_with_a_script_that_shows_it(
-    cli, write, monkeypatch, tmp_path
-):
+def test_a_wrong_pass_is_refuted_by_a_script_that_shows_it(cli, write, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(tmp_path))
     write("swapping.py", PASS)
     words = ["--rules", "swapping:Swaps", "--time", "10m", "--json", "out.json"]
@@ -161,9 +159,7 @@ unknown = RewriteRule(
 """
 
 
-def test_a_pattern_that_no_model_has_is_said_and_the_others_run(
-    cli, write, monkeypatch, tmp_path
-):
+def test_a_pattern_that_no_model_has_is_said_and_others_run(cli, write, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(tmp_path))
     write("impossible_rules.py", IMPOSSIBLE)
     words = [w for n in ("unknown", "right") for w in ("--rules", f"impossible_rules:{n}")]

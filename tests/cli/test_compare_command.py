@@ -88,9 +88,7 @@ def test_values_in_bodies_are_shown_and_named(cli, write):
     cli(*words, "q").tells(2, "name 'y/then_branch/q'")
 
 
-def test_values_of_a_branch_that_did_not_run_agree_whatever_is_known_of_their_shapes(
-    cli, write
-):
+def test_values_of_a_branch_that_did_not_run_agree_whatever_their_shapes(cli, write):
     text = """<ir_version: 10, opset_import: ["" : 20]>
         g (float[N] x, bool c, int64[K] s) => (float y) {
             y = If (c) <then_branch = t () => (float p) { q = Reshape(x, SIZES) l = Abs(q)

@@ -91,9 +91,7 @@ def test_an_output_of_one_number_is_held_by_its_error(cli):
     (["-c", "cleanup"], False),
     (["fold-constants"], False),
 )
-def test_a_precision_runs_behind_what_is_given_else_behind_optimize(
-    cli, network, given, others
-):
+def test_a_precision_runs_behind_what_is_given_or_optimize(cli, network, given, others):
     done = cli("-o", "out.onnx", network, *given, "--precision", "int8", "--json", "r.json")
     assert done.code == 0, done.err
     names = [done["name"] for done in json.loads(Path("r.json").read_text())["passes"]]

@@ -104,9 +104,7 @@ def test_types_that_nobody_knows_are_asked_for(cli, write, tmp_path):
     ("Concat <axis = 1> (p, p)", ["n", 8, 8, 8]),
 )
 @each_of("auto", ":auto", "")
-def test_the_shape_of_an_output_that_declares_none_is_inferred(
-    cli, tmp_path, last, dims, auto
-):
+def test_the_shape_of_an_output_without_one_is_inferred(cli, tmp_path, last, dims, auto):
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : 16]> g (float[n,4,8,8] x) => (float[] y)
         {{ p = Relu(x) y = {last} }}"""

@@ -107,9 +107,7 @@ def test_a_full_disk_is_told_with_a_way_on(tmp_path):
 
 
 @each_of("wrong, code", (True, 1), (False, 2))
-def test_a_report_that_cannot_be_written_hides_no_verdict(
-    cli, model, write, monkeypatch, wrong, code
-):
+def test_a_report_that_fails_hides_no_verdict(cli, model, write, monkeypatch, wrong, code):
     from onnx_passes.model import save
 
     write("drop_relu.py", WRONG)

@@ -52,9 +52,7 @@ def untouched(folder):
     (["--json", "-"], "--json prints nothing on -"),
     (["-o", "x.onnx", "--json", "x.onnx"], "--json and -o name the same file"),
 )
-def test_a_place_for_no_file_is_told_before_anything_runs(
-    cli, model, never, tmp_path, words, message
-):
+def test_a_place_for_no_file_is_told_before_a_run(cli, model, never, tmp_path, words, message):
     (tmp_path / "folder").mkdir()
     (tmp_path / "link.onnx").symlink_to(model)
     before = untouched(tmp_path)
@@ -130,9 +128,7 @@ def test_a_result_that_cannot_be_saved_is_a_failure_in_the_report_too(cli, model
     assert "gone" in report["error"]
 
 
-def test_a_pass_that_changes_the_working_folder_does_not_move_the_output(
-    cli, model, write, tmp_path
-):
+def test_a_pass_that_changes_the_folder_does_not_move_the_output(cli, model, write, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     write(
         "mover.py",

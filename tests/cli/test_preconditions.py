@@ -105,9 +105,7 @@ class LoseActivations(Transformation, RewriteRulePass):
     pytest.param("inception_v1", 99, "tolerance", marks=pytest.mark.slow),
     pytest.param("resnet50", 99, "equality", marks=pytest.mark.slow),
 )
-def test_a_lost_activation_fails_though_the_outputs_agree(
-    cli, write, network, applications, contract
-):
+def test_a_lost_activation_fails_if_outputs_agree(cli, write, network, applications, contract):
     write("losing.py", PASS.format(applications=applications, contract=contract))
     write("losing.yaml", "imports: [losing]\npasses: [lose-activations]\n")
     given = ("-s", "limits.reproducer_seconds=0")

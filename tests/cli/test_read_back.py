@@ -59,7 +59,7 @@ def test_the_report_says_that_the_file_was_read_back_and_is_equal(cli, weights, 
         assert "file read back" in page.read()
 
 
-def test_weights_that_were_written_wrong_are_an_error_and_replace_nothing(
+def test_weights_written_wrong_are_an_error_and_replace_nothing(
     cli, weights, tmp_path, monkeypatch
 ):
     (tmp_path / "out.onnx").write_bytes(GOOD)
@@ -72,9 +72,7 @@ def test_weights_that_were_written_wrong_are_an_error_and_replace_nothing(
     assert {p.name for p in tmp_path.iterdir()} == {"model.onnx", "out.onnx", "report.json"}
 
 
-def test_a_data_file_that_was_written_wrong_replaces_nothing(
-    cli, weights, tmp_path, monkeypatch
-):
+def test_a_data_file_written_wrong_replaces_nothing(cli, weights, tmp_path, monkeypatch):
     words = ["-o", "out.onnx", "-s", "save.external_data=external", weights]
     assert cli(*words, "eliminate-identity").code == 0
     good = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -101,9 +99,7 @@ def test_a_data_file_that_was_written_wrong_replaces_nothing(
     (lambda m: m.__setattr__("doc_string", "another"), "the header"),
     (lambda m: m.graph.node.pop(), "cannot be read back: nothing makes the output 'y'"),
 )
-def test_anything_that_the_writer_changes_is_named(
-    cli, weights, tmp_path, monkeypatch, change, told
-):
+def test_what_the_writer_changes_is_named(cli, weights, tmp_path, monkeypatch, change, told):
     (tmp_path / "out.onnx").write_bytes(GOOD)
     serialise = save.serialise
 

@@ -111,9 +111,7 @@ FEEDS = "float[b, h, w] x, float[h, b] c, int64[3] target"
     pytest.param(["b", 8, "w"], "h, w, w", [None, "w", "w"], id="one-place-is-fixed"),
     pytest.param(["b", "w", "h"], "b, w, h", ["b", None, None], id="exchanged"),
 )
-def test_an_output_keeps_names_of_dimensions_that_are_what_they_were(
-    shape, declared, expected
-):
+def test_an_output_keeps_names_of_dimensions_that_are_as_before(shape, declared, expected):
     text = f"""<ir_version: 10, opset_import: ["" : 20]> g ({FEEDS}) => (float[{declared}] y)
     {{
         y = Reshape(x, target)

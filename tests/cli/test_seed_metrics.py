@@ -73,9 +73,7 @@ TWICE = "lambda p, e: 2 * verify.max_abs_error(p, [x - 1 for x in e])"
     ("max_abs_error", "max_abs_error", "lambda produced, expected: 17.0", 17.0),
     ("twice", "twice", TWICE, 2.0),
 )
-def test_a_function_put_into_the_module_is_a_metric_of_its_name(
-    run, metric, name, code, found
-):
+def test_a_function_in_the_module_is_a_metric_of_its_name(run, metric, name, code, found):
     done, values = run(
         name.replace("_", ""), f"verify.{name} = {code}\n", {metric: [found] * 2}
     )
@@ -91,9 +89,7 @@ def test_a_function_put_into_the_module_is_a_metric_of_its_name(
     ("off", [0, 0.5], "0.0", "", "metric off needs labels"),
     ("partial", [0, 1], "", "out.npy", "there is no metric 'partial'"),
 )
-def test_a_metric_that_the_original_does_not_keep_is_told(
-    run, metric, limits, code, out, told
-):
+def test_a_metric_that_the_original_misses_is_told(run, metric, limits, code, out, told):
     text = f"verify.{metric} = lambda p, e: {code}\n" if code else ""
     done, found = run(f"{metric}{len(code)}", text, {metric: limits}, out=[out] if out else ())
     assert (done.code, found) == (2, {})

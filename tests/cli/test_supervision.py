@@ -69,9 +69,7 @@ def test_ctrl_c_at_any_moment_leaves_all_or_nothing(tmp_path, model, delay):
     assert "internal error" not in err
 
 
-def test_an_interrupt_while_saving_leaves_the_old_output_and_no_scraps(
-    cli, model, monkeypatch
-):
+def test_an_interrupt_while_saving_leaves_the_old_output_alone(cli, model, monkeypatch):
     Path("out.onnx").write_text("old")
 
     def interrupted(handle):
@@ -85,9 +83,7 @@ def test_an_interrupt_while_saving_leaves_the_old_output_and_no_scraps(
     assert names(Path()) == ["model.onnx", "out.onnx"]
 
 
-def test_a_second_interrupt_while_the_first_is_reported_changes_nothing(
-    cli, model, monkeypatch
-):
+def test_a_second_interrupt_while_one_is_reported_changes_nothing(cli, model, monkeypatch):
     say = sys.modules["onnx_passes.cli.main"]._tell
 
     def press_again(text):
@@ -457,9 +453,7 @@ REPLACED = "fragile cannot run the original: an engine died of SIGSEGV there"
     ("any", "SIGSEGV", True, 0, REPLACED),
     ("result", "SIGSEGV", True, 3, "SIGSEGV in the check of the result on fragile"),
 )
-def test_where_an_engine_of_the_user_may_end(
-    tmp_path, model, write, on, how, given, code, told
-):
+def test_where_a_users_engine_may_end(tmp_path, model, write, on, how, given, code, told):
     config = fragile(write, on, how)
     np.savez(tmp_path / "in.npz", a=np.ones((2, 2), "f"), b=np.ones((2, 2), "f"))
     words = ("-s", "reference.inputs=in.npz") if given else ()
@@ -513,9 +507,7 @@ def sleeping(request, tmp_path, model, write):
     (os.killpg, signal.SIGTERM, "terminated"),
     (os.kill, signal.SIGHUP, "terminated"),
 )
-def test_a_signal_to_the_parent_or_to_both_is_handled_once(
-    sleeping, tmp_path, send, number, word
-):
+def test_a_signal_to_parent_or_both_is_handled_once(sleeping, tmp_path, send, number, word):
     process, child = sleeping
     assert child != process.pid
     send(process.pid, number)

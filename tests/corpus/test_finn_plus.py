@@ -79,9 +79,7 @@ def test_its_frontend_gives_what_the_seed_system_gave(name, python, tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @each_of("name, thresholds", ("mlp_1w1a", 4), ("mlp_2w2a", 4), ("cnn_w4a4", 6))
-def test_its_frontend_makes_thresholds_that_compute_the_same(
-    name, thresholds, python, tmp_path
-):
+def test_its_frontend_makes_thresholds_that_compute_it(name, thresholds, python, tmp_path):
     source = NETWORKS / f"{name}.onnx"
     result = frontend(python, source, tmp_path, images=name.startswith("cnn"))
     kinds = Counter((node.domain, node.op_type) for node in result.graph)

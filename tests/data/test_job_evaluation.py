@@ -279,7 +279,7 @@ def test_a_run_stops_when_enough_is_known(make_job, noise, drop, outcome):
 
 @pytest.mark.slow
 @each_of("on_dask", False, True)
-def test_a_client_that_is_killed_goes_on_with_the_same_bytes(
+def test_a_killed_client_goes_on_with_the_same_bytes(
     make_job, tmp_path, on_dask, start_cluster
 ):
     job = make_job(count=60_000)

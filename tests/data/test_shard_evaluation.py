@@ -124,9 +124,7 @@ def prepare(sample):
 """
 
 
-def test_only_the_shard_that_kills_is_left_out(
-    tmp_path, monkeypatch, save_classifier, samples
-):
+def test_only_a_shard_that_kills_is_left_out(tmp_path, monkeypatch, save_classifier, samples):
     x, y = samples(80)
     y[41] = 99
     np.savez(tmp_path / "data.npz", x=x, label=y)

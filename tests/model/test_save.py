@@ -248,7 +248,7 @@ def test_places_that_cannot_be_written(loaded, tmp_path):
 @each_of("error", OSError(28, "No space left on device"), KeyboardInterrupt())
 @each_of("when", "write", "replace")
 @each_of("nth", 1, 2)
-def test_a_save_that_fails_leaves_the_old_state_and_nothing_else(
+def test_a_failed_save_leaves_the_old_state_alone(
     loaded, tmp_path, monkeypatch, error, when, nth
 ):
     target = tmp_path / "out/m.onnx"
@@ -280,7 +280,7 @@ def test_a_save_that_fails_leaves_the_old_state_and_nothing_else(
 
 
 @each_of("when", "fsync", "replace")
-def test_an_interrupt_after_the_model_is_in_place_leaves_the_new_state(
+def test_an_interrupt_after_the_model_leaves_the_new_state(
     loaded, tmp_path, monkeypatch, when
 ):
     target = tmp_path / "out/m.onnx"

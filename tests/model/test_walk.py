@@ -63,9 +63,7 @@ def test_nodes_are_those_that_the_iterator_gives_in_its_order(model):
     assert nodes_of(view) == list(view)
 
 
-def test_a_constant_that_was_read_is_looked_at_without_a_check_of_its_protocol(
-    model, monkeypatch
-):
+def test_a_constant_that_was_read_is_looked_at_without_a_protocol_check(model, monkeypatch):
     # onnx-ir's own look takes 50 us, a tenth of a run over a network from TorchScript.
     m = model(TEXT, FUNCTION)
     walk.make_immutable(m, layout="any")

@@ -107,9 +107,7 @@ def test_a_pass_that_the_index_lacks_is_found(tmp_path):
     assert python(code) == ["merge-slices"]
 
 
-def test_a_pass_of_a_users_module_wins_in_its_pipeline_before_the_library_is_imported(
-    tmp_path,
-):
+def test_a_pass_of_a_users_module_wins_before_the_library_is_imported(tmp_path):
     (tmp_path / "mine.py").write_text(
         "from onnx_passes import passes\n"
         "from onnx_passes.passes.base import Transformation\n"

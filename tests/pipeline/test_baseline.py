@@ -213,9 +213,7 @@ NAMED_AS_BY_A_FUSION = """<ir_version: 10, opset_import: ["" : 18, "com.microsof
 
 
 @each_of("override", [], ["verify.tolerance.rtol=0.001"], ids=str)
-def test_an_engine_that_cannot_run_the_original_at_the_end_is_told_and_the_others_judge(
-    override,
-):
+def test_an_engine_that_cannot_run_the_original_is_told_and_others_judge(override):
     config = default_config(["strict=true", *override], ["eliminate-identity"])
     run = run_pipeline(ir.from_onnx_text(NAMED_AS_BY_A_FUSION), config)
     assert run.error is None

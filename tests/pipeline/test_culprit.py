@@ -412,9 +412,7 @@ def whole_models(compiler):
 
 @each_of("names", True, False)
 @each_of("at", "s5", "s2,s6")
-def test_rewrites_are_named_by_their_regions_and_put_to_the_test_in_one_build(
-    compiler, names, at
-):
+def test_rewrites_are_named_by_their_regions_and_tested_in_one_build(compiler, names, at):
     compiler.names = names
     report = go("sum-or-sequence{at=" + json.dumps(at) + "}")
     (failed,) = report.passes

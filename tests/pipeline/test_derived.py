@@ -294,7 +294,7 @@ def test_rounding_of_a_model_of_much_work_is_rounding(monkeypatch):
     ("1", [], Cause.TOO_LARGE),
     ("1.001", [1], Cause.FUNCTION),
 )
-def test_all_samples_but_one_within_their_limit_are_left_out_of_too_much_work(
+def test_samples_within_their_limit_are_left_out_of_too_much_work(
     monkeypatch, factor, beyond, cause
 ):
     """A latent U-Net was refused: on six samples it took 2^30.6 products, on one 2^27.8."""
@@ -336,9 +336,7 @@ def test_a_sample_that_a_pass_moved_too_far_is_not_left_out(monkeypatch, far, ve
 
 
 @each_of("factor, cause, count", (3.0, Cause.ROUNDING, 1), (3.1, Cause.FUNCTION, 8))
-def test_roundings_of_constants_are_tried_until_they_explain_enough(
-    monkeypatch, factor, cause, count
-):
+def test_constants_are_rounded_until_that_explains_enough(monkeypatch, factor, cause, count):
     tried, spread = [], PartInFloat64.spread
     monkeypatch.setattr(
         PartInFloat64, "spread", lambda self, *a: tried.append(self) or spread(self, *a)

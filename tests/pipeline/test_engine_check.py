@@ -71,9 +71,7 @@ FUSED = (
 )
 
 
-def test_a_tolerance_pass_over_much_of_a_model_is_checked_by_the_run_that_follows_it(
-    nodes_run,
-):
+def test_a_tolerance_pass_over_much_of_a_model_is_checked_by_the_next_run(nodes_run):
     found, bench = check(LAYERS, LAYERS, FUSED, Tolerance())
     assert verdict(found) is Verdict.PASSED
     assert nodes_run[:2] == [4, 5]
@@ -127,9 +125,7 @@ WRONG = RIGHT.replace("3.0]", "3.1]")
 
 
 @each_of("contract", Equality(), Tolerance(), ids=str)
-def test_a_constant_equal_to_the_value_that_was_computed_makes_no_reader_new(
-    nodes_run, contract
-):
+def test_a_constant_equal_to_a_computed_value_makes_no_reader_new(nodes_run, contract):
     found, _ = check(COMPUTED, COMPUTED, RIGHT, contract)
     assert verdict(found) is Verdict.PASSED
     assert [o.output for o in found.checks[0].outputs] == ["w"]

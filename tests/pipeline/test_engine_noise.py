@@ -135,9 +135,7 @@ def test_a_drift_limit_which_that_system_does_not_know_is_refused_there_too():
     ([SEED, "verify.drift.rtol=0.001"], True, True),
     ([SEED], False, False),
 )
-def test_rounding_excuses_a_drift_that_the_seed_system_does_not_limit(
-    settings, tolerance, drift
-):
+def test_rounding_excuses_a_drift_that_the_seed_does_not_limit(settings, tolerance, drift):
     thresholds = Thresholds(default_config(settings).verify)
     assert thresholds.holds("tolerance") is tolerance
     assert thresholds.holds("drift") is drift

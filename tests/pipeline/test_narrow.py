@@ -19,9 +19,7 @@ f = qonnx.custom_op.general.Quant<signed = 1, narrow = 0>(m, s, z, b) y = Relu(f
 
 
 @each_of("bits, version, is_noted", (2, 25, True), (4, 21, True), (8, 21, False))
-def test_a_result_that_the_highest_level_breaks_is_verified_without_its_rewrites(
-    bits, version, is_noted
-):
+def test_what_the_highest_level_breaks_is_verified_without_rewrites(bits, version, is_noted):
     model = ir.from_onnx_text(POOLED.format(bits=bits))
     steps = [f"raise-opset{{version={version}}}", "convert-to-qcdq{narrow_types=true}"]
     done = run_pipeline(model, default_config(["reproducers=false"], steps))

@@ -58,7 +58,7 @@ def run(folder, steps=("cleanup",), on_failure="stop", verify=True, instruments=
 @each_of("options", {}, {"size": 0}, {"late": True})
 @each_of("policy", "stop", "rollback", "warn")
 @each_of("verify", True, False)
-def test_a_pass_that_overwrote_the_weights_on_disk_left_the_model_unchanged(
+def test_a_pass_that_overwrote_weights_on_disk_changed_no_model(
     tmp_path, options, policy, verify
 ):
     done = run(tmp_path, [{"write-weights": options}], policy, verify)

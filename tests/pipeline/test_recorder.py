@@ -59,7 +59,7 @@ def test_they_are_the_bytes_of_a_whole_run_at_the_price_of_a_few_nodes(nodes_run
 
 
 @each_of("operator, verdict", ("Abs", Verdict.FAILED), ("Neg", Verdict.PASSED))
-def test_a_check_that_lacks_values_runs_no_whole_model_and_still_finds_a_fault(
+def test_a_check_without_values_finds_a_fault_without_a_whole_model(
     nodes_run, operator, verdict
 ):
     before = chain(v20="Neg")
@@ -115,7 +115,7 @@ def turned():
 
 
 @each_of("wrong", False, True)
-def test_weights_that_are_folded_are_computed_once_for_all_samples(
+def test_folded_weights_are_computed_once_for_all_samples(
     nodes_run, turned, wrong, monkeypatch
 ):
     monkeypatch.setattr("onnx_passes.pipeline.recorder._AT_ONCE", 1 << 20)

@@ -141,9 +141,7 @@ def test_a_change_without_a_rule_is_executed_by_connected_parts(built):
 
 
 @each_of("named, builds", (True, 4), (False, 6))
-def test_a_part_that_the_engine_does_not_take_is_found_and_the_others_run(
-    built, monkeypatch, named, builds
-):
+def test_a_part_that_the_engine_refuses_is_found_others_run(built, monkeypatch, named, builds):
     real = tensorrt.build
 
     def build(package, options, model, log):

@@ -138,9 +138,7 @@ def test_a_sample_on_which_the_result_does_not_run_is_found(tmp_path):
 
 
 @each_of("refused", 1, 2, 100)
-def test_what_does_not_fail_by_itself_gives_way_to_larger_models(
-    tmp_path, monkeypatch, refused
-):
+def test_what_does_not_fail_alone_gives_way_to_larger_models(tmp_path, monkeypatch, refused):
     replayed = []
     replay = bundle._replay
 

@@ -109,9 +109,7 @@ def test_library_passes_share_no_state():
 
 
 @each_of("verify", False, True)
-def test_rules_whose_operators_are_not_there_are_not_tried_and_nothing_is_measured(
-    monkeypatch, verify
-):
+def test_rules_without_their_operators_are_not_tried_nor_measured(monkeypatch, verify):
     swept, keys = [], []
     rewrite, exact_key = rewriting.rewrite, snapshot.exact_key
     monkeypatch.setattr(rewriting, "rewrite", lambda *a: swept.append(a) or rewrite(*a))

@@ -436,9 +436,7 @@ def test_says_that_many_constants_are_not_compared(in_files, monkeypatch, limit,
 
 
 @each_of("prepacking, open_weights", (False, ["v"]), (True, []))
-def test_weights_beside_floats_keep_their_layout(
-    tmp_path, monkeypatch, prepacking, open_weights
-):
+def test_weights_beside_floats_keep_a_layout(tmp_path, monkeypatch, prepacking, open_weights):
     monkeypatch.setattr(engine_models, "LARGE", 64)
     array = np.random.default_rng(0).integers(-8, 8, (64, 64), np.int8)
     path = write(tmp_path / "model.onnx", INTEGERS, v=array, w=array)

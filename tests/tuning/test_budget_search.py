@@ -247,9 +247,7 @@ def test_a_whole_model_that_a_judge_refuses_is_rejected(task):
 
 
 @each_of("evaluations", 1, 2)
-def test_a_search_that_may_run_one_model_ends_when_it_is_rejected(
-    task, evaluations, monkeypatch
-):
+def test_a_search_that_may_run_one_model_ends_if_it_fails(task, evaluations, monkeypatch):
     asked = dataclasses.replace(
         task(limits={"snr": (60.0, math.inf)}), evaluations=evaluations, score_all=True
     )
@@ -301,9 +299,7 @@ def test_a_whole_model_without_its_formats_is_rejected(task, monkeypatch):
 
 
 @each_of("format_, told", ("int4-gptq", True), ("int8-weights", False))
-def test_it_is_told_that_the_budget_was_measured_on_what_weights_were_rounded_by(
-    task, format_, told
-):
+def test_it_is_told_that_the_budget_was_measured_on_calibration_data(task, format_, told):
     asked = task(formats=[format_], limits={"snr": (20.0, math.inf)}, evaluations=1)
     found = to_json(run(dataclasses.replace(asked, sketch=asked.feeds)))
     assert found["fitted"] == ([format_] if told else [])

@@ -5,9 +5,7 @@ from tests.tables import each_of
 
 
 @each_of("first", *range(1, 9))
-def test_the_first_score_above_a_threshold_is_found_with_both_its_neighbours(
-    first: int,
-) -> None:
+def test_the_first_score_above_a_threshold_is_found_with_neighbours(first: int) -> None:
     asked: list[int] = []
 
     def measure(n: int) -> float:

@@ -136,9 +136,7 @@ def test_answers_are_replayed(parts_of, diamond, operators, tmp_path):
     assert again.after == first.after == 2
 
 
-def test_answers_to_another_question_are_refused(
-    parts_of, diamond, chain, operators, tmp_path
-):
+def test_answers_to_other_questions_are_refused(parts_of, diamond, chain, operators, tmp_path):
     file = tmp_path / "replay.json"
     Reducer(parts_of(diamond), operators("Neg"), replay=file).run()
     with pytest.raises(UsageError, match="answers are to another check"):

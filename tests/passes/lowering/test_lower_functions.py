@@ -119,9 +119,7 @@ def test_an_affine_grid_of_known_rank_runs_with_all_optimisations(sizes, align, 
 
 
 @each_of("given", True, False)
-def test_an_affine_grid_of_one_pixel_with_aligned_corners_is_not_divided_by_zero(
-    given, leaves_alone
-):
+def test_an_affine_grid_of_one_pixel_with_corners_is_not_divided_by_0(given, leaves_alone):
     declared = ("x, int64[4] s", "") if given else ("x", "<int64[4] s = {2, 3, 4, 1}>")
     leaves_alone(
         LowerFunctions(operators=("AffineGrid",)),

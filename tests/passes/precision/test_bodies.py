@@ -125,9 +125,7 @@ def in_a_branch():
 
 
 @each_of("listed", [STATIC, (PlaceQdq, {})])
-def test_a_layer_in_a_branch_is_treated_as_one_of_the_main_graph(
-    deep, images, run, kept, listed
-):
+def test_a_layer_in_a_branch_is_treated_as_in_the_main_graph(deep, images, run, kept, listed):
     inner, outer = in_a_branch(), deep(7)
     feed, held = {"image": images[:100]}, {"image": images[100:]}
     assert np.array_equal(run(inner, held)[0], run(outer, held)[0])

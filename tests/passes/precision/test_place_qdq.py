@@ -72,9 +72,7 @@ def test_integers_that_others_read_stay(typed):
     "int32[4] k = {-700, 90, 1270, -1280}, float t = {0.01}, int32 u = {0}",
 )
 @each_of("operator", "Add", "Mul", "Where")
-def test_constants_outside_of_products_are_symmetric_int8_or_floats(
-    typed, run, operator, constant
-):
+def test_constants_outside_products_are_symmetric_or_floats(typed, run, operator, constant):
     axis = "<axis = 0>" if "float[4]" in constant else ""
     given = "c, a, b" if operator == "Where" else "a, b"
     model = typed(f"""(float[2,4] x, bool[4] c) => (float[2,4] y) <float s = {{0.05}}, int8 z =

@@ -180,7 +180,7 @@ def tied():
 @each_of("symmetric", True, False)
 @each_of("bits", 8, 4)
 @each_of("form", "matmulnbits", "dequantize")
-def test_one_table_serves_embeddings_and_the_product_by_its_transpose(
+def test_one_table_serves_embeddings_and_a_transposed_product(
     typed, run, form, bits, symmetric
 ):
     model, feed = typed(tied()), {"ids": np.array([[0, 49, -1], [7, 7, 3]])}

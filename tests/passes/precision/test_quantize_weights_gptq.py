@@ -19,9 +19,7 @@ OPTIONS = [
 
 
 @each_of("options", *OPTIONS, ids=str)
-def test_less_is_lost_than_by_the_nearest_integers(
-    deep, digits, chain, images, run, kept, options
-):
+def test_less_is_lost_than_by_rounding(deep, digits, chain, images, run, kept, options):
     original = digits(21) if "form" in options else deep()
     found = []
     for cls in (QuantizeWeights, QuantizeWeightsGptq):

@@ -165,9 +165,7 @@ def test_folded_and_scaled_weights_go_to_a_file(tmp_path, monkeypatch):
 
 
 @each_of("most", 0, 1 << 30)
-def test_new_constants_of_nodes_go_to_the_data_file_if_they_are_large(
-    tmp_path, monkeypatch, most
-):
+def test_new_constants_of_nodes_go_to_the_data_file_if_large(tmp_path, monkeypatch, most):
     monkeypatch.setattr(save, "IN_ATTRIBUTES", most)
     model = scaled(tmp_path, folder=True)
     for cls in (FoldConstants, FuseMatmulScale, RemoveUnused):

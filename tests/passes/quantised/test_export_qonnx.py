@@ -42,9 +42,7 @@ def test_quantisers_keep_their_attributes(rewrites, text):
     ("m = o.MultiThreshold(x, u, two) y = Add(m, minus)", "2,3", "NC", "BIPOLAR", 1),
     ("y = o.MultiThreshold(x, u, one)", "2,3,4,5", "NCHW", "BINARY", 1),
 )
-def test_thresholds_have_a_layout_and_a_datatype(
-    body, shape, layout, dtype, rows, rewrites, text
-):
+def test_thresholds_have_layout_and_datatype(body, shape, layout, dtype, rows, rewrites, text):
     node = exported(body, rewrites, text, shape)
     assert node.attributes["data_layout"].value == layout
     assert node.attributes["out_dtype"].value == dtype
@@ -76,9 +74,7 @@ def test_the_way_back_leads_to_the_same(text):
 
 
 @each_of("layout", "NHWC", "NCHW")
-def test_one_row_of_thresholds_has_the_layout_of_the_pooling_that_reads_it(
-    layout, rewrites, text
-):
+def test_one_row_of_thresholds_has_the_layout_of_pooling_behind_it(layout, rewrites, text):
     pool = f"""q.QuantAvgPool2d<kernel = 2, stride = 2, ibits = 2, obits = 4, signed = 0,
         data_layout = "{layout}">(m)"""
     body = f"m = o.MultiThreshold(x, t, one) y = {pool}"

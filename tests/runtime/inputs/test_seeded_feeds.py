@@ -65,9 +65,7 @@ def test_the_one_value_takes_the_shape_it_can():
 
 @each_of("hint", ValueHint(), between(-3, 4), ValueHint(nonzero=True))
 @each_of("name", "FLOAT", "FLOAT16", "INT32", "UINT8", "BOOL")
-def test_a_large_tensor_is_drawn_in_pieces_of_the_values_that_it_has_as_a_whole(
-    hint, name, monkeypatch
-):
+def test_a_large_tensor_is_drawn_in_pieces_that_make_the_whole(hint, name, monkeypatch):
     whole = draw(ir.DataType[name], (7, 30), hint, rng())
     monkeypatch.setattr(seeded_feeds, "_PIECE", 64)
     assert np.array_equal(draw(ir.DataType[name], (7, 30), hint, rng()), whole)
@@ -358,9 +356,7 @@ def test_what_is_dear_is_made_once(parse, monkeypatch, limit, samples):
 
 
 @each_of("limit, rows", (1 << 30, 2), (100, 1))
-def test_values_at_edges_have_the_least_size_where_others_are_dear(
-    parse, monkeypatch, limit, rows
-):
+def test_values_at_edges_are_smallest_where_others_are_dear(parse, monkeypatch, limit, rows):
     monkeypatch.setattr("onnx_passes.runtime.inputs.boundary_values.EXPENSIVE", limit)
     found = {feeds.kind: feeds["x"].shape for feeds in edge_samples(parse(PRODUCT))}
     assert found["size 1"] == (1, 8)

@@ -170,9 +170,7 @@ def takes(documentation, count):
 @pytest.mark.tensorrt
 @each_of("package", *PACKAGES)
 @each_of("owner, method, count", *OVERRIDES)
-def test_what_the_bindings_call_is_overridden_with_their_arguments(
-    owner, method, count, package
-):
+def test_what_the_bindings_call_is_overridden_as_they_call_it(owner, method, count, package):
     there = look_up(package)
     # Some overrides are not an attribute of the base, and only its documentation names them.
     documented = " ".join([there[owner][0], *there.get(f"{owner}.{method}", [])])
