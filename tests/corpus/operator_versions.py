@@ -135,9 +135,7 @@ def with_constants(case: BackendModel) -> BackendModel:
     return BackendModel(f"{case.id}/constants", model, None, ((given, outputs),), 1e-3, 1e-5)
 
 
-def _case(
-    key: Key, model: onnx.ModelProto, feeds: Mapping[str, Data], outputs: Outputs
-) -> BackendModel:
+def _case(key, model, feeds, outputs):
     name = "/".join(map(str, key))
     return BackendModel(name, model, None, ((dict(feeds), dict(outputs)),), 1e-3, 1e-5)
 
@@ -225,9 +223,7 @@ def _place(new: OpSchema, old: OpSchema, index: int) -> tuple[int | None, str | 
     return (index if same else None), None
 
 
-def _attribute(
-    name: str, array: np.ndarray[Any, Any], schema: OpSchema
-) -> onnx.AttributeProto:
+def _attribute(name, array, schema):
     kinds = OpSchema.AttrType
     kind = schema.attributes[name].type
     if kind in (kinds.INTS, kinds.FLOATS):
