@@ -75,8 +75,7 @@ class BreaksIt(Transformation):
     name = "breaks-it"
 
     def call(self, model):
-        node = model.graph[-1]
-        node.op_type = "Neg"
+        model.graph[-1].op_type = "Neg"
         return ir.passes.PassResult(model, True)
 
 

@@ -182,8 +182,7 @@ def test_what_the_original_does_not_run_on_is_counted(cli, write, tmp_path):
     path = tmp_path / "model.onnx"
     path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
     config = write("cfg.yaml", "passes: [eliminate-identity]\nverify: {inputs: adversarial}\n")
-    done = cli("-c", config, "-o", "out.onnx", "--json", "run.json", path)
-    assert done.code == 0
+    assert cli("-c", config, "-o", "out.onnx", "--json", "run.json", path).code == 0
     notes = json.loads(Path("run.json").read_text())["notes"]
     (note,) = [n for n in notes if "adversarial" in n]
     assert "the original does not run on 1 of the adversarial inputs on onnxruntime" in note

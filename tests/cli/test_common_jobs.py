@@ -36,8 +36,7 @@ def test_an_output_in_place_is_not_written_over_without_its_option(cli, model):
 
 
 def test_without_passes_the_model_is_copied(cli, model):
-    done = cli(model, "-o", "copy.onnx", "--no-passes")
-    assert done.code == 0
+    assert cli(model, "-o", "copy.onnx", "--no-passes").code == 0
     assert operators("copy.onnx") == operators(model)
     assert cli(model, "--no-passes", "-c", "cleanup").code == 2
     assert cli(model, "--no-passes", "eliminate-identity").code == 2

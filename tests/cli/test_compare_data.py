@@ -118,8 +118,7 @@ def test_a_journal_is_gone_on_from(cli, tmp_path):
     words = ("compare", MODEL, *FUSED, *FAST, "--shard", "100", "--journal", "j")
     cli(*words, "--json=one.json")
     cli(*words, "--json=two.json")
-    done = cli(*words)
-    assert "all 4 shards are from the journal" in done.out
+    assert "all 4 shards are from the journal" in cli(*words).out
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
 
 

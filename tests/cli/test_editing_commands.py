@@ -44,8 +44,7 @@ def test_weights_go_and_come_back(cli, model, out, tmp_path):
 
 
 def test_a_node_is_inserted(cli, model, out):
-    graph = onnx.load(model).graph
-    relu = next(n for n in graph.node if n.op_type == "Relu")
+    relu = next(n for n in onnx.load(model).graph.node if n.op_type == "Relu")
     ports = ("--inputs", relu.input[0], "--outputs", relu.output[0])
     assert cli("insert", model, "-o", out, "--op", "Elu", *ports, "alpha=0.5").code == 0
     made = next(n for n in onnx.load(out).graph.node if n.op_type == "Elu")

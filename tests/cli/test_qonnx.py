@@ -74,8 +74,7 @@ def test_a_wrong_pass_behind_a_quantiser_is_refused(network, cli, tmp_path):
 
 
 def test_shapes_are_inferred_through_them(network, cli):
-    done = cli("-o", "out.onnx", "model.onnx", "shape-inference")
-    assert done.code == 0
+    assert cli("-o", "out.onnx", "model.onnx", "shape-inference").code == 0
     known = {info.name for info in onnx.load("out.onnx").graph.value_info}
     assert {"xq", "wq", "product", "normal"} <= known
 

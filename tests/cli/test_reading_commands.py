@@ -106,8 +106,7 @@ def test_data_goes_round_all_forms(cli, tmp_path):
     assert cli("data", "merge", "a.npz", "b.npz", "-o", "both.json").code == 0
     assert cli("data", "convert", "both.json", "-o", "folder").code == 0
     assert cli("data", "concat", "folder", "both.json", "-o", "two.json").code == 0
-    done = cli("inspect", "data", "two.json", "--all", "--json")
-    told = json.loads(done.out)
+    told = json.loads(cli("inspect", "data", "two.json", "--all", "--json").out)
     assert told["samples"] == 2
     assert [row["name"] for row in told["values"]] == ["x", "y", "x", "y"]
     assert told["values"][0]["statistics"]["max_at"] == [3]

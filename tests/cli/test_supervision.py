@@ -129,8 +129,7 @@ class Swallow(passes.Analysis):
 """,
     )
     config = write("cfg.yaml", "imports: [swallow]\npasses: [swallow]\n")
-    done = cli("-c", config, "-o", "out.onnx", model)
-    assert done.code == 130
+    assert cli("-c", config, "-o", "out.onnx", model).code == 130
     assert not Path("out.onnx").exists()
 
 

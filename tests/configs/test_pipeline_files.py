@@ -50,8 +50,7 @@ def override(text):
     ("x.0=1", ("x", "0"), 1),
 )
 def test_a_key_is_set(text, path, value):
-    tree = override(text)
-    found = tree.data
+    found = override(text).data
     for part in path:
         found = found[part]
     assert found == value

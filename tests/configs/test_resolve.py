@@ -140,8 +140,7 @@ passes:
     limit: 7
   - cfg-anything: {path: "a b/c", colour: blue, sizes: {1: [2, 3]}, data: [.nan]}
 """)
-    resolved = resolve(config)
-    text = format_pipeline(resolved)
+    text = format_pipeline(resolve(config))
     assert text == (
         "{group: [{cfg-fold: {size_limit: 1048576, mode: safe}, tolerance: {rtol: 0.001}}, "
         '{group: [cfg-fold, cfg-tidy, {checkpoint: {name: "in the middle"}}], '

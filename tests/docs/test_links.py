@@ -56,8 +56,7 @@ def test_the_pages_have_at_most_45000_words():
 
 
 def test_every_link_leads_somewhere():
-    found = {path: broken for path in PAGES if (broken := list(dead(path)))}
-    assert not found
+    assert not {path: broken for path in PAGES if (broken := list(dead(path)))}
 
 
 def test_a_dead_link_is_found(tmp_path):

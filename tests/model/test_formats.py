@@ -155,8 +155,7 @@ def other(proto):
 
 
 def test_nothing_is_lost_between_equals_however_stored(proto, other):
-    node = other.graph.node[0]
-    node.domain = ""
+    other.graph.node[0].domain = ""
     array = numpy_helper.to_array(proto.graph.initializer[0])
     other.graph.initializer[0].CopyFrom(numpy_helper.from_array(array, "w"))
     other.graph.value_info.append(helper.make_tensor_value_info("z", 1, [1]))

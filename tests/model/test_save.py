@@ -117,8 +117,7 @@ def test_a_data_file_that_nobody_needs_any_more_is_removed(loaded, tmp_path):
     third = save_filled(3.0)
     needed = {second[0].name, "copy.onnx"}
     assert files(path.parent) == {p.name for p in third} | needed | stranger
-    reread = load_model(path)
-    fourth = save_model(reread.model, path, external_data="inline")
+    fourth = save_model(load_model(path).model, path, external_data="inline")
     assert third[0].exists(), "the model in memory is mapped from it"
     assert fourth == [path]
 

@@ -70,14 +70,12 @@ def test_the_bytes_are_those_that_protobuf_writes(path, tmp_path, weights):
 
 def test_weights_that_protobufs_hold_as_numbers_stay_so(path):
     listed = helper.make_tensor("v", TensorProto.FLOAT, [SIZE], np.ones(SIZE))
-    proto = model_of(listed, weight("w"))
-    model = ir.from_proto(proto)
+    model = ir.from_proto(model_of(listed, weight("w")))
     expected = as_protobuf_writes(ir.from_proto(model_of(listed, weight("w"))))
     for value in model.graph.initializers.values():
         value.const_value.metadata_props.clear()  # onnx-ir would write them twice
     save_model(model, path)
-    found = onnx.load(path)
-    assert len(found.graph.initializer[0].float_data) == SIZE
+    assert len(onnx.load(path).graph.initializer[0].float_data) == SIZE
     assert len(expected) - path.stat().st_size < 20
 
 

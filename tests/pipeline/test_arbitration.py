@@ -125,8 +125,7 @@ PLAIN = {"onnxruntime": {"optimization": "none", "prepacking": False, "when": "e
 
 @each_of("name", "spoiled", "refusing")
 def test_a_fault_of_an_engine_at_the_end_blames_no_rewrite(name):
-    done = run(FLOAT, ["negate-twice"], PLAIN, {name: {"when": "end"}})
-    report = done.report
+    report = run(FLOAT, ["negate-twice"], PLAIN, {name: {"when": "end"}}).report
     assert report.exit_code == 1
     (failed,) = [c for c in report.final if c.verdict is Verdict.FAILED]
     assert (failed.kind, failed.engine) == (ENGINE, name)

@@ -182,8 +182,7 @@ def test_a_part_whose_outputs_had_no_types_is_a_reproducer_too():
     text = """<ir_version: 10, opset_import: ["": 20]>
     g (float[n,2] a) => (float[n,2] y)
     { s = Neg(a) i = Identity(s) r = Relu(i) t = Exp(r) y = Add(t, i) }"""
-    done = go("through-sequence", text=text)
-    folder = Path(done.report.passes[0].reproducer)
+    folder = Path(go("through-sequence", text=text).report.passes[0].reproducer)
     operators = [node.op_type for node in ir.load(folder / "before.onnx").graph]
     assert "Neg" not in operators
     assert "Exp" not in operators

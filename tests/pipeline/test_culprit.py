@@ -414,8 +414,7 @@ def whole_models(compiler):
 @each_of("at", "s5", "s2,s6")
 def test_rewrites_are_named_by_their_regions_and_tested_in_one_build(compiler, names, at):
     compiler.names = names
-    report = go("sum-or-sequence{at=" + json.dumps(at) + "}")
-    (failed,) = report.passes
+    (failed,) = go("sum-or-sequence{at=" + json.dumps(at) + "}").passes
     named = [r for r in failed.rewrites if r.number in failed.culprits]
     assert [r.replaced[0][0] for r in named] == at.split(",")
     level = "rejected, node '" if names else "parsed, the builder does not compile it"
@@ -425,22 +424,19 @@ def test_rewrites_are_named_by_their_regions_and_tested_in_one_build(compiler, n
 
 
 def test_what_the_compiler_named_in_the_whole_model_is_built_first(compiler):
-    report = go("sum-or-sequence{at=s5}")
-    assert len(report.passes[0].culprits) == 1
+    assert len(go("sum-or-sequence{at=s5}").passes[0].culprits) == 1
     # The original and the result, the region named and what it replaced, the pass without it.
     assert len(compiler.asked) == 5
 
 
 def test_a_failure_at_the_end_is_traced_to_the_rewrites_of_their_passes(compiler):
-    report = go("sum-or-sequence{at=s1}", "eliminate-identity", when="end")
-    (blame,) = report.blame
+    (blame,) = go("sum-or-sequence{at=s1}", "eliminate-identity", when="end").blame
     assert (blame.step, blame.rule) == (0, "sum-or-sequence")
     assert blame.how.startswith("by its region alone: rejected, node '")
 
 
 def test_a_pass_without_rules_is_named_by_building_between_passes(compiler):
-    report = go("sum-or-sequence", "sequence-in-bulk", when="end")
-    (blame,) = report.blame
+    (blame,) = go("sum-or-sequence", "sequence-in-bulk", when="end").blame
     assert (blame.step, blame.name, blame.rule) == (1, "sequence-in-bulk", None)
     assert blame.how == "the first after which the model is not compiled"
 

@@ -37,8 +37,7 @@ def test_a_dropped_relu_of_squeezenet_fails_though_softmax_is_saturated():
     config = config_from_data(
         {"passes": ["relus-before-saturated-softmax"], "reproducers": False}
     )
-    run = run_pipeline(ir.from_onnx_text(MODEL), config)
-    (done,) = run.report.passes
+    (done,) = run_pipeline(ir.from_onnx_text(MODEL), config).report.passes
     assert done.verdict is Verdict.FAILED
     assert done.culprits == [1]
     assert [c.scope for c in done.checks if c.verdict is Verdict.FAILED] == ["region"]

@@ -238,8 +238,7 @@ def test_the_command_line_refuses_and_tells(tmp_path):
         program, [str(a) for a in [*base, "-s", "verify.tolerance={rtol: 0, atol: 1.0e-9}"]]
     )
     assert isinstance(refused.exception, ConfigError)
-    told = CliRunner().invoke(program, [str(a) for a in base])
-    assert "y max abs" in told.output
+    assert "y max abs" in CliRunner().invoke(program, [str(a) for a in base]).output
 
 
 @passes.verify.tolerance()

@@ -112,8 +112,7 @@ def test_each_step_is_a_sample_that_reads_what_the_last_one_made():
 
 @each_of("step", 0, 9, 15)
 def test_a_fault_that_one_step_shows_is_caught_at_that_step_and_named(step):
-    done = run("turned", {"places": {"lost": step}}, **STATES)
-    right, wrong = done.report.passes
+    right, wrong = run("turned", {"places": {"lost": step}}, **STATES).report.passes
     assert right.verdict is Verdict.PASSED
     assert wrong.verdict is Verdict.FAILED
     assert {c.sample for c in wrong.checks if c.verdict is Verdict.FAILED} == {step}

@@ -95,8 +95,7 @@ def test_it_keeps_the_tightest_limit_there_is():
 
 
 def test_an_error_beyond_the_rounding_of_the_largest_element_is_a_fault():
-    run = run_chain("halves-shift")
-    assert "y too far from the original" in str(run.error)
+    assert "y too far from the original" in str(run_chain("halves-shift").error)
     assert run_chain("halves-shift{to=0.999}").error is None
 
 

@@ -195,8 +195,7 @@ def test_an_analysis_is_kept_until_a_pass_changes_the_model():
 def test_passes_that_require_each_other_are_told(monkeypatch):
     monkeypatch.setattr(UsesCount, "required_passes", ("keeps-count",))
     monkeypatch.setattr(KeepsCount, "required_passes", ("uses-count",))
-    result = run("uses-count")
-    assert "uses-count -> keeps-count -> uses-count" in str(result.error)
+    assert "uses-count -> keeps-count -> uses-count" in str(run("uses-count").error)
 
 
 def test_a_fixpoint_ends_when_nothing_changes():
@@ -228,8 +227,7 @@ def test_the_guilty_rewrite_is_found_among_right_ones():
         """(float[2] x) => (float[2] y) {
         a = Abs(x) b = Relu(a) c = Relu(b) d = Relu(c) y = Relu(d) }"""
     )
-    result = run("break-one", model=model)
-    (done,) = result.report.passes
+    (done,) = run("break-one", model=model).report.passes
     (culprit,) = done.culprits
     blamed = done.rewrites[culprit - 1]
     assert blamed.nodes == ["y = Relu(d)"]
@@ -261,8 +259,7 @@ def test_a_checkpoint_holds_the_model_against_the_original():
 
 def test_the_same_contract_is_judged_by_region_and_by_the_whole_model():
     for scope in ("region", "model"):
-        result = run("eliminate-identity", verify={"scope": scope})
-        (done,) = result.report.passes
+        (done,) = run("eliminate-identity", verify={"scope": scope}).report.passes
         assert done.checks[-1].scope == scope
         assert done.verdict is Verdict.PASSED
 
@@ -362,8 +359,7 @@ def test_an_unverified_rollback_undoes_what_the_pass_that_raised_has_left():
 
 
 def test_a_cycle_made_by_a_pass_that_is_not_ours_is_found_unverified_too():
-    result = run("tie", **UNVERIFIED)
-    assert "cycle" in str(result.error)
+    assert "cycle" in str(run("tie", **UNVERIFIED).error)
 
 
 def test_an_analysis_that_changes_the_model_is_found_unverified_too():

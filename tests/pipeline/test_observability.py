@@ -200,7 +200,6 @@ def test_a_node_whose_body_captures_a_value_is_behind_it():
 @each_of("dtype", np.float32, np.float16, np.int64)
 def test_a_value_is_disturbed_by_as_much_as_it_differs(dtype, sign):
     old = np.array([1, 2, 3, 4], dtype)
-    new = np.array([1, 4, 3, 0], dtype)
-    moved = disturb(old, new, 0, sign)
+    moved = disturb(old, np.array([1, 4, 3, 0], dtype), 0, sign)
     assert moved.dtype == old.dtype
     np.testing.assert_array_equal(np.abs(moved - old), [0, 2, 0, 4])

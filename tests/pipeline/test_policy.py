@@ -80,8 +80,7 @@ class BudgetCoarse(Transformation):
 
 def run(tmp_path, steps, *settings, verify=LIMITS):
     config = default_config([f"reproducers={tmp_path}", *verify, *settings], steps)
-    model = ir.from_proto(onnx.parser.parse_model(MODEL))
-    return run_pipeline(model, config)
+    return run_pipeline(ir.from_proto(onnx.parser.parse_model(MODEL)), config)
 
 
 def spent(done):

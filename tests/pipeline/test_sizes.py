@@ -61,8 +61,7 @@ def run(text, step, *given):
 
 @each_of("top, size", (12.5, 259), (30.25, 2051))
 def test_a_fault_beyond_all_samples_fails_on_a_sample_of_its_size(top, size):
-    report = run(model(top), "sizes-without-min")
-    (done,) = report.passes
+    (done,) = run(model(top), "sizes-without-min").passes
     assert done.verdict == "failed"
     assert "in sample" in done.error
     assert any(str(size) in check.reason for check in done.checks if check.reason)

@@ -79,8 +79,7 @@ def test_everything_but_the_weights_survives(parse):
         <domain: "my", opset_import: ["" : 21]> f <alpha> (p) => (q) {
             q = LeakyRelu<alpha: float = @alpha>(p) }"""
     model = parse(text, w=LARGE[:4])
-    proto = split_weights(model).proto
-    again = ir.to_proto(ir.from_proto(proto))
+    again = ir.to_proto(ir.from_proto(split_weights(model).proto))
     expected = ir.to_proto(model)
     assert list(again.graph.node) == list(expected.graph.node)
     assert list(again.graph.input) == list(expected.graph.input)

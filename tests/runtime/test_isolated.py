@@ -80,8 +80,7 @@ def test_weights_in_memory_are_written_once(parse, run):
     model = parse(text, w=w)
     engine, zeros = isolate(), np.zeros(4096, np.float32)
     for other in (model, parse(text, w=w.copy())):
-        found = run(engine, other, x=zeros)["y"]
-        assert found.tobytes() == w.tobytes()
+        assert run(engine, other, x=zeros)["y"].tobytes() == w.tobytes()
     store = isolated._store
     weights = {"w": model.graph.initializers["w"].const_value}
     first, again = store.manifest(weights), store.manifest(weights)

@@ -99,5 +99,4 @@ def test_going_on_with_a_model_takes_no_name_twice():
     model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
         g (float[2] x) => (float[2] relu_out_0) { relu_out_0 = Relu(x) }""")
     b = Builder(model)
-    new = b.op.Relu(model.graph.outputs[0])
-    assert new.name == "relu_out_1"
+    assert b.op.Relu(model.graph.outputs[0]).name == "relu_out_1"

@@ -30,8 +30,7 @@ def names(obligations):
 
 def obligations(old, new, applied=()):
     before, after = models(old, new)
-    region = changed_region(before, after)
-    return find_obligations(region, before, after, applied)
+    return find_obligations(changed_region(before, after), before, after, applied)
 
 
 TWO = "{ a = Exp(x) b = Abs(a) c = Neg(b) y = Sin(c) }"

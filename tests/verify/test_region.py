@@ -71,8 +71,7 @@ def test_a_changed_weight_makes_its_reader_new():
         (weight,) = model.graph.initializers.values()
         weight.const_value = ir.tensor(np.float32(3), name=weight.name)
 
-    region = changed_region(*pair(change))
-    assert [node.op_type for node in region.nodes] == ["Mul"]
+    assert [node.op_type for node in changed_region(*pair(change)).nodes] == ["Mul"]
 
 
 def test_a_change_inside_a_branch_makes_its_if_new():

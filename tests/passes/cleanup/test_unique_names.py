@@ -14,8 +14,7 @@ def value_names(model):
 
 
 def test_names_that_branches_share_become_unique(rewrites):
-    model = rewrites(BRANCHES)
-    names = value_names(model)
+    names = value_names(rewrites(BRANCHES))
     assert len(set(names)) == len(names)
     assert {"t", "t_1", "r", "r_1"} <= set(names)
 

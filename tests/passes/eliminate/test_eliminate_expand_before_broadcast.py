@@ -50,6 +50,5 @@ def test_looks_into_bodies(rewrites):
       then_branch = t () => (float[N,4] a) <float[N,4] e>
         { s = Shape(x) e = Expand(m, s) a = Sub(x, e) },
       else_branch = f () => (float[N,4] b) { b = Identity(x) }> }"""
-    model = rewrites(text)
-    body = model.graph.node(0).attributes["then_branch"].value
+    body = rewrites(text).graph.node(0).attributes["then_branch"].value
     assert [v.name for v in body.node(-1).inputs] == ["x", "m"]

@@ -40,8 +40,7 @@ FILLED = "h = ConstantOfShape(t)"
         b = Concat<axis = 0>(q, q, f) h = Slice(b, o, d, o)""",
 )
 def test_a_state_of_zeros_for_each_batch(operator, directions, made, rewrites):
-    model = rewrites(layer(operator, made, directions))
-    assert states(model) == ()
+    assert states(rewrites(layer(operator, made, directions))) == ()
 
 
 test_cases = pass_cases(
@@ -57,8 +56,7 @@ z = ConstantOfShape(t) f = Exp(z) b = Concat<axis = 0>(z, f) h = Slice(b, i, e)
 
 
 def test_leaves_a_state_that_callers_give_alone(leaves_alone):
-    model = layer("GRU", "h = Identity(u)", inputs=", float[1,N,2] u")
-    leaves_alone(model)
+    leaves_alone(layer("GRU", "h = Identity(u)", inputs=", float[1,N,2] u"))
 
 
 def test_one_of_two_states_stays():

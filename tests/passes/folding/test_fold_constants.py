@@ -310,8 +310,7 @@ def folded_in_a_pipeline(model, growth_limit):
 @each_of("length, left", (3000, []), (300, ["ConstantOfShape"]))
 def test_what_passes_have_saved_of_metadata_may_be_used(length, left):
     """It is most of a small file of PyTorch's newer exporter."""
-    result = folded_in_a_pipeline(noted(length), 0)
-    assert operators(result) == [*left, "Add"]
+    assert operators(folded_in_a_pipeline(noted(length), 0)) == [*left, "Add"]
 
 
 def test_a_second_pipeline_may_not_grow_a_model_again():

@@ -37,8 +37,7 @@ def test_leaves_alone(old, new, leaves_alone):
     results = RESULTS.partition(", ")[0] + (", int64[4] s" if "Shape" in new else "")
     text = f"""<ir_version: 10, opset_import: ["" : 23]>
       g ({INPUTS}) => ({results}) {{ {BODY.replace(old, new)} }}"""
-    made = inferred(text)
-    leaves_alone(made)
+    leaves_alone(inferred(text))
 
 
 def test_leaves_a_cache_of_another_batch(leaves_alone):

@@ -17,16 +17,14 @@ def test_fires(name, rewrites):
     rewrites(before, graph(f"y = {name}<keepdims = 0>(x, a)", a=[1]))
     head = HEAD.replace("?,?", "?,?,?")
     before = graph(f"t = {name}<keepdims = 0>(x, a) y = Unsqueeze(t, a)", head, a=[0, 1])
-    after = graph(f"y = {name}<keepdims = 1>(x, a)", head, a=[0, 1])
-    rewrites(before, after)
+    rewrites(before, graph(f"y = {name}<keepdims = 1>(x, a)", head, a=[0, 1]))
 
 
 @each_of("name", "ArgMax", "ArgMin")
 def test_arguments_have_one_axis(name, rewrites):
     head = HEAD.replace("(float[?,?]", "(int64[?,?]")
     before = graph(f"t = {name}<axis = 2>(x) y = Squeeze(t, b)", head, b=[2])
-    after = graph(f"y = {name}<axis = 2, keepdims = 0>(x)", head)
-    rewrites(before, after)
+    rewrites(before, graph(f"y = {name}<axis = 2, keepdims = 0>(x)", head))
     before = graph(f"t = {name}(x) y = Squeeze(t, b)", head, b=[0])
     rewrites(before, graph(f"y = {name}<keepdims = 0>(x)", head))
 
@@ -34,8 +32,7 @@ def test_arguments_have_one_axis(name, rewrites):
 def test_axes_are_attributes_in_older_opsets(rewrites):
     head = f'<ir_version: 7, opset_import: ["" : 12]> g {HEAD}'
     before = graph("t = ReduceSum<axes = [1]>(x) y = Squeeze<axes = [1]>(t)", head)
-    after = graph("y = ReduceSum<axes = [1], keepdims = 0>(x)", head)
-    rewrites(before, after)
+    rewrites(before, graph("y = ReduceSum<axes = [1], keepdims = 0>(x)", head))
 
 
 @each_row("""body

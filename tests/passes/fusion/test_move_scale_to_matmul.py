@@ -40,8 +40,7 @@ def test_fires_behind_what_gathers(rewrites):
       k = Slice(g, zero, two, two) u = Mul(k, c) {rest}"""
     after = f"""p = MatMul(x, w) s = Mul(p, c) g = GatherElements<axis = -1>(s, i)
       u = Slice(g, zero, two, two) {rest}"""
-    made = model(before, inputs=inputs)
-    rewrites(made, model(after, inputs=inputs))
+    rewrites(model(before, inputs=inputs), model(after, inputs=inputs))
 
 
 def test_scales_the_first_operand_of_a_product(rewrites):

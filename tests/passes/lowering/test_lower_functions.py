@@ -78,8 +78,7 @@ def test_a_name_that_onnx_defines_by_no_function_is_refused():
 def test_names_of_values_around_stay(rewrites):
     text = """(float[2] x, float[2] alpha) => (float[2] y) {
     t = Celu(x) u = Celu(alpha) y = Add(t, u) }"""
-    model = rewrites(text)
-    assert [value.name for value in model.graph.inputs] == ["x", "alpha"]
+    assert [value.name for value in rewrites(text).graph.inputs] == ["x", "alpha"]
 
 
 @each_of("operator", "L1", "L2", "LogSumExp", "SumSquare")

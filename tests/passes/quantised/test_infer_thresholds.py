@@ -89,8 +89,7 @@ def test_one_number_or_another(compare, rewrites, text):
     graph = f"""(float[N,2] x) => (float[N,2] y) <float c = {{0.3}}, float a = {{1}},
     float b = {{-1}}, float[2] f = {{2, -3}}, float[N,2] m, bool[N,2] t>
     {{ m = Mul(x, f) t = {compare}(m, c) y = Where(t, a, b) }}"""
-    model = rewrites(text(graph))
-    assert kinds(model) == ["MultiThreshold", "Add"]
+    assert kinds(rewrites(text(graph))) == ["MultiThreshold", "Add"]
 
 
 def test_a_step_of_two_is_one_threshold(rewrites, text):
@@ -119,8 +118,7 @@ def test_no_threshold_is_misplaced(text):
             more=f", float[32] c = {{{', '.join(map(repr, factors.tolist()))}}}"
             f", float[32] d = {{{', '.join(map(repr, terms.tolist()))}}}",
         )
-        model = testing.parse(given)
-        node = next(n for n in model.graph if n.op_type == "Quant")
+        node = next(n for n in testing.parse(given).graph if n.op_type == "Quant")
         found = quantiser_of(node)
         steps = Steps(chain_to(node, 20))
 

@@ -20,8 +20,7 @@ def test_fires(rewrites, text):
 
 @each_of("weights", "0.5, 1, 1, 1", "1e8, 1, 1, 1")
 def test_leaves_what_is_no_integer_alone(weights, text, leaves_alone):
-    model = testing.parse(text(GRAPH.format(weights)))
-    leaves_alone(model)
+    leaves_alone(testing.parse(text(GRAPH.format(weights))))
 
 
 CHAIN = """<ir_version: 10, opset_import: ["" : 20, "onnx_passes.ops" : 1]>

@@ -5,8 +5,7 @@ HEAD = "(float[N] x, float[N] u) => (bool[N] y) "
 
 @each_of("suffix", "", "OrEqual")
 def test_fires(suffix, rewrites):
-    model = rewrites(HEAD + f"{{ y = Less{suffix}(x, u) }}")
-    (node,) = model.graph
+    (node,) = rewrites(HEAD + f"{{ y = Less{suffix}(x, u) }}").graph
     assert node.op_type == f"Greater{suffix}"
     assert [value.name for value in node.inputs] == ["u", "x"]
 
