@@ -36,7 +36,13 @@ def cases(text, names=None):
     ]
 
 
-def pass_cases(text, frame=str, make=None):
+def cases_in(frame=str, make=None):
+    """Make a test of a pass by a table of what stands in a frame: see ``pass_cases``."""
+    names = sys._getframe(1).f_globals
+    return lambda text: pass_cases(text, frame, make, names)
+
+
+def pass_cases(text, frame=str, make=None, names=None):
     """Make a test of a pass by a table: two cells are before and after, one is unchanged.
 
     Behind ``>`` are the operators of the result in order, behind ``>~`` those without
@@ -44,7 +50,7 @@ def pass_cases(text, frame=str, make=None):
     begin as a model does is given to ``frame``. The pass is the one that the file is named
     after, or what ``make`` returns.
     """
-    names = sys._getframe(1).f_globals
+    names = names or sys._getframe(1).f_globals
     rows = [" ".join(row.split()) for row in re.split(r"\n(?! )", text.strip("\n"))]
     pairs = [re.fullmatch(r"(?:([^(<=|]+): )?(.*)", row).groups() for row in rows]
 

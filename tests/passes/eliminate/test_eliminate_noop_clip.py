@@ -1,6 +1,6 @@
 import numpy as np
 
-from tests.tables import each_of, pass_cases
+from tests.tables import cases_in, each_of, pass_cases
 
 ENDS = np.array([-np.inf, -1.5, -0.0, 0.0, np.nan, np.inf], np.float32).reshape(2, 3)
 
@@ -29,17 +29,14 @@ def test_of_integers(body, rewrites):
     rewrites(model(body, "int8"), idle("int8"))
 
 
-test_cases = pass_cases(
-    """
+test_cases = cases_in(model)("""
 Clip(x)
 Clip(x, low)
 Clip(x, near, high)
 Max(x, high)
 Max(x, z)
 Max(x)
-""",
-    model,
-)
+""")
 
 
 test_cases_9 = pass_cases("""

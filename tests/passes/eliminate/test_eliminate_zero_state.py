@@ -1,6 +1,6 @@
 from onnx_passes.passes.eliminate.eliminate_zero_state import EliminateZeroState
 from onnx_passes.testing import parse
-from tests.tables import each_of, pass_cases
+from tests.tables import cases_in, each_of
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
@@ -43,16 +43,13 @@ def test_a_state_of_zeros_for_each_batch(operator, directions, made, rewrites):
     assert states(rewrites(layer(operator, made, directions))) == ()
 
 
-test_cases = pass_cases(
-    """
+test_cases = cases_in(lambda body: layer("GRU", body))("""
 h = ConstantOfShape<value = float[1] {1}>(t)
 h = ConstantOfShape<value = float[1] {-0.0}>(t)
 z = Constant<value = float {0.5}>() h = Expand(z, t)
 f = ConstantOfShape(t) h = Exp(f)
 z = ConstantOfShape(t) f = Exp(z) b = Concat<axis = 0>(z, f) h = Slice(b, i, e)
-""",
-    lambda body: layer("GRU", body),
-)
+""")
 
 
 def test_leaves_a_state_that_callers_give_alone(leaves_alone):

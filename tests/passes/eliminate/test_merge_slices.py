@@ -1,6 +1,6 @@
 import numpy as np
 
-from tests.tables import each_row, pass_cases
+from tests.tables import cases_in, each_row
 
 HEAD = "(float[N,M,9] x) => (float[?,?,?] y)"
 END = 2**63 - 1
@@ -48,8 +48,7 @@ def test_one_that_only_slices_read_goes_into_all_of_them(rewrites):
     assert {node.inputs[0].name for node in model.graph if node.op_type == "Slice"} == {"x"}
 
 
-test_cases = pass_cases(
-    """
+test_cases = cases_in(lambda body: graph(body, a=[0], b=[2]))("""
 start-from-the-end: =two(([-3], [9], [2]), ([0], [1], [2]))
 end-from-the-end: =two(([1], [9], [2]), ([0], [-1], [2]))
 step: =two(([1], [9], [2], [2]), ([0], [1], [2]))
@@ -58,6 +57,4 @@ computed: c = Abs(a) t = Slice(x, a, b) y = Slice(t, c, b)
 attributes of older opsets are left alone: =graph('t = Slice<axes = [0], starts = [1], ends =
   [3]>(x) y = Slice<axes = [1], starts = [1], ends = [3]>(t)', f'<ir_version: 7, opset_import:
   ["" : 9]> g {HEAD}')
-""",
-    lambda body: graph(body, a=[0], b=[2]),
-)
+""")

@@ -9,7 +9,7 @@ from onnx_passes.passes.folding.fold_constants import FoldConstants
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
-from tests.tables import each_of, each_row, inferred, pass_cases
+from tests.tables import cases_in, each_of, each_row, inferred, pass_cases
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '
 SIX = "(float[N,6] x) => (float[?,?,?] y) "
@@ -135,8 +135,7 @@ def outputs(model, feeds):
         return session.run(feeds)["y"]
 
 
-test_after_inference = pass_cases(
-    """
+test_after_inference = cases_in(make=FoldAfterInference)("""
 one dynamic dimension is copied: (float[N,6] x) => (float[?,?] y) <int64[1] i = {0}> { s =
   Shape(x) n = Gather<axis = 0>(s, i) r = Constant<value_ints = [6]>() t = Concat<axis = 0>(n,
   r) y = Reshape(x, t) } | (float[N,6] x) => (float[?,?] y) <int64[2] t = {0, 6}> { y =
@@ -173,9 +172,7 @@ a result of another shape than onnx infers is not believed: () => (int64 y) <flo
   1>(s, a) } | >~ ReduceSumSquare
 a product over an empty dimension: () => (float[2,2] y) <float[0] a = {}, float[2,0,2] b = {}>
   { y = MatMul(a, b) }
-""",
-    make=FoldAfterInference,
-)
+""")
 
 
 @each_row("""text
@@ -369,14 +366,11 @@ def test_narrow_types_keep_their_bits():
     assert tensor.numpy().astype(np.float32).tolist() == [1.1015625, -2.296875]
 
 
-test_cases_3 = pass_cases(
-    """
+test_cases_3 = cases_in(make=lambda: FoldConstants(fold_dequantize=True))("""
 dequantize can be asked for: (float[3] x) => (float[3] y) <uint8[3] w = {1, 2, 3}, float s =
   {0.5}> { d = DequantizeLinear(w, s) y = Add(x, d) } | (float[3] x) => (float[3] y) <float[3]
   d = {0.5, 1, 1.5}> { y = Add(x, d) }
-""",
-    make=lambda: FoldConstants(fold_dequantize=True),
-)
+""")
 
 
 def test_ir_version_3_is_raised():

@@ -1,6 +1,6 @@
 import numpy as np
 
-from tests.tables import each_of, kinds, pass_cases
+from tests.tables import cases_in, each_of, kinds
 
 HEAD = "(float[2,N] x) => (float[?,?] y)"
 NUMBERS = """<float three = {3}, float zero = {0}, float six = {6}, float sixth = {0.16666667},
@@ -27,17 +27,14 @@ def test_leaves_bounds_as_attributes_alone(leaves_alone):
     leaves_alone(text)
 
 
-test_cases = pass_cases(
-    """
+test_cases = cases_in(lambda body: f"{HEAD} {NUMBERS} {{ {body} }}")("""
 scale: a = Add(x, three) c = Clip(a, zero, six) y = Div(c, three)
 low: a = Add(x, three) c = Clip(a, one, six) y = Div(c, six)
 no-low: a = Add(x, three) c = Clip(a, , six) y = Div(c, six)
 no-high: a = Add(x, three) c = Clip(a, zero) y = Div(c, six)
 read: a = Add(x, three) c = Clip(a, zero, six) d = Div(c, six) y = Add(c, d)
 high: m = Mul(x, slope) a = Add(m, half) y = Clip(a, zero, six)
-""",
-    lambda body: f"{HEAD} {NUMBERS} {{ {body} }}",
-)
+""")
 
 
 def test_leaves_types_without_a_kernel_alone(leaves_alone):

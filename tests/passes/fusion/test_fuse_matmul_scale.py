@@ -2,7 +2,7 @@ import numpy as np
 
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.testing import parse
-from tests.tables import each_of, each_row, pass_cases
+from tests.tables import cases_in, each_of, each_row
 
 FIXED = """<float[3,2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {1, -1}, float s = {4},
   float[2] r = {2, 8}, float[2,1] c = {2, 8}, float[1] one = {1}, float zero = {0}>"""
@@ -28,17 +28,14 @@ def test_fires(body, kinds, weights, rewrites):
     assert constant_of(nodes[0].inputs[1]).numpy().tolist() == weights
 
 
-test_cases = pass_cases(
-    """
+test_cases = cases_in(graph)("""
 rows: t = MatMul(x, w) y = Mul(t, c)
 by-zero: t = MatMul(x, w) y = Div(t, zero)
 reciprocal: t = MatMul(x, w) y = Div(s, t)
 read: t = MatMul(x, w) u = Mul(t, s) y = Add(t, u)
 one-summand: t = MatMul(x, w) u = Add(t, one) y = Mul(u, r)
 computed: v = Abs(w) t = MatMul(x, v) y = Mul(t, s)
-""",
-    graph,
-)
+""")
 
 
 @each_of("name", "w", "s", "b")

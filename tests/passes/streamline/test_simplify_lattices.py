@@ -1,6 +1,6 @@
 import pytest
 
-from tests.tables import each_of, pass_cases
+from tests.tables import cases_in, each_of
 
 BOOLS = "(bool[N] x, bool[N] u, bool[N] v) => (bool[N] y) "
 NUMBERS = """(float[N] x, float[N] u, int32[N] i, int32[N] j) => (float[N] y, int32[N] k)
@@ -23,8 +23,7 @@ def test_numbers(body, fires, simplified):
     assert (simplified(body) is not None) == fires
 
 
-test_cases = pass_cases(
-    """
+test_cases = cases_in(lambda body: BOOLS + "{ " + body + " }")("""
 y = And(x, x) | > Identity
 t = Or(u, x) y = And(x, t) | > Identity
 t = And(x, u) y = Or(t, x) | > Identity
@@ -34,6 +33,4 @@ s = And(u, x) t = And(v, x) y = Xor(s, t) | > Xor And
 (bool[3] x, bool[2,3] u) => (bool[2,3] y) { t = Or(x, u) y = And(x, t) }
 (bool[N] x, bool[N] u) => (bool[N] y, bool[N] t) { t = Or(x, u) y = And(x, t) }
 (bool[N] x, bool[N] u, bool[N] v) => (bool[N] y) { t = Or(v, u) y = And(x, t) }
-""",
-    lambda body: BOOLS + "{ " + body + " }",
-)
+""")

@@ -3,7 +3,7 @@ import math
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.streamline.sink_past_movement import SinkPastMovement
-from tests.tables import each_of, inferred, pass_cases
+from tests.tables import cases_in, each_of, inferred
 
 HEAD = """(float[2,3,4] x, float[2,3,4] u, float[2,3,4,4] i) => (float[A,B] y)
 <float s = {0.3}, float n = {-0.3}, float z = {0}, float[3,1] c = {1, 2, 3},
@@ -20,8 +20,7 @@ def typed(body):
     return model
 
 
-test_cases = pass_cases(
-    """
+test_cases = cases_in(typed)("""
 m = Mul(x, s) y = Reshape(m, f) | >~ Reshape Mul
 m = Add(x, s) y = Flatten(m) | >~ Flatten Add
 m = Mul(x, n) y = Unsqueeze(m, e) | >~ Unsqueeze Mul
@@ -56,9 +55,7 @@ m = Add(x, s) y = Relu(m)
 m = Mul(i, n) y = MaxPool<kernel_shape = [2, 2]>(m)
 m = Mul(x, s) k = Mul(u, z) y = Concat<axis = 1>(m, k)
 m = Mul(x, s) y = Transpose(m)
-""",
-    typed,
-)
+""")
 
 
 def test_past_transposes_where_asked():
@@ -91,8 +88,7 @@ def free(body):
     return model
 
 
-test_past_split_resize_and_pad = pass_cases(
-    """
+test_past_split_resize_and_pad = cases_in(free)("""
 m = Mul(x, s) a, b = Split<axis = 1>(m, p) c = Exp(a) y = Concat<axis = 1>(c, b) | >~ Split Mul
   Mul Exp Concat Identity
 m = Add(x, k) a, b = Split<axis = 1>(m, p) c = Exp(a) y = Concat<axis = 1>(c, b) | >~ Split Add
@@ -111,9 +107,7 @@ m = Add(x, n) y = Pad(m, e)
 m = Mul(x, n) y = Pad(m, e, o)
 m = Mul(x, n) y = Pad(m, e, least)
 m = Mul(i, n) y = Resize<mode = "linear">(m, , f)
-""",
-    free,
-)
+""")
 
 
 @each_of(

@@ -1,7 +1,7 @@
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.streamline.sink_scales import SinkScales
-from tests.tables import each_of, inferred, pass_cases
+from tests.tables import cases_in, each_of, inferred
 
 CONSTANTS = """float s = {0.5}, float t = {0.5}, float z = {0}, float[3] r = {1, 2, 3},
 float f = {0.3}, float g = {1.2},
@@ -48,8 +48,7 @@ def spread(body, a="1, -1, 2, 0"):
     return inferred(graph + "{ " + body + " }")
 
 
-test_dense = pass_cases(
-    """
+test_dense = cases_in(dense)("""
 m = Mul(x, s) y = MatMul(m, w) | >~ MatMul Mul
 m = Mul(w, r) y = MatMul(x, m) | >~ MatMul Mul
 m = Add(x, a) y = MatMul(m, w) | >~ MatMul Add
@@ -67,22 +66,16 @@ m = Mul(x, s) n = Mul(u, z) y = Add(m, n)
 m = Mul(x, u) y = MatMul(m, w)
 a term that gives a value more columns: =inferred('(float[4,1] x) => (float[4,2] y) <float[3]
   a = {1, 2, 3}, float[3,2] w = {1, 2, 3, 4, 5, 6}> { m = Add(x, a) y = MatMul(m, w) }')
-""",
-    dense,
-)
-test_images = pass_cases(
-    """
+""")
+test_images = cases_in(lambda body: inferred(IMAGE + "{ " + body + " }"))("""
 m = Mul(x, s) y = Conv(m, w) | >~ Conv Mul
 m = Mul(x, s) y = Conv(m, w, b) | >~ Conv Mul Add
 m = Mul(w, c) y = Conv(x, m) | >~ Conv Mul
 m = Mul(w, c) y = Conv(x, m, b) | >~ Conv Mul Add
 m = Mul(x, s) y = AveragePool<kernel_shape = [2, 2]>(m) | >~ AveragePool Mul
 m = Mul(x, s) y = GlobalAveragePool(m) | >~ GlobalAveragePool Mul
-""",
-    lambda body: inferred(IMAGE + "{ " + body + " }"),
-)
-test_spread_images_and_sums = pass_cases(
-    """
+""")
+test_spread_images_and_sums = cases_in(spread)("""
 m = Mul(x, s) y = ConvTranspose<group = 2>(m, w) | >~ ConvTranspose Mul
 m = Mul(v, c) y = ConvTranspose<strides = [2, 2], pads = [1, 1, 1, 1]>(x, m, b) | >~
   ConvTranspose Mul Add
@@ -105,6 +98,4 @@ a factor for each channel of a depthwise convolution: =spread('m = Mul(x, a) y =
   4>(m, w)', '1, -1, 2, 4') | >~ Conv Mul
 =spread('m = Mul(x, a) y = ConvTranspose<group = 4>(m, w)', '1, -1, 2, 4') | >~ ConvTranspose
   Mul
-""",
-    spread,
-)
+""")
