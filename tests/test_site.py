@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.tables import each_of
+from tests.tables import each_row
 
 ROOT = Path(__file__).parents[1]
 LOADED = re.compile(r'(?:src="|<link[^>]*href="|url\()["\']?(?:https?:)?//[^"\')]+')
@@ -84,11 +84,10 @@ def test_dead_links_are_found(tmp_path):
     ]
 
 
-@each_of(
-    "text",
-    '<script src="https://a.b/x.js">',
-    '<link rel="x" href="//a.b">',
-    "url(http://a.b/f)",
-)
+@each_row("""text
+- <script src="https://a.b/x.js">
+- <link rel="x" href="//a.b">
+- url(http://a.b/f)
+""")
 def test_what_is_loaded_from_elsewhere_is_found(text):
     assert LOADED.findall(text)

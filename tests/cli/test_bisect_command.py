@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from onnx_passes.cli.main import program
 from onnx_passes.errors import OnnxPassesError, UsageError
-from tests.tables import each_of
+from tests.tables import each_row
 
 HERE = Path(__file__).parents[2] / "examples" / "break_adds"
 CONFIG = ("-c", str(HERE / "pipeline.yaml"))
@@ -57,13 +57,12 @@ def test_a_command_judges_the_model(tmp_path):
     assert result.exit_code == 0
 
 
-@each_of(
-    "check, message",
-    ("true", "does not say where the model goes"),
-    ("no-such-command {model}", "there is no command 'no-such-command'"),
-    ("false {model}", "fails on the original already"),
-    ("'open {model}", "is not a command"),
-)
+@each_row("""check | message
+- true | does not say where the model goes
+- no-such-command {model} | there is no command 'no-such-command'
+- false {model} | fails on the original already
+- 'open {model} | is not a command
+""")
 def test_a_check_that_cannot_judge_is_refused(check, message):
     with pytest.raises(UsageError, match=message):
         invoke(*CONFIG, MODEL, "--check", check)

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
 PLAIN = "onnxruntime"
@@ -130,19 +130,18 @@ def test_one_output_may_have_limits_of_its_own(cli, wrong):
     cli("compare", DIGITS, wrong, "--rtol", "score:1").tells(2, "did you mean 'scores'")
 
 
-@each_of(
-    "judge, code",
-    ("simple", 1),
-    ("l2", 1),
-    ("l2=0.01", 0),
-    ("cosine", 0),
-    ("cosine=0.99999999", 1),
-    ("snr=30", 0),
-    ("snr=90", 1),
-    ("psnr=30", 0),
-    ("quantile=0.5", 1),
-    ("quantile=0", 0),
-)
+@each_row("""judge | code
+- simple | =1
+- l2 | =1
+- l2=0.01 | =0
+- cosine | =0
+- cosine=0.99999999 | =1
+- snr=30 | =0
+- snr=90 | =1
+- psnr=30 | =0
+- quantile=0.5 | =1
+- quantile=0 | =0
+""")
 def test_every_judge_comes_to_its_own_verdict(cli, wrong, judge, code):
     words = ("compare", DIGITS, wrong, "--compare", judge, "--generate", "samples=1")
     assert cli(*words).code == code

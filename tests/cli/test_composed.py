@@ -5,7 +5,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.tables import each_of
+from tests.tables import each_row
 
 MODULE = """
 from onnx_passes import passes
@@ -40,12 +40,11 @@ def run(cli, model, write):
     return call
 
 
-@each_of(
-    "declared, promised",
-    ("equality", "equality"),
-    ("tolerance(rtol=1e-4)", "tolerance(rtol=0.0001)"),
-    ("metric('cosine')", "metric(cosine)"),
-)
+@each_row("""declared | promised
+- equality | equality
+- tolerance(rtol=1e-4) | tolerance(rtol=0.0001)
+- metric('cosine') | metric(cosine)
+""")
 def test_it_is_held_to_the_weakest_contract_of_its_parts(run, declared, promised):
     done, last = run(f"@passes.verify.{declared}")
     assert last["contract"] == promised

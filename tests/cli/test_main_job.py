@@ -192,13 +192,12 @@ def test_metrics_gate_and_labels(cli, model, write):
     done.tells(2, "the original itself has accuracy 1")
 
 
-@each_of(
-    "text, where",
-    ("passes: [fold-constant]", "cfg.yaml:1:10"),
-    ("passes: [fold-constants: {size_limt: 3}]", "cfg.yaml:1"),
-    ("verify: {metrics: {acuracy: [0, 1]}}", "cfg.yaml:1"),
-    ("imports: [no_such_module]", "cfg.yaml:1:11"),
-)
+@each_row("""text | where
+- passes: [fold-constant] | cfg.yaml:1:10
+- passes: [fold-constants: {size_limt: 3}] | cfg.yaml:1
+- verify: {metrics: {acuracy: [0, 1]}} | cfg.yaml:1
+- imports: [no_such_module] | cfg.yaml:1:11
+""")
 def test_a_wrong_config_is_told_with_its_place(cli, model, write, text, where):
     cli("-c", write("cfg.yaml", text), "-o", "out.onnx", model).tells(2, where, "= help:")
 

@@ -13,7 +13,7 @@ import pytest
 
 from onnx_passes.cli import output
 from onnx_passes.cli.output import StepCount, advance, ticking
-from tests.tables import each_of, model_of
+from tests.tables import each_of, each_row, model_of
 
 
 @pytest.fixture
@@ -82,14 +82,13 @@ def external(tmp_path):
     return path
 
 
-@each_of(
-    "location, told",
-    ("none.bin", "none.bin"),
-    ("short.bin", "short.bin"),
-    ("../secret", "outside"),
-    ("/etc/hostname", "outside"),
-    ("sub/../../secret", "outside"),
-)
+@each_row("""location | told
+- none.bin | none.bin
+- short.bin | short.bin
+- ../secret | outside
+- /etc/hostname | outside
+- sub/../../secret | outside
+""")
 def test_a_model_whose_data_is_not_there(cli, external, tmp_path, location, told):
     (tmp_path.parent / "secret").write_bytes(b"\0" * 16)
     (tmp_path / "short.bin").write_bytes(b"\0" * 8)

@@ -9,7 +9,7 @@ import onnx
 import onnx.parser
 
 from onnx_passes.report.text import NOISE
-from tests.tables import each_of
+from tests.tables import each_row
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
 
@@ -137,11 +137,10 @@ def test_what_an_engine_rejects_is_told_and_the_parts_are_saved(cli, write):
     assert json.loads(taken.out)["supported"] is True
 
 
-@each_of(
-    "engine, code, says",
-    ("onnxruntime{provider=CUDAExecutionProvider}", 3, "has no CUDAExecutionProvider"),
-    ("onnxrutime", 2, "did you mean 'onnxruntime'"),
-)
+@each_row("""engine | code | says
+- onnxruntime{provider=CUDAExecutionProvider} | =3 | has no CUDAExecutionProvider
+- onnxrutime | =2 | did you mean 'onnxruntime'
+""")
 def test_an_engine_that_is_not_there_is_told(cli, write, engine, code, says):
     write("odd.onnxtxt", ODD)
     done = cli("inspect", "capability", "odd.onnxtxt", "--engine", engine, "--json")

@@ -14,7 +14,7 @@ import pytest
 
 from onnx_passes import risky_runs
 from onnx_passes.cli import supervision
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 PROGRAM = [sys.executable, "-m", "onnx_passes"]
 
@@ -414,12 +414,11 @@ def test_reduce_finds_what_ends_an_engine_in_a_child(tmp_path):
     assert [node.op_type for node in onnx.load(tmp_path / "o.onnx").graph.node] == ["Div"]
 
 
-@each_of(
-    "name, code, message",
-    ("exits", 2, "ended the program in pass 'exits' (os._exit(0))"),
-    ("dies", 1, "error[pass]: the program died of SIGSEGV in pass 'dies'"),
-    ("killed", 3, "error[memory]: the program died of SIGKILL in pass 'killed'"),
-)
+@each_row("""name | code | message
+- exits | =2 | ended the program in pass 'exits' (os._exit(0))
+- dies | =1 | error[pass]: the program died of SIGSEGV in pass 'dies'
+- killed | =3 | error[memory]: the program died of SIGKILL in pass 'killed'
+""")
 def test_a_pass_that_ends_the_program_is_named(tmp_path, model, write, name, code, message):
     write("ends.py", PASSES)
     config = write("c.yaml", f"imports: [ends]\npasses: [eliminate-identity, {name}]\n")

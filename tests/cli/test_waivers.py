@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 BREAK = """\
 from onnx_passes import passes
@@ -146,17 +146,16 @@ def test_a_model_that_is_not_valid_is_never_accepted(run, write):
     assert not report["waivers"][0]["used"]
 
 
-@each_of(
-    "line, told",
-    ("{pass: merge-relus}", "'reason' is missing in 'waivers.0'"),
-    ("{pass: merge-relus, reason: ' '}", "waivers.0.reason: expected text that is not"),
-    ("{reason: why}", "waivers.0: expected either 'rule' or 'pass'"),
-    ("{pass: a, rule: b, reason: c}", "waivers.0: expected either 'rule' or 'pass'"),
-    ("{pass: a, reason: c, expires: soon}", "waivers.0.expires: expected a date such as"),
-    ("{pass: a, reason: c, until: 2027-01-31}", "unknown key 'until' in 'waivers.0'"),
-    ("{pass: eliminate-identty, reason: c}", "did you mean 'eliminate-identity'?"),
-    ("{pass: fuse, reason: c}", "'fuse' is a group of passes, and a waiver is of one pass"),
-)
+@each_row("""line | told
+- {pass: merge-relus} | 'reason' is missing in 'waivers.0'
+- {pass: merge-relus, reason: ' '} | waivers.0.reason: expected text that is not
+- {reason: why} | waivers.0: expected either 'rule' or 'pass'
+- {pass: a, rule: b, reason: c} | waivers.0: expected either 'rule' or 'pass'
+- {pass: a, reason: c, expires: soon} | waivers.0.expires: expected a date such as
+- {pass: a, reason: c, until: 2027-01-31} | unknown key 'until' in 'waivers.0'
+- {pass: eliminate-identty, reason: c} | did you mean 'eliminate-identity'?
+- {pass: fuse, reason: c} | 'fuse' is a group of passes, and a waiver is of one pass
+""")
 def test_a_wrong_waiver_is_an_error_with_its_place(cli, model, write, line, told):
     path = write("cfg.yaml", f"passes: [eliminate-identity]\nwaivers:\n  - {line}\n")
     cli("-c", path, "-o", "out.onnx", model).tells(2, told, f"{path}:3:")

@@ -24,7 +24,7 @@ from onnx_passes.passes import registry
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report import summary
 from onnx_passes.verify.evidence import ENGINE, Verdict
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 
 def cls(name):
@@ -171,14 +171,13 @@ engines: [onnxruntime, onnxruntime: {threads: 3, when: end}]
     assert [e.engine.provider for e in resolve_engines(config)] == ["CPUExecutionProvider"] * 2
 
 
-@each_of(
-    "text, message, place",
-    ("engines: [onnxrt]", "unknown engine 'onnxrt'", "1:11"),
-    ("engines: [onnxruntime: {optimisation: all}]", "no option 'optimisation'", "1:25"),
-    ("engines: [onnxruntime: {threads: many}]", "threads", "1:25"),
-    ("onnxruntime: {thread: 1}", "no option 'thread'", "1:15"),
-    ("onnxruntime: {threads: many}", "threads", "1:15"),
-)
+@each_row("""text | message | place
+- engines: [onnxrt] | unknown engine 'onnxrt' | 1:11
+- engines: [onnxruntime: {optimisation: all}] | no option 'optimisation' | 1:25
+- engines: [onnxruntime: {threads: many}] | threads | 1:25
+- onnxruntime: {thread: 1} | no option 'thread' | 1:15
+- onnxruntime: {threads: many} | threads | 1:15
+""")
 def test_complaints_about_engines(load, text, message, place):
     with pytest.raises(ConfigError) as caught:
         resolve_engines(load(text))
@@ -258,14 +257,13 @@ def test_each_rule_that_is_to_blame_needs_a_waiver():
     assert both == (OF_RULE, other)
 
 
-@each_of(
-    "pattern, model, covered",
-    ("*", "a/b.onnx", True),
-    ("bert-*.onnx", "models/bert-base.onnx", True),
-    ("bert-*.onnx", "models/gpt.onnx", False),
-    ("models/*", "models/gpt.onnx", False),
-    ("Bert.onnx", "bert.onnx", False),
-)
+@each_row("""pattern | model | covered
+- * | a/b.onnx | =True
+- bert-*.onnx | models/bert-base.onnx | =True
+- bert-*.onnx | models/gpt.onnx | =False
+- models/* | models/gpt.onnx | =False
+- Bert.onnx | bert.onnx | =False
+""")
 def test_the_pattern_is_one_of_file_names(pattern, model, covered):
     waiver = OF_PASS.model_copy(update={"model": pattern})
     assert (found([waiver], model=model) is waiver) == covered

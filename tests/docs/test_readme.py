@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from onnx_passes.cli.main import program
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -86,15 +86,14 @@ def test_nothing_says_to_install_the_program_that_has_the_name_on_the_index():
     assert found == []
 
 
-@each_of(
-    "text, is_named",
-    ("pip install onnx-passes", True),
-    ("python -m pip install -U 'onnx-passes[prove]'", True),
-    ("uv add onnx_passes", True),
-    ("pip install '.[prove]'", False),
-    ("pip install 'onnx-passes @ git+https://github.com/OWNER/onnx-passes'", False),
-    ("pip install ./onnx-passes", False),
-)
+@each_row("""text | is_named
+- pip install onnx-passes | =True
+- python -m pip install -U 'onnx-passes[prove]' | =True
+- uv add onnx_passes | =True
+- pip install '.[prove]' | =False
+- pip install 'onnx-passes @ git+https://github.com/OWNER/onnx-passes' | =False
+- pip install ./onnx-passes | =False
+""")
 def test_a_hint_that_names_the_package_is_found(text, is_named):
     assert bool(BY_NAME.search(text)) is is_named
 

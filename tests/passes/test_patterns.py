@@ -10,7 +10,7 @@ from onnx_passes.passes.fusion.fuse_silu import FuseSilu
 from onnx_passes.passes.patterns import PatternInfo, WhyNot, asking
 from onnx_passes.passes.rewriting import rewrite
 from onnx_passes.testing import parse
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> '
 
@@ -19,12 +19,11 @@ def info(pattern):
     return PatternInfo.of(RewriteRule(pattern, lambda op, x: op.Neg(x), name="rule"))
 
 
-@each_of(
-    "nodes, expected",
-    ("a = Abs(x) y = Relu(a)", True),
-    ("a = Neg(x) y = Relu(a)", False),
-    ("y = Relu(x)", False),
-)
+@each_row("""nodes | expected
+- a = Abs(x) y = Relu(a) | =True
+- a = Neg(x) y = Relu(a) | =False
+- y = Relu(x) | =False
+""")
 def test_a_node_is_ruled_out_by_what_computes_its_operand(nodes, expected):
     model = ir.from_onnx_text(f"{HEADER} m (float[2] x) => (float[2] y) {{ {nodes} }}")
     rule = info(lambda op, x: op.Relu(op.Abs(x)))
@@ -90,11 +89,10 @@ def reasons(text, pass_=None, model=MODEL):
     return list(question.lines())
 
 
-@each_of(
-    "rule, reason",
-    ("eliminate-noop-arithmetic[Add-right]@z", "the constant is not -0.0"),
-    ("eliminate-noop-arithmetic[Mul-right]@y", "the constant may make the"),
-)
+@each_row("""rule | reason
+- eliminate-noop-arithmetic[Add-right]@z | the constant is not -0.0
+- eliminate-noop-arithmetic[Mul-right]@y | the constant may make the
+""")
 def test_a_rule_says_why_it_did_not_match(rule, reason):
     lines = reasons(rule)
     assert len(lines) == 1
@@ -158,17 +156,13 @@ def test_the_command_line_prints_it(tmp_path):
     assert "the constant is not -0.0 in each element" in line
 
 
-@each_of(
-    "question, pass_, answer",
-    ("fuse-gelu", "eliminate-identity", "the pipeline runs no pass or rule of this name"),
-    ("eliminate-identity", "eliminate-identity", "Before: ``Identity(x)``"),
-    ("merge-projections", "merge-projections", "Leaves alone: weights that other nodes"),
-    (
-        "eliminate-double-transpose",
-        "eliminate-double-transpose",
-        "no node is left that one of its rules may begin at",
-    ),
-    ("eliminate-zero-state", "eliminate-zero-state", "it does not match by rules"),
-)
+@each_row("""question | pass_ | answer
+- fuse-gelu | eliminate-identity | the pipeline runs no pass or rule of this name
+- eliminate-identity | eliminate-identity | Before: ``Identity(x)``
+- merge-projections | merge-projections | Leaves alone: weights that other nodes
+- eliminate-double-transpose | eliminate-double-transpose | no node is left that one of its
+  rules may begin at
+- eliminate-zero-state | eliminate-zero-state | it does not match by rules
+""")
 def test_a_pass_that_tried_nothing_is_described(tmp_path, question, pass_, answer):
     assert any(answer in line for line in asked(tmp_path, question, pass_))

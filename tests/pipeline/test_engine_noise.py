@@ -19,7 +19,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Verdict
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 # ONNX Runtime fuses this normalisation where it may, and then rounds otherwise; the last
 # factor lifts that above the default limit.
@@ -84,12 +84,11 @@ def run(steps, *settings):
     return run_pipeline(ir.from_proto(onnx.parser.parse_model(MODEL)), config)
 
 
-@each_of(
-    "setting, named",
-    ("verify.tolerance={rtol: 0, atol: 1.0e-9}", "verify.tolerance"),
-    ("verify.drift={rtol: 0, atol: 1.0e-9}", "verify.drift"),
-    ("verify.tolerance.outputs.y={rtol: 0, atol: 1.0e-9}", "verify.tolerance.outputs.y"),
-)
+@each_row("""setting | named
+- verify.tolerance={rtol: 0, atol: 1.0e-9} | verify.tolerance
+- verify.drift={rtol: 0, atol: 1.0e-9} | verify.drift
+- verify.tolerance.outputs.y={rtol: 0, atol: 1.0e-9} | verify.tolerance.outputs.y
+""")
 def test_a_given_limit_under_the_noise_is_refused_with_what_to_set(setting, named):
     with pytest.raises(ConfigError, match="lies under the noise") as caught:
         run(["noise-reassociate"], setting)

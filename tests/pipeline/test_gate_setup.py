@@ -14,7 +14,7 @@ from onnx_passes.errors import ReferenceDataError
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.evidence import Verdict
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 STEPS, WIDTH = 16, 8
 RNG = np.random.default_rng(5)
@@ -184,13 +184,12 @@ def test_a_feed_that_does_not_fit_is_refused(feed, told):
         run("turned", steps=2, feed=feed)
 
 
-@each_of(
-    "reference, told",
-    ("{steps: 3}", "both 'steps' and 'feed'"),
-    ("{feed: {past: present}}", "both 'steps' and 'feed'"),
-    ("{steps: 0, feed: {past: present}}", "steps"),
-    ("{steps: 3, samples: 2, feed: {past: present}}", "each step is a sample"),
-)
+@each_row("""reference | told
+- {steps: 3} | both 'steps' and 'feed'
+- {feed: {past: present}} | both 'steps' and 'feed'
+- {steps: 0, feed: {past: present}} | steps
+- {steps: 3, samples: 2, feed: {past: present}} | each step is a sample
+""")
 def test_a_pipeline_file_is_checked(tmp_path, capsys, reference, told):
     assert execute(tmp_path, reference) == 2
     assert told in capsys.readouterr().err

@@ -9,7 +9,7 @@ from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.reaching import along_ray, reach
 from onnx_passes.pipeline.run import run_pipeline
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 X = np.float32([[0.5, -2, 3, 0.25]])
 
@@ -171,14 +171,13 @@ def test_an_overflow_behind_a_norm_is_reached_by_rows_of_weights(monkeypatch):
     assert "got nan" in str(done.error)
 
 
-@each_of(
-    "body",
-    "{ a = Exp(x) y = Max(a, zero) }",
-    "{ a = Softmax(x) y = Max(a, zero) }",
-    "{ m = ReduceMean(x, one) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, one) "
-    "y = Max(v, zero) }",
-    "{ a = Relu(x) b = Add(a, a) c = Sqrt(b) y = Max(c, zero) }",
-)
+@each_row("""body
+- { a = Exp(x) y = Max(a, zero) }
+- { a = Softmax(x) y = Max(a, zero) }
+- { m = ReduceMean(x, one) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, one) y = Max(v, zero)
+  }
+- { a = Relu(x) b = Add(a, a) c = Sqrt(b) y = Max(c, zero) }
+""")
 def test_a_bound_that_an_interval_keeps_is_no_precondition(monkeypatch, body):
     from onnx_passes.passes import registry
 

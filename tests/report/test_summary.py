@@ -9,18 +9,17 @@ from onnx_passes.report.summary import (
     verdict_words,
 )
 from onnx_passes.verify.evidence import Check, MetricCheck, Verdict
-from tests.tables import each_of
+from tests.tables import each_row
 
 
-@each_of(
-    "name, head",
-    ("resnet50", "VERIFIED"),
-    ("empty", "UNCHANGED"),
-    ("broken", "FAILED"),
-    ("unreadable", "FAILED"),
-    ("unverified", "NOT VERIFIED"),
-    ("partly", "PARTLY VERIFIED"),
-)
+@each_row("""name | head
+- resnet50 | VERIFIED
+- empty | UNCHANGED
+- broken | FAILED
+- unreadable | FAILED
+- unverified | NOT VERIFIED
+- partly | PARTLY VERIFIED
+""")
 def test_a_run_has_one_verdict(sample, name, head):
     assert outcome(sample(name)).head == head
 

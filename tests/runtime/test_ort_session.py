@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from onnx_passes.errors import UnsupportedModelError
 from onnx_passes.runtime import ort_session
 from onnx_passes.runtime.ort_session import translate
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 
 def test_the_places_in_its_source_are_left_out():
@@ -36,15 +36,14 @@ def test_the_innermost_node_is_named(name, where):
     assert error.message == "too short"
 
 
-@each_of(
-    "text",
-    "[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : Could not find an implementation for "
-    "Clip(13) node with name 'c'",
-    "[ONNXRuntimeError] : 1 : FAIL : Fatal error: my:Foo(-1) is not a registered function/op",
-    "[ONNXRuntimeError] : 10 : INVALID_GRAPH : Error No Op registered for Foo with "
-    "domain_version of 21",
-    "Batchwise recurrent operations (layout == 1) are not supported.",
-)
+@each_row("""text
+- [ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : Could not find an implementation for Clip(13) node
+  with name 'c'
+- [ONNXRuntimeError] : 1 : FAIL : Fatal error: my:Foo(-1) is not a registered function/op
+- [ONNXRuntimeError] : 10 : INVALID_GRAPH : Error No Op registered for Foo with domain_version
+  of 21
+- Batchwise recurrent operations (layout == 1) are not supported.
+""")
 def test_what_is_missing_is_unsupported(text):
     assert type(translate(RuntimeError(text))) is UnsupportedModelError
 

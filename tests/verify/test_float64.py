@@ -12,7 +12,7 @@ from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
 from onnx_passes.verify.float64 import DoubleNode, convolve, evaluate, upcast_node
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 
 def types(op_type, **attributes):
@@ -28,12 +28,11 @@ def test_an_attribute_that_names_a_narrow_float_names_a_double(op_type, name):
     assert types(op_type, **{name: TensorProto.INT32}) == {name: TensorProto.INT32}
 
 
-@each_of(
-    "op_type, name",
-    ("RandomUniform", "dtype"),
-    ("SequenceEmpty", "dtype"),
-    ("MelWeightMatrix", "output_datatype"),
-)
+@each_row("""op_type | name
+- RandomUniform | dtype
+- SequenceEmpty | dtype
+- MelWeightMatrix | output_datatype
+""")
 def test_what_is_float32_by_default_is_double(op_type, name):
     assert types(op_type) == {name: TensorProto.DOUBLE}
 

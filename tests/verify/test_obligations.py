@@ -11,7 +11,7 @@ from onnx_passes.verify.obligations import (
     split_parts,
 )
 from onnx_passes.verify.region import changed_region
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g (float[N, 4] x) => (float[N, 4] y) '
 
@@ -174,28 +174,26 @@ def test_names_and_storage_do_not_matter(old, new):
     assert alike(BASE, BASE.replace(old, new) if old else BASE)
 
 
-@each_of(
-    "old, new",
-    ("Sub(b, a)", "Sub(a, b)"),
-    ("Exp(x)", "Sin(x)"),
-    ("3, 4}", "3, 5}"),
-    ("Mul(a, w)", "Mul(a, x)"),
-    ("Sub(b, a)", "Sub(b, x)"),
-    ("Exp(x)", "Identity(x)"),
-)
+@each_row("""old | new
+- Sub(b, a) | Sub(a, b)
+- Exp(x) | Sin(x)
+- 3, 4} | 3, 5}
+- Mul(a, w) | Mul(a, x)
+- Sub(b, a) | Sub(b, x)
+- Exp(x) | Identity(x)
+""")
 def test_operands_operators_and_constants_do(old, new):
     assert old in BASE
     assert not alike(BASE, BASE.replace(old, new))
 
 
-@each_of(
-    "old, new, expected",
-    ("m = Abs(k) o = Sub(m, x)", "n = Abs(k) o = Sub(n, x)", True),
-    ("Sub(m, x)", "Sub(x, m)", False),
-    ("Sub(m, x)", "Sub(m, k)", False),
-    ("p = Neg(k)", "p = Neg(x)", False),
-    ("p = Neg(k)", "p = Abs(k)", False),
-)
+@each_row("""old | new | expected
+- m = Abs(k) o = Sub(m, x) | n = Abs(k) o = Sub(n, x) | =True
+- Sub(m, x) | Sub(x, m) | =False
+- Sub(m, x) | Sub(m, k) | =False
+- p = Neg(k) | p = Neg(x) | =False
+- p = Neg(k) | p = Abs(k) | =False
+""")
 def test_bodies_are_walked_too(old, new, expected):
     assert old in LOOP
     assert alike(LOOP, LOOP.replace(old, new)) is expected
@@ -226,13 +224,12 @@ FUNCTIONS = """(float[N] x) => (float[N] y) {{ y = my.f<alpha = 1.0>(x) }}
 <domain: "my", opset_import: ["" : 20]> f <alpha> (a) => (b) {{ {} }}"""
 
 
-@each_of(
-    "body, expected",
-    ("c = Exp(a) b = Neg(c)", True),
-    ("d = Exp(a) b = Neg(d)", True),
-    ("c = Sin(a) b = Neg(c)", False),
-    ("c = Exp(a) b = Neg(a)", False),
-)
+@each_row("""body | expected
+- c = Exp(a) b = Neg(c) | =True
+- d = Exp(a) b = Neg(d) | =True
+- c = Sin(a) b = Neg(c) | =False
+- c = Exp(a) b = Neg(a) | =False
+""")
 def test_bodies_of_functions_are_compared(body, expected):
     head = '<ir_version: 10, opset_import: ["" : 20, "my" : 1]> g '
     old, new = (
@@ -281,13 +278,11 @@ UNUSED = {"more": ", z", "start": ", w", "state": ", float[2] u", "result": ", f
 ALONE = dict.fromkeys((*UNUSED, "inside"), "") | {"read": "s"}
 
 
-@each_of(
-    "read, inside, expected",
-    ("s", "v = Exp(u)", True),
-    ("s", "v = Add(s, u)", True),
-    ("u", "v = Exp(u)", False),
-    ids=["state of its own", "state that reads it", "state that it reads"],
-)
+@each_row("""read | inside | expected
+state of its own: s | v = Exp(u) | =True
+state that reads it: s | v = Add(s, u) | =True
+state that it reads: u | v = Exp(u) | =False
+""")
 def test_state_of_a_loop_that_nothing_reads_does_not_matter(read, inside, expected):
     unused = ITERATED.format(**UNUSED, read=read, inside=inside)
     assert alike(unused, ITERATED.format(**ALONE)) is expected

@@ -13,7 +13,7 @@ from onnx_passes.verify.recording import (
     is_informative,
     random_like,
 )
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20]>
     g (float[N, 100] x) => (float[N] y)
@@ -146,15 +146,14 @@ g (float[N, 4] x, bool c) => (float[N, 4] y) {
 }"""
 
 
-@each_of(
-    "name, expected",
-    ("s", False),
-    ("z", False),
-    ("m", False),
-    ("k", False),
-    ("e", True),
-    ("w", True),
-)
+@each_row("""name | expected
+- s | =False
+- z | =False
+- m | =False
+- k | =False
+- e | =True
+- w | =True
+""")
 def test_shapes_and_constants_are_no_data_and_what_a_body_captures_is(name, expected):
     assert (name in dependent_on_data(ir.from_onnx_text(MODEL_INFORMATIVE))) is expected
 

@@ -13,7 +13,7 @@ from onnx_passes.verify.rounding import (
     makes_any_steps,
     move_weights,
 )
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 HALF, BRAIN = Tolerance(4 * 2**-10, 1e-5), Tolerance(4 * 2**-7, 1e-5)
 BYTE = Tolerance(0.25, 2**-16)
@@ -218,14 +218,13 @@ def test_constants_move_in_bodies_and_functions_too():
         ).any()
 
 
-@each_of(
-    "nodes",
-    "c = Less(x, w) y = Cast<to = 1>(c)",
-    "a = Mul(x, w) b = Cast<to = 7>(a) y = Cast<to = 1>(b)",
-    "a = Add(x, w) i = ArgMax<keepdims = 1>(a) y = Cast<to = 1>(i)",
-    "z = Constant<value = float {0.0}>() o = Constant<value = float {1.0}>()"
-    " r = Range(z, w, o) s = Shape(r) f = Cast<to = 1>(s) y = Mul(x, f)",
-)
+@each_row("""nodes
+- c = Less(x, w) y = Cast<to = 1>(c)
+- a = Mul(x, w) b = Cast<to = 7>(a) y = Cast<to = 1>(b)
+- a = Add(x, w) i = ArgMax<keepdims = 1>(a) y = Cast<to = 1>(i)
+- z = Constant<value = float {0.0}>() o = Constant<value = float {1.0}>() r = Range(z, w, o) s
+  = Shape(r) f = Cast<to = 1>(s) y = Mul(x, f)
+""")
 def test_what_decides_only_sizes_indices_and_comparisons_stays(nodes):
     assert not moves(f"(float[1] x) => (float[1] y) <float w = {{0.3}}> {{ {nodes} }}").any()
 

@@ -8,7 +8,7 @@ import pytest
 
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.verify.saved import merge_samples, read_samples, write_samples
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 # As Polygraphy 0.53.6 writes np.arange(3, dtype=np.float32).
 ARRAY = {
@@ -83,14 +83,13 @@ def test_pickled_arrays_are_not_loaded(tmp_path):
         read_samples(tmp_path / "d.npy")
 
 
-@each_of(
-    "text, says",
-    ("{", "no JSON"),
-    ("[1]", "neither feeds nor results"),
-    ('{"x": 1}', "no array as 'x'"),
-    ('{"lst": [[1, 2]], "polygraphy_class": "RunResults"}', "no complete RunResults"),
-    ('[{"x": {"array": "%%", "polygraphy_class": "ndarray"}}]', "cannot be read at 'x'"),
-)
+@each_row("""text | says
+- { | no JSON
+- [1] | neither feeds nor results
+- {"x": 1} | no array as 'x'
+- {"lst": [[1, 2]], "polygraphy_class": "RunResults"} | no complete RunResults
+- [{"x": {"array": "%%", "polygraphy_class": "ndarray"}}] | cannot be read at 'x'
+""")
 def test_broken_json_is_told(tmp_path, text, says):
     (tmp_path / "d.json").write_text(text)
     with pytest.raises(ReferenceDataError, match=says):

@@ -8,7 +8,7 @@ from benchmarks.certify.mutation import judge, new_nodes, rule_mutants, spread
 from benchmarks.certify.places import place_mutants
 from onnx_passes.certifying import rule_fuzzing
 from onnx_passes.certifying.rule_fuzzing import fuzz_rule
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 FAST = ("neg-neg", "sub-as-add", "transpose-transpose", "unsqueeze", "clip-clip", "flatten")
 
@@ -22,13 +22,12 @@ def test_a_right_rule_is_not_refuted(name):
     assert fuzz_rule(_named(name), seconds=600, models=40).verdict == "tested"
 
 
-@each_of(
-    "name, change",
-    ("sub-as-add", "swapped operands of Add 1"),
-    ("transpose-transpose", "perm rotated of Transpose 0"),
-    ("unsqueeze", "a constant one larger of Constant 0"),
-    ("flatten", "a constant one smaller at its end of Constant 0"),
-)
+@each_row("""name | change
+- sub-as-add | swapped operands of Add 1
+- transpose-transpose | perm rotated of Transpose 0
+- unsqueeze | a constant one larger of Constant 0
+- flatten | a constant one smaller at its end of Constant 0
+""")
 def test_a_wrong_rule_is_refuted_and_a_swap_in_a_sum_is_proved_to_be_none(name, change):
     mutant = next(m for m in rule_mutants([_named(name)]) if m.change == change)
     expected = "equivalent" if "swapped operands of Add" in change else "refuted"

@@ -1,6 +1,6 @@
 from onnx_passes.passes.analysis.integer_cost import IntegerCost, bits_of
 from onnx_passes.testing import parse
-from tests.tables import each_of, each_row
+from tests.tables import each_row
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20, "onnx_passes.ops" : 1]> main
 (float[N,1,4,4] x) => (float[N,8] y) <float[3] t = {0, 1, 2}, float w = {1},
@@ -31,19 +31,18 @@ def test_products_without_sizes_are_named():
     assert not found.macs
 
 
-@each_of(
-    "name, bits",
-    ("INT7", 7),
-    ("UINT3", 3),
-    ("BIPOLAR", 1),
-    ("TERNARY", 2),
-    ("SCALEDINT<9>", 9),
-    ("FLOAT32", 32),
-    ("FLOAT16", 16),
-    ("FIXED<8,4>", 8),
-    ("FLOAT<4,3>", 8),
-    ("FLOAT<5,2,15>", 8),
-)
+@each_row("""name | bits
+- INT7 | =7
+- UINT3 | =3
+- BIPOLAR | =1
+- TERNARY | =2
+- SCALEDINT<9> | =9
+- FLOAT32 | =32
+- FLOAT16 | =16
+- FIXED<8,4> | =8
+- FLOAT<4,3> | =8
+- FLOAT<5,2,15> | =8
+""")
 def test_widths(name, bits):
     assert bits_of(name) == bits
 

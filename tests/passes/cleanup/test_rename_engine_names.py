@@ -9,7 +9,7 @@ from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes.cleanup.rename_engine_names import RenameEngineNames
 from onnx_passes.passes.common.graph_edits import name_counts
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 HEAD = '<ir_version: 8, opset_import: ["" : 18]> '
 FUSIONS = {
@@ -75,12 +75,11 @@ def test_what_onnx_runtime_saves_has_such_names(tmp_path):
     }
 
 
-@each_of(
-    "name",
-    "gemm_input_shape_token_12",
-    "gemm_output_reshape_token_3_new_shape",
-    "_inlfunc_Mish_X",
-)
+@each_row("""name
+- gemm_input_shape_token_12
+- gemm_output_reshape_token_3_new_shape
+- _inlfunc_Mish_X
+""")
 def test_numbered_names_are_renamed(name):
     model = model_of("m (int64[2] e) => (int64[2] s) <int64[2] n = {1,2}> { s = Add(e, n) }")
     model.graph.initializers["n"].name = name

@@ -7,7 +7,7 @@ from onnx_passes.errors import OptionError, PassError
 from onnx_passes.passes.convert.convert_io_types import ConvertIoTypes
 from onnx_passes.testing import assert_verified, parse
 from onnx_passes.verify.snapshot import Snapshot
-from tests.tables import each_of, each_row
+from tests.tables import each_row
 
 MODEL = """(float[N,3] x, int64[N,3] i) => (float[N,3] y, bool[N,3] b)
 { t = Cast <to = 1> (i) y = Add(x, t) b = Greater(y, x) }"""
@@ -75,13 +75,12 @@ def test_refuses(text, options, told):
     assert told in str(caught.value)
 
 
-@each_of(
-    "body",
-    "{}",
-    "{ y = Exp(x) }",
-    "{ y = If(c) <then_branch = t () => (p) { p = Exp(x) }, "
-    "else_branch = e () => (q) { q = Neg(x) }> }",
-)
+@each_row("""body
+- {}
+- { y = Exp(x) }
+- { y = If(c) <then_branch = t () => (p) { p = Exp(x) }, else_branch = e () => (q) { q = Neg(x)
+  }> }
+""")
 def test_an_input_that_is_an_output_changes_as_both(body):
     outputs = "float[3] x" if body == "{}" else "float[3] x, float[3] y"
     model = converted(

@@ -7,7 +7,7 @@ from onnx_passes.errors import OptionError, PassError
 from onnx_passes.passes.convert.convert_layout import ConvertLayout
 from onnx_passes.testing import assert_leaves_alone, assert_verified, parse
 from onnx_passes.verify.snapshot import Snapshot
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 CONV = """(float[N,3,5,4] x, float[2,3,1,1] w) => (float[N,2,5,4] y)
 { t = Exp(x) y = Conv(t, w) }"""
@@ -65,12 +65,11 @@ def test_a_transpose_that_undoes_it_goes_and_constants_between_are_turned():
     ]
 
 
-@each_of(
-    "body",
-    "b = Atan(x) c = Mean(b, k)",
-    "b = Less(x, k) c = Cast <to = 1> (b)",
-    "b = Greater(x, k) d = Not(b) c = Where(d, k, s)",
-)
+@each_row("""body
+- b = Atan(x) c = Mean(b, k)
+- b = Less(x, k) c = Cast <to = 1> (b)
+- b = Greater(x, k) d = Not(b) c = Where(d, k, s)
+""")
 def test_operators_are_those_that_are_described_as_elementwise(body):
     model = converted(
         f"""(float[2,3,5,4] x) => (float[2,5,4,3] y)

@@ -1,4 +1,4 @@
-from tests.tables import each_of, each_row, inferred
+from tests.tables import each_row, inferred
 
 W, V = "float[2,3] w = {1, -2, 3, 0.5, 1, -1}", "float[3,2] v = {2, 0, 1, -1, 1, 3}"
 B, C = "float[3] b = {1, -1, 0.5}", "float[2] c = {-1, 2}"
@@ -13,16 +13,15 @@ def model(body, *, x="float[N,4,2] x", opset=18, weights=f"{W}, {V}, {B}, {C}, {
       g ({x}) => ({kind}[{",".join("?" * (rank + 1))}] z) <{weights}> {{ {body} }}""")
 
 
-@each_of(
-    "activation",
-    "Relu",
-    "LeakyRelu<alpha = 0.1>",
-    "Sigmoid",
-    "Tanh",
-    "Elu",
-    "Selu",
-    "Softsign",
-)
+@each_row("""activation
+- Relu
+- LeakyRelu<alpha = 0.1>
+- Sigmoid
+- Tanh
+- Elu
+- Selu
+- Softsign
+""")
 def test_fires(activation, rewrites):
     before = model(f"{LAYER} z = {activation}(a)")
     after = model(

@@ -6,7 +6,7 @@ import onnx_ir as ir
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.fusion.fuse_attention import FuseAttention
 from onnx_passes.testing import parse
-from tests.tables import each_of, inferred
+from tests.tables import each_of, each_row, inferred
 
 TOKENS = "tokens = Gather(words, ids) length = Shape<start = 1, end = 2>(ids)"
 
@@ -52,13 +52,12 @@ def exported(positions, mask):
     return made
 
 
-@each_of(
-    "positions, mask",
-    ("bert-torchscript", "bert"),
-    ("whisper-torchscript", "bert"),
-    ("whisper-dynamo", "bert"),
-    ("t5", "t5-torchscript"),
-)
+@each_row("""positions | mask
+- bert-torchscript | bert
+- whisper-torchscript | bert
+- whisper-dynamo | bert
+- t5 | t5-torchscript
+""")
 def test_attention_is_fused(positions, mask, rewrites):
     draw = np.random.default_rng(0)
     feeds = {

@@ -1,6 +1,6 @@
 import numpy as np
 
-from tests.tables import cases_in, each_of, kinds
+from tests.tables import cases_in, each_row, kinds
 
 HEAD = "(float[2,N] x) => (float[?,?] y)"
 NUMBERS = """<float three = {3}, float zero = {0}, float six = {6}, float sixth = {0.16666667},
@@ -8,13 +8,12 @@ NUMBERS = """<float three = {3}, float zero = {0}, float six = {6}, float sixth 
 SPECIAL = np.float32([[np.nan, np.inf, -np.inf, -0.0, 0, -3, 3, 2.9, 1e30], [0.1] * 9])
 
 
-@each_of(
-    "body",
-    "a = Add(x, three) c = Clip(a, zero, six) y = Div(c, six)",
-    "a = Add(three, x) c = Clip(a, zero, six) y = Mul(c, sixth)",
-    "a = Add(three, x) c = Clip(a, zero, six) y = Mul(sixth, c)",
-    "m = Mul(x, slope) a = Add(m, half) y = Clip(a, zero, one)",
-)
+@each_row("""body
+- a = Add(x, three) c = Clip(a, zero, six) y = Div(c, six)
+- a = Add(three, x) c = Clip(a, zero, six) y = Mul(c, sixth)
+- a = Add(three, x) c = Clip(a, zero, six) y = Mul(sixth, c)
+- m = Mul(x, slope) a = Add(m, half) y = Clip(a, zero, one)
+""")
 def test_fires(body, rewrites):
     text = f"{HEAD} {NUMBERS} {{ {body} }}"
     after = rewrites(text, feeds=[{"x": SPECIAL}, {"x": 3 * SPECIAL}])

@@ -1,6 +1,6 @@
 import numpy as np
 
-from tests.tables import each_of, pass_cases
+from tests.tables import each_of, each_row, pass_cases
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0, 1, 5.5, 6, 7, -7, 3])
 
@@ -10,13 +10,12 @@ def graph(body, dtype="float", **constants):
     return f"({dtype}[2,N] x) => ({dtype}[?,?] y) <{fixed}> {{ {body} }}"
 
 
-@each_of(
-    "body",
-    "t = Max(x, l) y = Min(t, h)",
-    "t = Max(l, x) y = Min(h, t)",
-    "t = Min(x, h) y = Max(t, l)",
-    "t = Min(h, x) y = Max(l, t)",
-)
+@each_row("""body
+- t = Max(x, l) y = Min(t, h)
+- t = Max(l, x) y = Min(h, t)
+- t = Min(x, h) y = Max(t, l)
+- t = Min(h, x) y = Max(l, t)
+""")
 @each_of("dtype", "float", "double", "int32", "int64")
 def test_fires(body, dtype, rewrites):
     special = SPECIAL if dtype in ("float", "double") else np.arange(-5, 15)

@@ -1,7 +1,7 @@
 import numpy as np
 
 from onnx_passes.passes.fusion.fuse_pad import FusePad
-from tests.tables import each_of, inferred, pass_cases
+from tests.tables import each_of, each_row, inferred, pass_cases
 
 PADS = "int64[8] p = {0, 0, 1, 2, 0, 0, 0, 1}"
 HEAD = "(float[1,2,5,6] x, float[3,2,3,3] w) => (float[?,?,?,?] y)"
@@ -14,15 +14,14 @@ def graph(body, *constants, head=HEAD):
 LOWEST = "float n = {-inf}"
 
 
-@each_of(
-    "inner",
-    "r = Relu(x)",
-    "r = Sigmoid(x)",
-    "r = Clip(x, zero, six)",
-    "r = Max(x, zero)",
-    "s = Relu(x) r = Concat<axis = 1>(s, s)",
-    "s = Relu(x) r = MaxPool<kernel_shape = [2, 2], pads = [1, 0, 0, 1]>(s)",
-)
+@each_row("""inner
+- r = Relu(x)
+- r = Sigmoid(x)
+- r = Clip(x, zero, six)
+- r = Max(x, zero)
+- s = Relu(x) r = Concat<axis = 1>(s, s)
+- s = Relu(x) r = MaxPool<kernel_shape = [2, 2], pads = [1, 0, 0, 1]>(s)
+""")
 def test_max_pools_what_is_not_minus_infinity(inner):
     body = f"{inner} t = Pad(r, p, n) y = MaxPool<kernel_shape = [3, 3]>(t)"
     found = fused(body, PADS, LOWEST, "float zero = {0}", "float six = {6}")

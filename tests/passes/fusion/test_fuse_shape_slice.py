@@ -1,6 +1,6 @@
 import numpy as np
 
-from tests.tables import each_of, each_row
+from tests.tables import each_row
 
 HEAD = "(float[N,3,M,5] x) => (int64[?] y)"
 
@@ -43,11 +43,10 @@ def test_from_the_end_where_the_rank_is_not_known(rewrites):
     rewrites(before % body, before % "x = Reshape(w, r) y = Shape<start = -2>(x)")
 
 
-@each_of(
-    "body, after",
-    ("a = Shape<end = 1>(x) b = Shape<start = 1, end = 3>(x)", "<end = 3>"),
-    ("a = Shape<start = 1, end = 2>(x) b = Shape<start = 2>(x)", "<start = 1>"),
-)
+@each_row("""body | after
+- a = Shape<end = 1>(x) b = Shape<start = 1, end = 3>(x) | <end = 3>
+- a = Shape<start = 1, end = 2>(x) b = Shape<start = 2>(x) | <start = 1>
+""")
 def test_joins_parts_that_meet(body, after, rewrites):
     whole = f"y = Shape{after}(x)"
     rewrites(graph(f"{body} y = Concat<axis = 0>(a, b)"), graph(whole))

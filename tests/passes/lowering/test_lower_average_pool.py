@@ -1,5 +1,5 @@
 from tests.passes.lowering.forms import WINDOWS
-from tests.tables import each_of, pass_cases
+from tests.tables import each_of, each_row, pass_cases
 
 PADDED = "<kernel_shape = [3, 2], pads = [1, 0, 1, 1]>"
 
@@ -26,11 +26,10 @@ def test_fires_on_forms(attributes, lowers):
     lowers(model(attributes, "N,3,7,8"))
 
 
-@each_of(
-    "attributes, shape",
-    ("<kernel_shape = [3], pads = [1, 1]>", "2,3,5"),
-    ("<kernel_shape = [2, 2, 2], strides = [1, 2, 1]>", "2,3,4,5,6"),
-)
+@each_row("""attributes | shape
+- <kernel_shape = [3], pads = [1, 1]> | 2,3,5
+- <kernel_shape = [2, 2, 2], strides = [1, 2, 1]> | 2,3,4,5,6
+""")
 def test_fires_on_ranks(attributes, shape, lowers):
     lowers(model(attributes, shape))
 

@@ -1,6 +1,6 @@
 from onnx_passes import testing
 from onnx_passes.passes.lowering.lower_conv import LowerConv
-from tests.tables import each_of, pass_cases
+from tests.tables import each_of, each_row, pass_cases
 
 
 def model(attributes="", x="2,4,7,8", w="6,4,3,2", opset=13, dtype="float", bias=True):
@@ -55,13 +55,12 @@ same-with-gaps: =model('<auto_pad = "SAME_UPPER", strides = [2, 3]>')
 """)
 
 
-@each_of(
-    "call",
-    "Conv(x, w)",
-    "Conv(x, w, b)",
-    "Conv<pads = [1, 2, 0, 1], strides = [2, 1], dilations = [1, 2]>(x, w, b)",
-    "Conv<group = 2, auto_pad = 'SAME_UPPER'>(x, v, b)",
-)
+@each_row("""call
+- Conv(x, w)
+- Conv(x, w, b)
+- Conv<pads = [1, 2, 0, 1], strides = [2, 1], dilations = [1, 2]>(x, w, b)
+- Conv<group = 2, auto_pad = 'SAME_UPPER'>(x, v, b)
+""")
 def test_to_im2col(call):
     model = testing.parse(
         f"""(float[N,4,6,7] x, float[4,4,3,2] w, float[4,2,3,2] v, float[4] b) =>

@@ -24,11 +24,10 @@ def test_fires_on_forms(attributes, lowers):
     lowers(PASS, model(attributes, "N,3,7,8"))
 
 
-@each_of(
-    "attributes, shape",
-    ("<kernel_shape = [3], pads = [1, 1]>", "2,3,5"),
-    ("<kernel_shape = [2, 2, 2], strides = [1, 2, 1]>", "2,3,4,5,6"),
-)
+@each_row("""attributes | shape
+- <kernel_shape = [3], pads = [1, 1]> | 2,3,5
+- <kernel_shape = [2, 2, 2], strides = [1, 2, 1]> | 2,3,4,5,6
+""")
 def test_fires_on_ranks(attributes, shape, lowers):
     lowers(PASS, model(attributes, shape))
 

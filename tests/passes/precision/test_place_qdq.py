@@ -4,7 +4,7 @@ import onnx_ir as ir
 from onnx_passes.passes.precision.place_qdq import PlaceQdq
 from onnx_passes.passes.precision.quantize_static import QuantizeStatic
 from tests.passes.precision.samples import sampled
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 
 def kinds(model, op_type, index):
@@ -64,13 +64,12 @@ def test_integers_that_others_read_stay(typed):
     assert not PlaceQdq().call(model).modified
 
 
-@each_of(
-    "constant",
-    "uint8[4] k = {7, 90, 130, 255}, float t = {0.01}, uint8 u = {100}",
-    "uint8[4] k = {7, 90, 130, 255}, float[4] t = {1, 2, 3, 4}, uint8[4] u = {9, 8, 7, 6}",
-    "int8[1,4] k = {-7, 90, 127, -128}, float t = {0.01}, int8 u = {50}",
-    "int32[4] k = {-700, 90, 1270, -1280}, float t = {0.01}, int32 u = {0}",
-)
+@each_row("""constant
+- uint8[4] k = {7, 90, 130, 255}, float t = {0.01}, uint8 u = {100}
+- uint8[4] k = {7, 90, 130, 255}, float[4] t = {1, 2, 3, 4}, uint8[4] u = {9, 8, 7, 6}
+- int8[1,4] k = {-7, 90, 127, -128}, float t = {0.01}, int8 u = {50}
+- int32[4] k = {-700, 90, 1270, -1280}, float t = {0.01}, int32 u = {0}
+""")
 @each_of("operator", "Add", "Mul", "Where")
 def test_constants_outside_products_are_symmetric_or_floats(typed, run, operator, constant):
     axis = "<axis = 0>" if "float[4]" in constant else ""

@@ -4,7 +4,7 @@ import numpy as np
 
 from onnx_passes.passes.quantised.infer_thresholds import InferThresholds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import each_of, inferred
+from tests.tables import each_of, each_row, inferred
 
 ACTIVATIONS = {
     "gelu": "t = Gelu(u)",
@@ -70,14 +70,13 @@ def test_a_zero_point_that_is_odd(text):
     assert is_taken_in(text(GRAPH.format(body=body, scale=0.1, zero=3, bits=5)))
 
 
-@each_of(
-    "body",
-    "s = Sigmoid(x) t = Mul(u, s)",
-    "n = Neg(u) s = Sigmoid(n) t = Mul(u, s)",
-    "s = Sigmoid(u) v = Mul(u, u) t = Mul(v, s)",
-    "e = Erf(u) f = Add(e, r) t = Mul(u, f)",
-    "s = Sigmoid(u) f = Mul(u, s) g = Sigmoid(f) t = Mul(f, g)",
-)
+@each_row("""body
+- s = Sigmoid(x) t = Mul(u, s)
+- n = Neg(u) s = Sigmoid(n) t = Mul(u, s)
+- s = Sigmoid(u) v = Mul(u, u) t = Mul(v, s)
+- e = Erf(u) f = Add(e, r) t = Mul(u, f)
+- s = Sigmoid(u) f = Mul(u, s) g = Sigmoid(f) t = Mul(f, g)
+""")
 def test_other_products_stay(body, text):
     model = inferred(text(GRAPH.format(body=body, scale=0.1, zero=0, bits=4)))
     InferThresholds()(model)
@@ -85,12 +84,11 @@ def test_other_products_stay(body, text):
 
 
 @each_of("factor", 1.7, -1.7)
-@each_of(
-    "activation",
-    "t = HardSwish(u)",
-    "g = Sigmoid(u) t = Mul(u, g)",
-    "a = Abs(u) o = Add(a, one) t = Div(u, o)",
-)
+@each_row("""activation
+- t = HardSwish(u)
+- g = Sigmoid(u) t = Mul(u, g)
+- a = Abs(u) o = Add(a, one) t = Div(u, o)
+""")
 def test_no_level_is_taken_from_a_quantiser_that_makes_a_number_of_nan(activation, factor):
     model = f"""(float[N,3] x) => (float[N,3] y)
     <float c = {{{factor}}}, float s = {{0.0101}}, uint8 z = {{37}}, float one = {{1}}>

@@ -6,7 +6,7 @@ from onnx_passes import testing
 from onnx_passes.ops.bodies import QONNX
 from onnx_passes.passes.quantised.export_qonnx import ExportQonnx
 from onnx_passes.passes.quantised.import_qonnx import ImportQonnx
-from tests.tables import each_of, inferred, pass_cases, qonnx
+from tests.tables import each_of, each_row, inferred, pass_cases, qonnx
 
 CONSTANTS = """<float s = {0.5}, float z = {0}, float b = {3}, float half = {0.5},
 float one = {1}, float two = {2}, float minus = {-1}, float[2] t = {0.5, 1.5},
@@ -32,16 +32,15 @@ def test_quantisers_keep_their_attributes(rewrites, text):
     assert told == {"signed": 0, "narrow": 0, "rounding_mode": "FLOOR"}
 
 
-@each_of(
-    "body, shape, layout, dtype, rows",
-    ("y = o.MultiThreshold(x, t, one)", "2,3", "NC", "UINT2", 1),
-    ("y = o.MultiThreshold(x, c, one)", "2,3,4", "NCW", "UINT2", 3),
-    ("y = o.MultiThreshold(x, l, one)", "2,4,3", "NWC", "UINT2", 3),
-    ("y = o.MultiThreshold(x, l, two)", "2,5,4,3", "NHWC", "UINT3", 3),
-    ("m = o.MultiThreshold(x, t, one) y = Add(m, minus)", "2,3", "NC", "TERNARY", 1),
-    ("m = o.MultiThreshold(x, u, two) y = Add(m, minus)", "2,3", "NC", "BIPOLAR", 1),
-    ("y = o.MultiThreshold(x, u, one)", "2,3,4,5", "NCHW", "BINARY", 1),
-)
+@each_row("""body | shape | layout | dtype | rows
+- y = o.MultiThreshold(x, t, one) | 2,3 | NC | UINT2 | =1
+- y = o.MultiThreshold(x, c, one) | 2,3,4 | NCW | UINT2 | =3
+- y = o.MultiThreshold(x, l, one) | 2,4,3 | NWC | UINT2 | =3
+- y = o.MultiThreshold(x, l, two) | 2,5,4,3 | NHWC | UINT3 | =3
+- m = o.MultiThreshold(x, t, one) y = Add(m, minus) | 2,3 | NC | TERNARY | =1
+- m = o.MultiThreshold(x, u, two) y = Add(m, minus) | 2,3 | NC | BIPOLAR | =1
+- y = o.MultiThreshold(x, u, one) | 2,3,4,5 | NCHW | BINARY | =1
+""")
 def test_thresholds_have_layout_and_datatype(body, shape, layout, dtype, rows, rewrites, text):
     node = exported(body, rewrites, text, shape)
     assert node.attributes["data_layout"].value == layout

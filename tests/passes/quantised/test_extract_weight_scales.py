@@ -1,13 +1,12 @@
 import numpy as np
 
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 
-@each_of(
-    "call",
-    'q.Quant<signed = 1, narrow = 1, rounding_mode = "ROUND">(w, s, z, b)',
-    "q.BipolarQuant(w, s)",
-)
+@each_row("""call
+- q.Quant<signed = 1, narrow = 1, rounding_mode = "ROUND">(w, s, z, b)
+- q.BipolarQuant(w, s)
+""")
 def test_integers_and_a_scale(call, rewrites, text):
     model = rewrites(
         text(f"""(float[N,2] x) => (float[N,2] y)

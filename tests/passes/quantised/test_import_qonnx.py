@@ -1,18 +1,17 @@
 import numpy as np
 
 from onnx_passes.ops.bodies import CUSTOM
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 PARAMETERS = "<float s = {0.5}, float z = {0}, float b = {3}>"
 
 
-@each_of(
-    "call",
-    'q.Quant<signed = 1, narrow = 0, rounding_mode = "floor">(x, s, z, b)',
-    'q.IntQuant<rounding_mode = "HALF_UP">(x, s, z, b)',
-    "q.Quant(x, s, z, b)",
-    "onnx.brevitas.Quant<signed = 0, narrow = 1>(x, s, z, b)",
-)
+@each_row("""call
+- q.Quant<signed = 1, narrow = 0, rounding_mode = "floor">(x, s, z, b)
+- q.IntQuant<rounding_mode = "HALF_UP">(x, s, z, b)
+- q.Quant(x, s, z, b)
+- onnx.brevitas.Quant<signed = 0, narrow = 1>(x, s, z, b)
+""")
 def test_quantisers_with_all_attributes(call, rewrites, text):
     model = rewrites(text(f"(float[N,3] x) => (float[N,3] y) {PARAMETERS} {{ y = {call} }}"))
     (node,) = model.graph
@@ -42,13 +41,12 @@ def test_thresholds_along_the_channels(shape, layout, axis, rewrites, text):
     assert np.array_equal(table.reshape(3, 2), np.float32([[0, 1], [-1, 2], [0.5, 0.75]]))
 
 
-@each_of(
-    "call",
-    'q.Quant<rounding_mode = "SIDEWAYS">(x, s, z, b)',
-    'q.MultiThreshold<data_layout = "NCHW">(x, t)',
-    "q.MultiThreshold(x, computed)",
-    "q.BipolarQuant(x, s)",
-)
+@each_row("""call
+- q.Quant<rounding_mode = "SIDEWAYS">(x, s, z, b)
+- q.MultiThreshold<data_layout = "NCHW">(x, t)
+- q.MultiThreshold(x, computed)
+- q.BipolarQuant(x, s)
+""")
 def test_leaves_alone(call, leaves_alone, text):
     constants = PARAMETERS[:-1] + ", float[3,1] t = {0, 1, 2}>"
     leaves_alone(

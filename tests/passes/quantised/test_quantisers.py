@@ -6,7 +6,7 @@ from onnx_passes import testing
 from onnx_passes.passes.quantised.extract_weight_scales import ExtractWeightScales
 from onnx_passes.passes.quantised.infer_thresholds import InferThresholds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import each_of, inferred
+from tests.tables import each_of, each_row, inferred
 
 HEAD = """<ir_version: 10, opset_import: ["" : 21, "onnx_passes.ops" : 1]> main
 (float[N,3] x) => (float[N,3] y) <float s = {0.3}, float[3] r = {0.3, 0.01, 2}, int8 z = {-5},
@@ -48,12 +48,11 @@ def test_thresholds(pair):
     assert np.array_equal(results(before, values), results(model, values))
 
 
-@each_of(
-    "pair",
-    "q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, t, z)",
-    "q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s)",
-    "q = QuantizeLinear(x, r, v) m = Abs(q) y = DequantizeLinear(m, r, v)",
-)
+@each_row("""pair
+- q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, t, z)
+- q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s)
+- q = QuantizeLinear(x, r, v) m = Abs(q) y = DequantizeLinear(m, r, v)
+""")
 def test_leaves_alone(pair):
     testing.assert_leaves_alone(InferThresholds(), parsed(pair))
 

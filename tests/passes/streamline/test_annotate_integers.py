@@ -4,7 +4,7 @@ from onnx_passes import testing
 from onnx_passes.passes.streamline._integer_ranges import IntegerRange, integer_ranges
 from onnx_passes.passes.streamline.annotate_integers import KEY, AnnotateIntegers
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 GRAPH = """(float[N,2] x) => (float[N,2] y) <float[3] t = {0, 1, 2}, float w = {1},
 float[2,2] m = {1, -1, 2, 3}, float c = {-1}>
@@ -126,13 +126,12 @@ DECLARED = """(float[N,2] x) => (float[N,2] y) <float[2,2] m = {1, -1, 2, 3}>
 { y = MatMul(x, m) }"""
 
 
-@each_of(
-    "datatype, found",
-    ("UINT8", "INT11"),
-    ("INT4", "INT6"),
-    ("BIPOLAR", "INT4"),
-    ("TERNARY", "INT4"),
-)
+@each_row("""datatype | found
+- UINT8 | INT11
+- INT4 | INT6
+- BIPOLAR | INT4
+- TERNARY | INT4
+""")
 def test_a_datatype_that_is_noted_at_an_input_holds(datatype, found, text):
     model = testing.parse(text(DECLARED))
     model.graph.inputs[0].meta["quant_parameter_tensor_names"] = {KEY: datatype}

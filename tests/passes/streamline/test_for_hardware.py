@@ -4,7 +4,7 @@ import numpy as np
 
 import onnx_passes
 from onnx_passes.testing import parse
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 HEADER = """<ir_version: 10, opset_import: ["" : 18, "onnx_passes.ops" : 1,
 "qonnx.custom_op.general" : 1]> main """
@@ -62,13 +62,12 @@ def test_transposes_around_thresholds_go(perm):
     assert "Transpose" not in kinds(nodes)
 
 
-@each_of(
-    "activation",
-    "r = Softsign(c)",
-    "p = Abs(c) o = Add(one, p) r = Div(c, o)",
-    "r = Abs(c)",
-    "h = Mul(c, d) p = Abs(h) o = Add(p, one) r = Div(h, o)",
-)
+@each_row("""activation
+- r = Softsign(c)
+- p = Abs(c) o = Add(one, p) r = Div(c, o)
+- r = Abs(c)
+- h = Mul(c, d) p = Abs(h) o = Add(p, one) r = Div(h, o)
+""")
 def test_softsign_and_abs_are_thresholds(activation):
     text = f"""(float[1,4,6,6] x) => (float[1,4,6,6] y)
     <float[4,4,1,1] w = {{{numbers(4, 4)}}}, float z = {{0}}, float k = {{4}},

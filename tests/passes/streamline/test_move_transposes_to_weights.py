@@ -1,4 +1,4 @@
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "onnx_passes.ops" : 1]> main '
 WEIGHTS = ", ".join(str((7 * i) % 11 - 5) for i in range(48))
@@ -7,16 +7,14 @@ float[24,2] w = {{{WEIGHTS}}}, int64[2] shape = {{2, -1}}, float[3] s = {{-1, 0.
 float[24,3] r = {{{", ".join(["0.5", "1", "2"] * 24)}}}, float v = {{1}}> """
 
 
-@each_of(
-    "body",
-    "t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) y = MatMul(f, w)",
-    "t = Transpose <perm = [0, 3, 1, 2]> (x) f = Reshape(t, shape) y = MatMul(f, w)",
-    "t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) "
-    "m = onnx_passes.ops.MultiThreshold(f, s, v) y = MatMul(m, w)",
-    "t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) "
-    "m = onnx_passes.ops.MultiThreshold(f, s, v) n = Add(m, v) y = MatMul(n, w)",
-    ids=["Flatten", "Reshape", "thresholds", "thresholds and a sum"],
-)
+@each_row("""body
+Flatten: t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) y = MatMul(f, w)
+Reshape: t = Transpose <perm = [0, 3, 1, 2]> (x) f = Reshape(t, shape) y = MatMul(f, w)
+thresholds: t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) m =
+  onnx_passes.ops.MultiThreshold(f, s, v) y = MatMul(m, w)
+thresholds and a sum: t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) m =
+  onnx_passes.ops.MultiThreshold(f, s, v) n = Add(m, v) y = MatMul(n, w)
+""")
 def test_rows_of_the_weights_are_permuted(rewrites, body):
     model = rewrites(HEADER + TURNED + "{ " + body + " }")
     assert "Transpose" not in [node.op_type for node in model.graph]

@@ -3,7 +3,7 @@ import math
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.streamline.sink_past_movement import SinkPastMovement
-from tests.tables import cases_in, each_of, inferred
+from tests.tables import cases_in, each_of, each_row, inferred
 
 HEAD = """(float[2,3,4] x, float[2,3,4] u, float[2,3,4,4] i) => (float[A,B] y)
 <float s = {0.3}, float n = {-0.3}, float z = {0}, float[3,1] c = {1, 2, 3},
@@ -133,18 +133,17 @@ int64[0] n = {{}}, int64 i = {{0}}, int64[1] f = {{-1}}>
 
 @each_of("operation", "Mul(x, c)", "Add(x, c)", "Div(x, c)")
 @each_of("constant", "float c = {0.3}", "float[1] c = {0.3}")
-@each_of(
-    "shape, moved",
-    ("[1,1]", "Squeeze(m)"),
-    ("[1]", "Squeeze(m, t)"),
-    ("[1,1]", "Reshape(m, n)"),
-    ("[1,1]", "Reshape(m, f)"),
-    ("[1,3]", "ReduceMax<keepdims = 0>(m)"),
-    ("[3]", "ReduceMin<keepdims = 0>(m)"),
-    ("[3]", "Gather<axis = 0>(m, i)"),
-    ("[1,3]", "Unsqueeze(m, t)"),
-    ("[1]", "Flatten<axis = 0>(m)"),
-)
+@each_row("""shape | moved
+- [1,1] | Squeeze(m)
+- [1] | Squeeze(m, t)
+- [1,1] | Reshape(m, n)
+- [1,1] | Reshape(m, f)
+- [1,3] | ReduceMax<keepdims = 0>(m)
+- [3] | ReduceMin<keepdims = 0>(m)
+- [3] | Gather<axis = 0>(m, i)
+- [1,3] | Unsqueeze(m, t)
+- [1] | Flatten<axis = 0>(m)
+""")
 def test_a_single_number_does_not_raise_the_rank(shape, moved, constant, operation, applied):
     body = SINGLE.format(shape=shape, moved=moved, constant=constant, operation=operation)
     model = testing.parse(body)

@@ -1,7 +1,7 @@
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.streamline.sink_scales import SinkScales
-from tests.tables import cases_in, each_of, inferred
+from tests.tables import cases_in, each_of, each_row, inferred
 
 CONSTANTS = """float s = {0.5}, float t = {0.5}, float z = {0}, float[3] r = {1, 2, 3},
 float f = {0.3}, float g = {1.2},
@@ -15,12 +15,11 @@ def dense(body):
     return inferred(DENSE + "{ " + body + " }")
 
 
-@each_of(
-    "body",
-    "m = Mul(x, d) y = MatMul(m, w)",
-    "m = Mul(x, d) n = Mul(u, d) y = Add(m, n)",
-    "m = Mul(x, s) n = Mul(u, f) y = Add(m, n)",
-)
+@each_row("""body
+- m = Mul(x, d) y = MatMul(m, w)
+- m = Mul(x, d) n = Mul(u, d) y = Add(m, n)
+- m = Mul(x, s) n = Mul(u, f) y = Add(m, n)
+""")
 def test_a_factor_of_more_axes_stays(body):
     constants = CONSTANTS + ", float[1,1,1] d = {2}"
     text = "(float[N,4] x, float[N,4] u) => (float[A,B,C] y) <" + constants + "> { " + body

@@ -1,6 +1,6 @@
 from onnx_passes import testing
 from onnx_passes.passes.streamline.sink_transposes import SinkTransposes
-from tests.tables import each_of, inferred
+from tests.tables import each_of, each_row, inferred
 
 HEAD = """(float[2,3,4] x, float[2,3,4] u, float[4,2,3] k) => (float[A,B,C] y) <float s = {2},
 float[2,1] c = {1, 2}, float[1,2,3] d = {1, 2, 3, 4, 5, 6},
@@ -11,18 +11,17 @@ def typed(body):
     return inferred(HEAD + "{ " + body + " }")
 
 
-@each_of(
-    "body",
-    "t = Transpose<perm = [2, 0, 1]>(x) y = Relu(t)",
-    "t = Transpose<perm = [2, 0, 1]>(x) y = Add(t, c)",
-    "t = Transpose<perm = [2, 0, 1]>(x) y = Sub(d, t)",
-    "t = Transpose<perm = [2, 0, 1]>(x) y = Mul(t, s)",
-    "t = Transpose<perm = [2, 0, 1]>(x) y = Clip(t, s)",
-    "t = Transpose<perm = [2, 0, 1]>(x) r = Transpose<perm = [2, 0, 1]>(u) y = Div(t, r)",
-    "t = Transpose(x) y = Gelu(t)",
-    "t = Transpose<perm = [2, 0, 1]>(x) y = Pad(t, p)",
-    "t = Transpose<perm = [2, 0, 1]>(x) y = Pad(t, q, s, a)",
-)
+@each_row("""body
+- t = Transpose<perm = [2, 0, 1]>(x) y = Relu(t)
+- t = Transpose<perm = [2, 0, 1]>(x) y = Add(t, c)
+- t = Transpose<perm = [2, 0, 1]>(x) y = Sub(d, t)
+- t = Transpose<perm = [2, 0, 1]>(x) y = Mul(t, s)
+- t = Transpose<perm = [2, 0, 1]>(x) y = Clip(t, s)
+- t = Transpose<perm = [2, 0, 1]>(x) r = Transpose<perm = [2, 0, 1]>(u) y = Div(t, r)
+- t = Transpose(x) y = Gelu(t)
+- t = Transpose<perm = [2, 0, 1]>(x) y = Pad(t, p)
+- t = Transpose<perm = [2, 0, 1]>(x) y = Pad(t, q, s, a)
+""")
 def test_fires(body, applied):
     model = typed(body)
     assert applied(model)
@@ -32,11 +31,10 @@ def test_fires(body, applied):
     assert not SinkTransposes()(model).modified
 
 
-@each_of(
-    "body",
-    "t = Transpose<perm = [2, 0, 1]>(x) y = Add(t, k)",
-    "t = Transpose<perm = [2, 0, 1]>(x) y = Softmax(t)",
-)
+@each_row("""body
+- t = Transpose<perm = [2, 0, 1]>(x) y = Add(t, k)
+- t = Transpose<perm = [2, 0, 1]>(x) y = Softmax(t)
+""")
 def test_leaves_alone(body):
     testing.assert_leaves_alone(SinkTransposes(), typed(body))
 
@@ -47,15 +45,14 @@ float[1,3,1,2] k = {0, 1, -1, 2, 0.5, 0.75}, float[3,2] l = {0, 1, -1, 2, 0.5, 0
 { t1 = Transpose<perm = [0, 2, 1]>(x) """
 
 
-@each_of(
-    "body",
-    "y = o.MultiThreshold(t1, t, one)",
-    "y = o.MultiThreshold(t1, l, one)",
-    "y = q.Quant(t1, s, z, b)",
-    "y = q.Quant(t1, c, z, b)",
-    "y = o.Quant(t1, c, z, b)",
-    "y = q.BipolarQuant(t1, c)",
-)
+@each_row("""body
+- y = o.MultiThreshold(t1, t, one)
+- y = o.MultiThreshold(t1, l, one)
+- y = q.Quant(t1, s, z, b)
+- y = q.Quant(t1, c, z, b)
+- y = o.Quant(t1, c, z, b)
+- y = q.BipolarQuant(t1, c)
+""")
 def test_moves_past_quantisers_and_thresholds(body, text, applied):
     model = testing.parse(text(THRESHOLDS + body + " }"))
     assert applied(model)
@@ -68,13 +65,12 @@ float[4,1] v = {1, 2, 3, 4}, float[2,1,1,2] k = {0, 1, -1, 2}> """
 
 
 @each_of("mode", "DCR", "CRD")
-@each_of(
-    "end",
-    "o.MultiThreshold(d, t, one)",
-    "o.MultiThreshold(d, k, one)",
-    "q.Quant(d, s, z, b)",
-    "q.Quant(d, c, z, b)",
-)
+@each_row("""end
+- o.MultiThreshold(d, t, one)
+- o.MultiThreshold(d, k, one)
+- q.Quant(d, s, z, b)
+- q.Quant(d, c, z, b)
+""")
 def test_moves_blocks_past_quantisers_and_thresholds(mode, end, text, applied):
     model = testing.parse(
         text(BLOCKS + f'{{ d = DepthToSpace<blocksize = 2, mode = "{mode}">(x) y = {end} }}')

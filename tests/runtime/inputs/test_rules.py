@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 INDEX = [
     "g (float[N, 6] x, int64[B, S] i) => (float[a, b, c] y) { y = Gather<axis = 1>(x, i) }",
@@ -129,12 +129,11 @@ def test_declared_outputs_decide(parse):
     assert feeds[0]["k"].tolist() == [5]
 
 
-@each_of(
-    "between",
-    "j = Cast<to = 7>(i)",
-    "k = Identity(i) a = Constant<value_int = 1>() l = Flatten(k) j = Cast<to = 7>(l)",
-    "k = Transpose(i) m = Concat<axis = 0>(k, k) j = Cast<to = 7>(m)",
-)
+@each_row("""between
+- j = Cast<to = 7>(i)
+- k = Identity(i) a = Constant<value_int = 1>() l = Flatten(k) j = Cast<to = 7>(l)
+- k = Transpose(i) m = Concat<axis = 0>(k, k) j = Cast<to = 7>(m)
+""")
 def test_indices_are_followed_through_what_moves_them(parse, between):
     text = f"""g (float[3, 4] x, int32[40] i) => (float[?, ?] y) {{
         {between} z = Gather(x, j) y = Flatten(z) }}"""

@@ -22,7 +22,7 @@ from onnx_passes.runtime.inputs.dimensions import size_of
 from onnx_passes.runtime.inputs.seeded_feeds import draw
 from onnx_passes.runtime.inputs.substitutes import Alternatives
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 SHAPES = st.lists(st.integers(0, 4), max_size=3).map(tuple)
 
@@ -135,12 +135,11 @@ def test_floats_are_normal_and_integers_moderate(parse):
         assert ir.DataType.from_numpy(data.dtype) == declared[name]
 
 
-@each_of(
-    "node, same",
-    ("MatMul(x, z)", "x[1] == z[0]"),
-    ("Add(x, z)", "x == z"),
-    ("Concat<axis=0>(x, z)", None),
-)
+@each_row("""node | same
+- MatMul(x, z) | x[1] == z[0]
+- Add(x, z) | x == z
+- Concat<axis=0>(x, z) | =None
+""")
 def test_unnamed_dimensions_fit_the_operators(parse, node, same):
     model = parse(f"g (float[?, ?] x, float[?, ?] z) => (float[a, b] y) {{ y = {node} }}")
     feeds = generate(model)
@@ -254,15 +253,14 @@ def test_ranges_are_kept(parse):
         assert all(item.max() <= 0 for item in feeds["s"])
 
 
-@each_of(
-    "node, rank",
-    ("Relu(x)", 2),
-    ("MatMul(x, w)", 3),
-    ("Conv(x, v)", 4),
-    ("MaxPool<kernel_shape = [3]>(x)", 3),
-    ("Transpose<perm = [1, 0, 3, 2, 4]>(x)", 5),
-    ("Shape(x)", 6),
-)
+@each_row("""node | rank
+- Relu(x) | =2
+- MatMul(x, w) | =3
+- Conv(x, v) | =4
+- MaxPool<kernel_shape = [3]>(x) | =3
+- Transpose<perm = [1, 0, 3, 2, 4]>(x) | =5
+- Shape(x) | =6
+""")
 def test_an_input_without_a_rank_has_that_which_its_readers_take(parse, node, rank):
     text = (
         f"g (float[n] x, float[2, 4, 3] w, float[8, 4, 3, 3] v) => (float y) {{ y = {node} }}"

@@ -5,17 +5,16 @@ from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.isolated import IsolatedEngine
 from onnx_passes.runtime.tensorrt.engine import compiler_of, make_tensorrt
 from onnx_passes.runtime.tensorrt.engine_options import read_options
-from tests.tables import each_of
+from tests.tables import each_of, each_row
 
 
-@each_of(
-    "written, read",
-    (8.9, "8.9"),
-    ("8.9", "8.9"),
-    (12.0, "12.0"),
-    ("sm_120", "12.0"),
-    ("SM80", "8.0"),
-)
+@each_row("""written | read
+- =8.9 | 8.9
+- 8.9 | 8.9
+- =12.0 | 12.0
+- sm_120 | 12.0
+- SM80 | 8.0
+""")
 def test_a_compute_capability_is_read_however_it_is_written(written, read):
     found = read_options("tensorrt-rtx", {"compute_capabilities": [written]})
     assert found.compute_capabilities == (read,)
