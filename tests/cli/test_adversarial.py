@@ -8,23 +8,8 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.cli.modules import rule_pass
 from tests.tables import each_of
-
-PASS = '''
-from onnx_passes import passes
-from onnx_passes.passes.base import RewriteRulePass, Transformation
-
-@passes.verify.{contract}
-@passes.register()
-class Wrong(Transformation, RewriteRulePass):
-    """Before: one thing. After: another."""
-
-    def pattern(self, op, {arguments}):
-        return {before}
-
-    def rewrite(self, op, {arguments}):
-        return {after}
-'''
 
 
 @dataclass
@@ -99,7 +84,10 @@ CASES = {
 @pytest.fixture
 def go(cli, write):
     def go(case, inputs, reference="{}"):
-        write("wrong.py", PASS.format(**vars(case)))
+        write(
+            "wrong.py",
+            rule_pass("Wrong", case.before, case.after, case.arguments, case.contract),
+        )
         text = f"""<ir_version: 10, opset_import: ["" : 20]>
         main (float[N,3] x) => ({case.outputs}) {{ {case.graph} }}"""
         Path("model.onnx").write_bytes(onnx.parser.parse_model(text).SerializeToString())

@@ -12,6 +12,7 @@ import pytest
 
 from onnx_passes.certifying import certificates
 from onnx_passes.cli.certify_command import Target, show_verdicts
+from tests.cli.modules import BREAK_ADDS
 from tests.tables import each_of
 
 ROOT = Path(__file__).parents[2]
@@ -203,27 +204,13 @@ hang = RewriteRule(lambda op, x: op.Relu(x), rewrite, name="hang")
 """
 
 
-ADDS = '''
-from onnx_passes import passes
-from onnx_passes.passes.base import RewriteRulePass, Transformation
-
-@passes.verify.equality
-@passes.register()
-class {name}(Transformation, RewriteRulePass):
-    """Turn x + y into x + x."""
-    def pattern(self, op, x, y): return op.Add(x, y)
-    def check(self, _, x, y): return x != y
-    def rewrite(self, op, x, y): return op.Add(x, x)
-'''
-
-
 @each_of("named", (), ("DoubleAdds",))
 def test_the_passes_of_a_pipeline_file_are_known(cli, write, tmp_path, monkeypatch, named):
     monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     (tmp_path / "sub").mkdir()
     module = f"double_{tmp_path.name.replace('-', '_')}"
-    write(f"sub/{module}.py", ADDS.format(name="DoubleAdds"))
+    write(f"sub/{module}.py", BREAK_ADDS.replace("BreakAdds", "DoubleAdds"))
     write("sub/p.yaml", f"imports: [{module}]\npasses: [DoubleAdds]\n")
     end = cli("certify", "-c", "sub/p.yaml", *named, "--level", "test", "--models", 5)
     end.prints(1, "double-adds: refuted")

@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from tests.cli.modules import rule_pass
 from tests.tables import each_of
 
 EVIL = "x\x1b[31mred\nnew\u202e"
@@ -92,17 +93,8 @@ def test_a_fault_of_ours_is_written_down(cli, relu, monkeypatch):
 
 
 def test_warnings_about_values_without_types_are_not_printed(cli, write, model, caplog):
-    write(
-        "untyped.py",
-        "from onnx_passes import passes\n"
-        "from onnx_passes.passes.base import RewriteRulePass, Transformation\n"
-        "@passes.verify.equality\n"
-        "@passes.register()\n"
-        "class KeepRows(Transformation, RewriteRulePass):\n"
-        "    def pattern(self, op, x): return op.Identity(x)\n"
-        "    def rewrite(self, op, x):\n"
-        "        return op.Reshape(x, op.Constant(value_ints=[-1, 2]))\n",
-    )
+    reshaped = "op.Reshape(x, op.Constant(value_ints=[-1, 2]))"
+    write("untyped.py", rule_pass("KeepRows", "op.Identity(x)", reshaped))
     path = write("cfg.yaml", "imports: [untyped]\npasses: [keep-rows]\nreproducers: false\n")
     assert cli("-c", path, "-o", "out.onnx", model).code == 0
     assert not [record for record in caplog.records if record.name.startswith("onnx_ir")]

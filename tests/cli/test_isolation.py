@@ -7,30 +7,13 @@ import onnx
 import pytest
 
 from onnx_passes.runtime.isolated import end_children
+from tests.cli.modules import rule_pass
 from tests.tables import each_of
 
 MISBEHAVING = Path(__file__).parents[1] / "runtime" / "misbehaving_engine.py"
 
-PASSES = '''
-from onnx_passes import passes
-from onnx_passes.passes.base import RewriteRulePass, Transformation
-
-@passes.verify.equality
-@passes.register()
-class NegateTwice(Transformation, RewriteRulePass):
-    """Before: ``Identity(x)``. After: ``Neg(Neg(x))``."""
-
-    def pattern(self, op, x): return op.Identity(x)
-    def rewrite(self, op, x): return op.Neg(op.Neg(x))
-
-@passes.verify.equality
-@passes.register()
-class SwapAdd(Transformation, RewriteRulePass):
-    """Before: ``Add(x, y)``. After: ``Sum(y, x)``."""
-
-    def pattern(self, op, x, y): return op.Add(x, y)
-    def rewrite(self, op, x, y): return op.Sum(y, x)
-'''
+PASSES = rule_pass("NegateTwice", "op.Identity(x)", "op.Neg(op.Neg(x))")
+PASSES += rule_pass("SwapAdd", "op.Add(x, y)", "op.Sum(y, x)", "x, y")
 
 
 @pytest.fixture(autouse=True)

@@ -9,18 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from onnx_passes.cli.main import CLOSED
+from tests.cli.modules import rule_pass
 from tests.tables import each_of
 
-WRONG = """\
-from onnx_passes import passes
-from onnx_passes.passes.base import RewriteRulePass, Transformation
-
-@passes.verify.equality
-@passes.register()
-class DropRelu(Transformation, RewriteRulePass):
-    def pattern(self, op, x): return op.Relu(x)
-    def rewrite(self, op, x): return op.Abs(x)
-"""
+WRONG = rule_pass("DropRelu", "op.Relu(x)", "op.Abs(x)")
 
 
 SILENT = """\

@@ -9,21 +9,10 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.cli.modules import BREAK_ADDS
 from tests.tables import each_of, each_row
 
 ROOT = Path(__file__).parents[2]
-
-BREAK = """\
-from onnx_passes import passes
-from onnx_passes.passes.base import RewriteRulePass, Transformation
-
-@passes.verify.equality
-@passes.register()
-class BreakAdds(Transformation, RewriteRulePass):
-    def pattern(self, op, x, y): return op.Add(x, y)
-    def check(self, _, x, y): return x != y
-    def rewrite(self, op, x, y): return op.Add(x, x)
-"""
 
 
 def pass_module(body, decorators="@passes.verify.equality"):
@@ -256,7 +245,7 @@ def test_what_is_left_is_not_searched_for_garbage_when_the_program_ends():
 
 @each_of("wrong", False, True)
 def test_the_parts_of_a_run_take_all_of_its_time(cli, write, model, wrong):
-    write("break_adds.py", BREAK)
+    write("break_adds.py", BREAK_ADDS)
     passes = "[optimize, break-adds]" if wrong else "[optimize]"
     config = write("c.yaml", f"imports: [break_adds]\npasses: {passes}\n")
     done = cli("-c", config, model, "-o", "out.onnx", "--json", "r.json", "-v")

@@ -7,18 +7,10 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.cli.modules import rule_pass
 from tests.tables import each_of
 
-LEAKY = """\
-from onnx_passes import passes
-from onnx_passes.passes.base import RewriteRulePass, Transformation
-
-@passes.verify.equality
-@passes.register()
-class ForgetSlopes(Transformation, RewriteRulePass):
-    def pattern(self, op, x): return op.LeakyRelu(x)
-    def rewrite(self, op, x): return op.Relu(x)
-"""
+LEAKY = rule_pass("ForgetSlopes", "op.LeakyRelu(x)", "op.Relu(x)")
 POSITIVE = """<ir_version: 8, opset_import: ["" : 17]> g (float[4, 3] x) => (float[4, 2] y)
     <float[3, 2] w = {1, 2, 3, 4, 5, 6}> { m = MatMul(x, w) l = LeakyRelu(m) y = Exp(l) }"""
 

@@ -5,26 +5,16 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.cli.modules import BREAK_ADDS, rule_pass
 from tests.tables import each_of, each_row
 
-BREAK = """\
-from onnx_passes import passes
-from onnx_passes.passes.base import RewriteRulePass, Transformation
-
-@passes.verify.equality
-@passes.register()
-class BreakAdds(Transformation, RewriteRulePass):
-    def pattern(self, op, x, y): return op.Add(x, y)
-    def check(self, _, x, y): return x != y
-    def rewrite(self, op, x, y): return op.Add(x, x)
-"""
-SILENT = BREAK.replace("@passes.verify.equality\n", "").replace("BreakAdds", "SilentAdds")
+SILENT = BREAK_ADDS.replace("@passes.verify.equality\n", "").replace("BreakAdds", "SilentAdds")
 
 
 @pytest.fixture
 def run(cli, model, write):
     """Run the broken pass with the given waivers; return the outcome and the report."""
-    write("breaking.py", BREAK)
+    write("breaking.py", BREAK_ADDS)
     write("silent.py", SILENT)
 
     def call(waivers, *words, passes=("BreakAdds",)):
@@ -67,12 +57,7 @@ def test_a_waived_failure_is_kept_and_is_not_an_error(run, what, tmp_path):
 
 
 def test_a_waiver_does_not_hide_another_fault(run, write):
-    relu = """
-    def pattern(self, op, x): return op.Relu(x)
-    def rewrite(self, op, x): return op.Neg(x)
-"""
-    head = BREAK.partition("    def pattern")[0].replace("BreakAdds", "BreakRelus")
-    write("silent.py", head + relu)
+    write("silent.py", rule_pass("BreakRelus", "op.Relu(x)", "op.Neg(x)"))
     waiver = {"pass": "break-adds", "reason": "see issue 7"}
     done, report = run([waiver], passes=("BreakAdds", "BreakRelus"))
     assert done.code == 1
@@ -139,7 +124,7 @@ def test_every_report_shows_all_waivers(run, words, tmp_path):
 
 
 def test_a_model_that_is_not_valid_is_never_accepted(run, write):
-    body = BREAK.replace("op.Add(x, x)", "op.NoSuchOperator(x, y)")
+    body = BREAK_ADDS.replace("op.Add(x, x)", "op.NoSuchOperator(x, y)")
     write("breaking.py", body)
     done, report = run([{"pass": "BreakAdds", "reason": "see issue 7"}])
     assert done.code == 1
