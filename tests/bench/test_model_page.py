@@ -103,14 +103,8 @@ def by_op(data, op):
 
 def test_nodes_values_and_groups():
     data = PageContent().of(parse(TEXT))
-    assert sorted(node["o"] for node in data["nodes"]) == [
-        "Abs",
-        "If",
-        "Mul",
-        "Mul",
-        "Neg",
-        "Relu",
-    ]
+    kinds = sorted(node["o"] for node in data["nodes"])
+    assert kinds == ["Abs", "If", "Mul", "Mul", "Neg", "Relu"]
     names = [value["n"] for value in data["values"]]
     assert [names[value] for value in data["inputs"]] == ["x", "c"]
     assert [names[value] for value in data["outputs"]] == ["y"]

@@ -86,14 +86,8 @@ def test_golden_values_find_the_weight_that_is_off(cli, tmp_path):
     onnx.save(model, "wrong.onnx")
     golden = ("--load-inputs", "layerwise.json")
     own = (
-        "--engine",
-        "onnxruntime",
-        "--against",
-        "golden",
-        "--rtol",
-        "1e-3",
-        "--atol",
-        "1e-3",
+        *("--engine", "onnxruntime", "--against", "golden"),
+        *("--rtol", "1e-3", "--atol", "1e-3"),
     )
     for source, target, mode in (
         ("wrong.onnx", "first.onnx", "bisect"),

@@ -43,12 +43,8 @@ def test_blocks_cover_every_element_in_order(shape):
 
 
 REFERENCE = [
-    scores.max_abs_error,
-    scores.max_rel_error,
-    scores.rmse,
-    scores.cosine,
-    scores.snr,
-    scores.psnr,
+    *(scores.max_abs_error, scores.max_rel_error, scores.rmse),
+    *(scores.cosine, scores.snr, scores.psnr),
 ]
 E = np.array([1.0, -2, 4])
 P = np.array([1.0, -3, 4])

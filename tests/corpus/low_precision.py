@@ -539,15 +539,8 @@ QUANTIZED_STEPS = (
     *(
         make_step(form, sealed=True)
         for form in (
-            quantized_moved,
-            quantized_layer,
-            quantized_layer,
-            quantized_layer,
-            quantized_layer,
-            dynamic,
-            dynamic,
-            integer,
-            quantized_stored,
+            *(quantized_moved, quantized_layer, quantized_layer, quantized_layer),
+            *(quantized_layer, dynamic, dynamic, integer, quantized_stored),
         )
     ),
 )

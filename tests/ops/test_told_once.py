@@ -18,13 +18,8 @@ AMBIGUOUS = {
 """Names that also mean something else to a reader of code."""
 TOLD = {"ops", "configs"}
 PATTERNS = {
-    "precision",
-    "eliminate",
-    "fusion",
-    "lowering",
-    "inline",
-    "streamline",
-    "quantised",
+    *("precision", "eliminate", "fusion", "lowering"),
+    *("inline", "streamline", "quantised"),
 }
 FORMS = ("certifying", "models", "planted")
 """Where random models get the forms from that passes look for: patterns, of 552 names."""

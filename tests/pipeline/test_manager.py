@@ -29,18 +29,8 @@ def _own_registry(monkeypatch):
     monkeypatch.setattr(registry, "_passes", dict(registry._passes))
     monkeypatch.setattr(registry, "_groups", groups)
     for cls in (
-        CountNodes,
-        UsesCount,
-        KeepsCount,
-        Flip,
-        Grow,
-        Tidy,
-        BreakOne,
-        Raise,
-        Tie,
-        Meddle,
-        ReluOfMin,
-        Reuse,
+        *(CountNodes, UsesCount, KeepsCount, Flip, Grow, Tidy),
+        *(BreakOne, Raise, Tie, Meddle, ReluOfMin, Reuse),
     ):
         registry.register()(cls)
     runs.clear()

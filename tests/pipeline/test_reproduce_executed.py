@@ -41,12 +41,8 @@ def test_the_folder_runs_both_models_and_holds_what_was_built(children, tmp_path
     folder = Path(done.reproducer)
     names = {path.name for path in folder.iterdir()}
     assert names >= {
-        "before.onnx",
-        "after.onnx",
-        "inputs.npz",
-        "repro.py",
-        "before.engine",
-        "timing.cache",
+        *("before.onnx", "after.onnx", "inputs.npz", "repro.py"),
+        *("before.engine", "timing.cache"),
     }
     layers = (folder / "layers.txt").read_text().splitlines()
     assert layers[0] == "before.onnx"

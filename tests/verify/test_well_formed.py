@@ -84,15 +84,8 @@ def lack_attribute(model):
 
 
 FAULTS = [
-    give_too_many,
-    give_none,
-    misspell,
-    retype_attribute,
-    invent_attribute,
-    call_other_opset,
-    move_domain,
-    drop_result,
-    lack_attribute,
+    *(give_too_many, give_none, misspell, retype_attribute, invent_attribute),
+    *(call_other_opset, move_domain, drop_result, lack_attribute),
 ]
 
 

@@ -46,15 +46,9 @@ def test_what_a_rewrite_makes_is_found():
 
 
 PLACES = [
-    "operand 1 of rank 1",
-    "operand 2 of rank 4",
-    "operand 0 of rank 0",
-    "type UINT16",
-    "opset 26",
-    "group is given",
-    "select_last_index is given",
-    "x is -1.5",
-    "x is 3",
+    *("operand 1 of rank 1", "operand 2 of rank 4", "operand 0 of rank 0"),
+    *("type UINT16", "opset 26", "group is given", "select_last_index is given"),
+    *("x is -1.5", "x is 3"),
 ]
 
 
