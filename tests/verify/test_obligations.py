@@ -135,8 +135,8 @@ def test_a_rewrite_of_what_another_one_made_is_of_one_part_with_it():
 
 
 HEAD_ALIKE = '<ir_version: 10, opset_import: ["" : 20]> g '
-BASE = """(float[N, 4] x, bool c) => (float[N, 4] y) <float[4] w = {1, 2, 3, 4}>
-    { a = Exp(x) b = Mul(a, w) d = Sub(b, a) y = Neg(d) }"""
+BASE = """(float[N, 4] x, bool c) => (float[N, 4] y)
+    <float[4] w = {1, 2, 3, 4}> { a = Exp(x) b = Mul(a, w) d = Sub(b, a) y = Neg(d) }"""
 LOOP = """(float[N] x, bool c) => (float[N] y) {
     k = Exp(x)
     y = If(c) <
