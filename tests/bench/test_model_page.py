@@ -87,8 +87,7 @@ def test_parts_of_a_large_group_say_which_nodes_they_hold():
     assert names == ["nodes 1 to 33", "nodes 34 to 66", "nodes 67 to 100"]
 
 
-TEXT = """<ir_version: 10, opset_import: ["" : 20]>
-main (float[N,4] x, bool c) => (float[N,4] y) <float[4] w = {1.0, 2.0, 3.0, 4.0}> {
+TEXT = """(float[N,4] x, bool c) => (float[N,4] y) <float[4] w = {1.0, 2.0, 3.0, 4.0}> {
     ["s/mul"] m = Mul(x, w)
     ["s/neg"] n = Neg(m)
     k = Constant<value_float = 2.0>()

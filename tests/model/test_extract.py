@@ -11,8 +11,7 @@ from onnx_passes.testing import parse
 from tests.tables import each_of
 
 FLOAT = ir.DataType.FLOAT
-MODEL = """<ir_version: 10, opset_import: ["" : 20]>
-main (float[N,2] x, float[N,2] z) => (float[N,2] y, float[N,2] s)
+MODEL = """(float[N,2] x, float[N,2] z) => (float[N,2] y, float[N,2] s)
 <float[2] w = {2.0, 3.0}, float[N,2] a, float[N,2] b>
 { a = Mul(x, w) b = Neg(a) y = Relu(b) s = Add(a, z) }"""
 BRANCH = """<ir_version: 10, opset_import: ["" : 20]>

@@ -17,13 +17,13 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime import engine_base
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceSession
+from onnx_passes.testing import parse
 from onnx_passes.verify.evidence import Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 from tests.pipeline.sums import SumsByRule
 from tests.tables import each_of
 
-MODEL = """<ir_version: 10, opset_import: ["" : 20]>
-    g (float[2] x) => (float[2] y, float[2] z) { a = Neg(x) y = Exp(a) z = Relu(x) }"""
+MODEL = """(float[2] x) => (float[2] y, float[2] z) { a = Neg(x) y = Exp(a) z = Relu(x) }"""
 X = {"x": np.float32([1, 2])}
 
 
@@ -109,13 +109,13 @@ def test_two_engines_check_each_pass(second):
 
 @pytest.fixture
 def model():
-    return ir.from_onnx_text(MODEL)
+    return parse(MODEL)
 
 
 def test_an_engine_that_does_not_repeat_itself_accuses_no_pass(model):
     bench = EngineBaseline(Flaky(), "each")
     gate = Gate.begin(Verify(), Baseline(model, [bench], [X]), before := Snapshot(model))
-    after = ir.from_onnx_text(MODEL.replace("a = Neg(x) y = Exp(a)", "y = Relu(x)"))
+    after = parse(MODEL.replace("a = Neg(x) y = Exp(a)", "y = Relu(x)"))
     found = gate.check(EliminateIdentity(), before, after, Change.COMPUTATION).checks
     assert all(check.verdict is not Verdict.FAILED for check in found)
     assert gate.baseline.unstable == {"y"}
@@ -125,18 +125,17 @@ def test_an_engine_that_does_not_repeat_itself_accuses_no_pass(model):
 def test_an_engine_that_repeats_itself_accuses_the_pass(model):
     bench = EngineBaseline(OnnxRuntimeEngine(), "each")
     gate = Gate.begin(Verify(), Baseline(model, [bench], [X]), before := Snapshot(model))
-    after = ir.from_onnx_text(MODEL.replace("a = Neg(x) y = Exp(a)", "y = Relu(x)"))
+    after = parse(MODEL.replace("a = Neg(x) y = Exp(a)", "y = Relu(x)"))
     found = gate.check(EliminateIdentity(), before, after, Change.COMPUTATION).checks
     assert any(check.verdict is Verdict.FAILED for check in found)
     assert bench.doubted
 
 
 def test_all_outputs_that_differ_each_time_leave_nothing_verified():
-    model = ir.from_onnx_text(MODEL.replace(", float[2] z", "").replace("z = Relu(x)", ""))
+    model = parse(MODEL.replace(", float[2] z", "").replace("z = Relu(x)", ""))
     baseline = Baseline(model, [EngineBaseline(Flaky(), "each")], [X])
     gate = Gate.begin(Verify(), baseline, Snapshot(model))
-    after = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
-        g (float[2] x) => (float[2] y) { y = Relu(x) }""")
+    after = parse("""(float[2] x) => (float[2] y) { y = Relu(x) }""")
     found = gate.check(EliminateIdentity(), gate.original, after, Change.COMPUTATION).checks
     (check,) = [check for check in found if check.kind == "equality"]
     assert check.verdict is Verdict.NOT_VERIFIED
@@ -151,13 +150,12 @@ def two_cores(monkeypatch):
 def test_a_run_begun_ahead_of_another_model_is_not_taken_for_it(model, two_cores):
     bench, samples = EngineBaseline(OnnxRuntimeEngine(), "end"), [X]
     bench.begin(model, samples)
-    other = ir.from_onnx_text(MODEL.replace("z = Relu(x)", "z = Neg(x)"))
+    other = parse(MODEL.replace("z = Relu(x)", "z = Neg(x)"))
     np.testing.assert_array_equal(bench.run(other, samples)[0]["z"], -X["x"])
 
 
 def test_a_run_begun_ahead_fails_where_it_is_asked_for(two_cores):
-    broken = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
-        g (float[2] x, float[3] w) => (float[N] y) { y = Add(x, w) }""")
+    broken = parse("""(float[2] x, float[3] w) => (float[N] y) { y = Add(x, w) }""")
     bench, samples = (
         EngineBaseline(OnnxRuntimeEngine(), "end"),
         [X | {"w": np.zeros(3, np.float32)}],

@@ -18,6 +18,7 @@ from onnx_passes.pipeline.pass_execution import Attempts
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.engine_base import Finding, Level
 from onnx_passes.runtime.tensorrt import engine as tensorrt
+from onnx_passes.testing import parse
 from tests.tables import each_of
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
@@ -322,8 +323,7 @@ def test_a_loss_that_was_accepted_is_not_blamed_for_a_far_larger_one():
 
 
 BLOCKS = " ".join(f"s{i} = Add(t{i}, b) t{i + 1} = Relu(s{i})" for i in range(8))
-TEXT = f"""<ir_version: 10, opset_import: ["": 20]>
-g (float[n,2] a, float[2] b) => (float[n,2] y)
+TEXT = f"""(float[n,2] a, float[2] b) => (float[n,2] y)
 {{ t0 = Neg(a) {BLOCKS} y = Abs(t8) }}"""
 
 
@@ -403,7 +403,7 @@ def compiler(monkeypatch):
 def go(*steps, when="each"):
     rtx = {"tensorrt-rtx": {"when": when, "compute_capabilities": [8.9]}}
     settings = [f"engines={json.dumps([{'onnxruntime': {}}, rtx])}", "reproducers=false"]
-    return run_pipeline(ir.from_onnx_text(TEXT), default_config(settings, steps)).report
+    return run_pipeline(parse(TEXT), default_config(settings, steps)).report
 
 
 def whole_models(compiler):
@@ -442,7 +442,7 @@ def test_a_pass_without_rules_is_named_by_building_between_passes(compiler):
 
 
 def test_the_layer_is_told_by_the_compilers_own_name_beside_the_node():
-    part = Part(ir.from_onnx_text(TEXT), [], {"p3.1": "boxes (NonMaxSuppression)"})
+    part = Part(parse(TEXT), [], {"p3.1": "boxes (NonMaxSuppression)"})
     found = Finding(Level.PARSED, "layerImpls.empty() failed. p3.1_0 has no runners")
     assert describe_finding(found, part) == (
         "parsed, layerImpls.empty() failed. boxes_0 has no runners "

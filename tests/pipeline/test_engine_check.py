@@ -1,19 +1,18 @@
 """How often a model is run for checks of what passes changed in it."""
 
 import numpy as np
-import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.engine_check import RegionCheck
 from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.testing import parse
 from onnx_passes.verify.evidence import Kind, Verdict
 from onnx_passes.verify.judge import Promise
 from tests.tables import each_of
 
-HEAD = """<ir_version: 10, opset_import: ["" : 20]>
-    g (float[N, 4] x) => (float[N, 4] y) """
+HEAD = """(float[N, 4] x) => (float[N, 4] y) """
 SAMPLES = [{"x": np.random.default_rng(n).random((n + 2, 4), np.float32)} for n in range(2)]
 
 
@@ -40,7 +39,7 @@ def verdict(found):
 
 
 def model(body):
-    return ir.from_onnx_text(HEAD + body)
+    return parse(HEAD + body)
 
 
 IDENTITY = "{ a = Exp(x) i = Identity(a) b = Neg(i) c = Neg(b) y = Sin(c) }"

@@ -14,6 +14,7 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.testing import parse
 from onnx_passes.verify.evidence import Verdict
 from onnx_passes.verify.recording import expose_values
 from onnx_passes.verify.reference_data import ReferenceData
@@ -24,8 +25,7 @@ X = {"x": np.float16([1000, 2])}
 
 @pytest.fixture
 def model():
-    return ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
-    g (float16[2] x) => (float16[2] y)
+    return parse("""(float16[2] x) => (float16[2] y)
     { m = Mul(x, x) i = Identity(m) s = Sqrt(i) y = Neg(s) }""")
 
 

@@ -9,6 +9,7 @@ from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.reaching import along_ray, reach
 from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.testing import parse
 from tests.tables import each_of, each_row
 
 X = np.float32([[0.5, -2, 3, 0.25]])
@@ -137,8 +138,7 @@ def test_thresholds_behind_sums_norms_and_products_are_reached(monkeypatch, rule
 
     registry.discover()
     monkeypatch.setitem(registry._passes, "lose", rule)
-    model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 20]>
-        g (float[4,8] x, float[8,1] w) => (float[4,8] y)
+    model = parse(f"""(float[4,8] x, float[8,1] w) => (float[4,8] y)
         <float far = {{3e6}}, float near = {{1e-4}}, int64[1] one = {{1}}> {body}""")
     done = run_pipeline(model, default_config(["reproducers=false"], ["lose"]))
     assert "drawn in" in str(done.error) or "multiples of 1/2" in str(done.error)
@@ -162,8 +162,7 @@ def test_an_overflow_behind_a_norm_is_reached_by_rows_of_weights(monkeypatch):
     registry.discover()
     monkeypatch.setitem(registry._passes, "lose", LoseMaximum)
     unit = str(np.eye(64, 2, dtype=int).ravel().tolist())[1:-1]
-    model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 20]>
-        g (float[4,64] x) => (float[4,2] y)
+    model = parse(f"""(float[4,64] x) => (float[4,2] y)
         <float[64,2] w = {{{unit}}}, float s = {{100}}, int64[1] one = {{1}}> {{
             n = ReduceL2(x, one) u = Div(x, n) c = MatMul(u, w) z = Mul(c, s)
             y = Softmax(z) }}""")
@@ -183,8 +182,7 @@ def test_a_bound_that_an_interval_keeps_is_no_precondition(monkeypatch, body):
 
     registry.discover()
     monkeypatch.setitem(registry._passes, "lose", LoseLeast)
-    model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 20]>
-        g (float[4,8] x) => (float[a,b] y)
+    model = parse(f"""(float[4,8] x) => (float[a,b] y)
         <float zero = {{0}}, int64[1] one = {{1}}> {body}""")
     done = run_pipeline(model, default_config(["reproducers=false"], ["lose"]))
     assert done.error is None
@@ -209,8 +207,7 @@ def test_lost_bounds_far_from_zero_are_found_in_tensors_of_any_size(monkeypatch,
 
     registry.discover()
     monkeypatch.setitem(registry._passes, "lose-clip", LoseClip)
-    model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 20]>
-        g (float{shape} x) => (float{shape} y)
+    model = parse(f"""(float{shape} x) => (float{shape} y)
         <float two = {{2}}, float low = {{-1000}}, float high = {{1000}}> {{
             m = {ahead} c = Clip(m, low, high) y = Neg(c) }}""")
     done = run_pipeline(model, default_config(["reproducers=false"], ["lose-clip"]))

@@ -10,6 +10,7 @@ import pytest
 
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.surgery import Builder
+from onnx_passes.testing import parse
 from tests.tables import each_row
 
 
@@ -96,7 +97,6 @@ def test_a_loop_stacks_what_its_body_gives(b, x):
 
 
 def test_going_on_with_a_model_takes_no_name_twice():
-    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
-        g (float[2] x) => (float[2] relu_out_0) { relu_out_0 = Relu(x) }""")
+    model = parse("""(float[2] x) => (float[2] relu_out_0) { relu_out_0 = Relu(x) }""")
     b = Builder(model)
     assert b.op.Relu(model.graph.outputs[0]).name == "relu_out_1"

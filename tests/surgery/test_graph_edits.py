@@ -14,6 +14,7 @@ from onnx_passes.surgery import (
     to_constant,
     to_variable,
 )
+from onnx_passes.testing import parse
 from tests.tables import each_of
 
 X = np.float32([1, -2])
@@ -21,8 +22,7 @@ X = np.float32([1, -2])
 
 @pytest.fixture
 def model():
-    return ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
-        g (float[2] x) => (float[2] y, float[2] z) <float[2] w = {3, 4}>
+    return parse("""(float[2] x) => (float[2] y, float[2] z) <float[2] w = {3, 4}>
         { a = Neg(x) y = Mul(a, w) z = Exp(a) }""")
 
 

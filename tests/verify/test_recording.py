@@ -15,8 +15,7 @@ from onnx_passes.verify.recording import (
 )
 from tests.tables import each_of, each_row
 
-MODEL = """<ir_version: 10, opset_import: ["" : 20]>
-    g (float[N, 100] x) => (float[N] y)
+MODEL = """(float[N, 100] x) => (float[N] y)
     <float[N, 100] big, float[N, 50] half, float[N] small> {
         big = Relu(x)
         axes = Constant<value_ints = [1]>()
@@ -29,7 +28,7 @@ SAMPLES = [{"x": np.zeros((n, 100), np.float32)} for n in (2, 3)]
 
 
 def chosen(limit, *needed):
-    return choose_unrecorded(ir.from_onnx_text(MODEL), SAMPLES, set(needed), limit)
+    return choose_unrecorded(parse(MODEL), SAMPLES, set(needed), limit)
 
 
 def test_the_largest_values_are_left_out_first():

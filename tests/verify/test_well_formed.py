@@ -4,6 +4,7 @@ import pytest
 
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.testing import parse
 from onnx_passes.verify.reference_data import ReferenceData
 from onnx_passes.verify.well_formed import (
     MOST,
@@ -378,15 +379,14 @@ def test_what_the_checker_cannot_read_is_a_fault():
     assert check_structure(ir.from_onnx_text(text), full=True)
 
 
-MODEL = """<ir_version: 10, opset_import: ["" : 20]>
-g (float[N, 4] x) => (float[N, 4] y) {{ {a} a = Exp(x) y = Neg(a) }}"""
+MODEL = """(float[N, 4] x) => (float[N, 4] y) {{ {a} a = Exp(x) y = Neg(a) }}"""
 SAMPLES = [
     {"x": np.ones((n, 4), np.float32), "a": np.ones((n, 4), np.float32)} for n in (2, 3)
 ]
 
 
 def noted(type_, shape):
-    model = ir.from_onnx_text(MODEL.format(a=""))
+    model = parse(MODEL.format(a=""))
     value = model.graph[0].outputs[0]
     value.type = ir.TensorType(type_)
     value.shape = ir.Shape(shape)
@@ -394,9 +394,7 @@ def noted(type_, shape):
 
 
 def wrong(type_, shape, samples=SAMPLES):
-    return find_wrong_annotations(
-        ir.from_onnx_text(MODEL.format(a="")), noted(type_, shape), samples
-    )
+    return find_wrong_annotations(parse(MODEL.format(a="")), noted(type_, shape), samples)
 
 
 @each_of("shape", ["N", 4], [None, 4], ["other", 4], [None, None], ids=str)
@@ -500,4 +498,4 @@ def test_what_follows_from_a_wrong_note_or_a_loop_that_is_not_entered_is_no_faul
 def test_dimensions_whose_names_are_empty_are_not_one():
     model = noted(ir.DataType.FLOAT, ["", 4])
     model.graph.inputs[0].shape = ir.Shape([ir.SymbolicDim(""), ir.SymbolicDim("")])
-    assert find_wrong_annotations(ir.from_onnx_text(MODEL.format(a="")), model, SAMPLES) == []
+    assert find_wrong_annotations(parse(MODEL.format(a="")), model, SAMPLES) == []

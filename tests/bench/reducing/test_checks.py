@@ -61,8 +61,7 @@ def test_another_fault_does_not_count(diamond):
     check = RunCheck(Wrong(), ReferenceEngine())
     check.kind = "engine"
     feeds = {"a": np.ones((1, 4), np.float32)}
-    model = parse("""<ir_version: 10, opset_import: ["" : 20]>
-        main (float[1,4] a) => (float[1,4] y) { y = Tanh(a) }""")
+    model = parse("""(float[1,4] a) => (float[1,4] y) { y = Tanh(a) }""")
     assert check.judge(SmallerModel(model, lambda: feeds), 1).status is Status.UNJUDGED
 
 

@@ -151,8 +151,7 @@ def test_answers_to_other_questions_are_refused(parts_of, diamond, chain, operat
 # What a model does not declare is inferred, without its weights.
 
 
-MODEL = """<ir_version: 10, opset_import: ["" : 20]>
-main (float[N,4] x) => (float[N,4] y) <int64[2] to = {2, -1}>
+MODEL = """(float[N,4] x) => (float[N,4] y) <int64[2] to = {2, -1}>
 { a = Abs(x) b = Shape(a) r = Reshape(a, to) n = Neg(r) y = Tanh(a) }"""
 
 

@@ -5,8 +5,7 @@ from tests.tables import each_of, inferred, pass_cases
 
 def model(body, *, x="float[B,32] x", rank=4):
     dims = ",".join("?" * rank)
-    return inferred(f"""<ir_version: 10, opset_import: ["" : 20]>
-      g ({x}) => (float[{dims}] y) {{ {body} }}""")
+    return inferred(f"""({x}) => (float[{dims}] y) {{ {body} }}""")
 
 
 def tensor(sizes):

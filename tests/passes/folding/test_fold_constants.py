@@ -393,8 +393,7 @@ def test_what_a_quantization_annotation_names_stays():
 
 def test_a_range_whose_bound_has_rank_one_still_loads_on_onnxruntime():
     """As in onnx's AffineGrid expansions: constants would show ONNX Runtime the rank."""
-    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
-        m (int64[1] n) => (int64[K] y) {
+    model = parse("""(int64[1] n) => (int64[K] y) {
         zero = Constant<value_int = 0>()  one = Constant<value_int = 1>()
         two = Add(one, one)  c = Greater(two, zero)
         limit = If (c) <then_branch = t () => (a) { a = Identity(n) },
