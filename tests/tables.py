@@ -84,6 +84,12 @@ def inferred(text):
     return model
 
 
+def outputs_of(engine, model, feeds):
+    """Run a model once."""
+    with engine.prepare(model) as session:
+        return session.run(feeds)
+
+
 def kinds(model):
     """Return the operators of a graph in order, without constants."""
     return [node.op_type for node in model.graph if node.op_type != "Constant"]

@@ -8,7 +8,7 @@ from onnx_passes.passes.analysis._demands import floats_between
 from onnx_passes.passes.constants import numbers_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from tests.corpus.seed_networks import SEED, network, wide
-from tests.tables import each_of
+from tests.tables import each_of, outputs_of
 
 IMAGES = [{"assumes": ["N", "C", "H", "W"], "perm": [0, 2, 3, 1]}]
 STEPS = (
@@ -30,8 +30,7 @@ def run(model):
 
 
 def outputs(model, x):
-    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        return session.run({"x": x})["y"]
+    return outputs_of(OnnxRuntimeEngine(prepacking=False), model, {"x": x})["y"]
 
 
 @each_of("name", *SEED)

@@ -21,6 +21,7 @@ from onnx_passes.runtime.engine_base import Data, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from tests.corpus.backend_models import BackendModel, ids, load
+from tests.tables import outputs_of
 
 Key = tuple[str, str, int]
 """Domain, operator and version."""
@@ -144,8 +145,7 @@ def run(model: onnx.ModelProto, feeds: Mapping[str, Data]) -> Outputs | None:
     """Return what ONNX Runtime computes, or the reference; None if neither runs the model."""
     for engine in (OnnxRuntimeEngine(prepacking=False), ReferenceEngine()):
         try:
-            with engine.prepare(ir.from_proto(model)) as session:
-                return session.run(dict(feeds))
+            return outputs_of(engine, ir.from_proto(model), dict(feeds))
         except OnnxPassesError:
             continue
     return None

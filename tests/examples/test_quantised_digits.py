@@ -13,7 +13,7 @@ from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.configs.steps import PassUse
 from onnx_passes.passes.streamline.annotate_integers import KEY
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import each_of
+from tests.tables import each_of, outputs_of
 
 HERE = Path(__file__).parents[2] / "examples" / "quantised_digits"
 DIGITS = HERE.parent / "digits"
@@ -29,8 +29,7 @@ RIGHT = {
 
 def scores(model):
     images = np.load(DIGITS / "images.npy")
-    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        return session.run({"image": images})["scores"]
+    return outputs_of(OnnxRuntimeEngine(prepacking=False), model, {"image": images})["scores"]
 
 
 def right(found):

@@ -8,7 +8,7 @@ from onnx_passes.errors import UsageError
 from onnx_passes.model.extract import Cut, extract
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
-from tests.tables import each_of
+from tests.tables import each_of, outputs_of
 
 FLOAT = ir.DataType.FLOAT
 MODEL = """(float[N,2] x, float[N,2] z) => (float[N,2] y, float[N,2] s)
@@ -29,8 +29,7 @@ def names(values):
 
 
 def run(model, **feeds):
-    with OnnxRuntimeEngine().prepare(model) as session:
-        return session.run(feeds)
+    return outputs_of(OnnxRuntimeEngine(), model, feeds)
 
 
 def test_what_lies_between_two_values_is_cut_out():

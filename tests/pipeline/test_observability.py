@@ -8,7 +8,7 @@ from onnx_passes.pipeline.observability import can_see, disturb, disturb_values,
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Kind, Verdict
-from tests.tables import each_of
+from tests.tables import each_of, outputs_of
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
 GATED = """(float[1, 4] x) => (float[1, 4] y, float[1, 4] z) <float[4] k = {K}> {
@@ -83,8 +83,7 @@ def test_readers_see_a_disturbed_value_if_it_is_known_to_be_a_float(noted):
     value = given.graph[0].outputs[0]
     value.type = ir.TensorType(ir.DataType.FLOAT) if noted else None
     assert disturb_values([value]) is noted
-    with OnnxRuntimeEngine().prepare(given) as session:
-        found = session.run({"x": np.float32([1, 2])})["y"]
+    found = outputs_of(OnnxRuntimeEngine(), given, {"x": np.float32([1, 2])})["y"]
     np.testing.assert_allclose(found, [1, 2.0625] if noted else [1, 2])
 
 

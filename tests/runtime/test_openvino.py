@@ -14,7 +14,7 @@ from onnx_passes.errors import (
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.isolated import IsolatedEngine, end_children
 from onnx_passes.runtime.openvino import OpenVinoEngine, load_openvino
-from tests.tables import each_of, each_row
+from tests.tables import each_of, each_row, outputs_of
 
 pytest.importorskip("openvino", reason="openvino is missing: pip install -e '.[openvino]'")
 
@@ -27,8 +27,7 @@ def model(text, opset=21):
 
 
 def run(text, feeds, **options):
-    with OpenVinoEngine(**options).prepare(model(text)) as session:
-        return session.run(feeds)
+    return outputs_of(OpenVinoEngine(**options), model(text), feeds)
 
 
 def capabilities():
@@ -40,8 +39,7 @@ def test_weights_are_read_where_they_lie():
     weight = np.arange(4096, dtype=np.float32)
     given = model("g (float[4096] x) => (float[4096] y) <float w = {0}> { y = Add(x, w) }")
     given.graph.initializers["w"].const_value = ir.tensor(weight)
-    with OpenVinoEngine().prepare(given) as session:
-        found = session.run({"x": np.ones(4096, np.float32)})["y"]
+    found = outputs_of(OpenVinoEngine(), given, {"x": np.ones(4096, np.float32)})["y"]
     np.testing.assert_array_equal(found, weight + 1)
 
 

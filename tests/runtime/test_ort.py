@@ -19,7 +19,7 @@ from onnx_passes.model.save import save_model
 from onnx_passes.runtime import engine_models, ort
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.ort import OnnxRuntimeEngine, skipped_optimizations
-from tests.tables import each_of
+from tests.tables import each_of, outputs_of
 
 MODEL = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Neg(x) }'
 FEEDS = {"x": np.ones(2, np.float32)}
@@ -28,8 +28,7 @@ PLUGIN = "NvTensorRTRTXExecutionProvider"
 
 def prepare(provider):
     engine = engine_from_config("onnxruntime", {"provider": provider})
-    with engine.prepare(ir.from_onnx_text(MODEL)) as session:
-        return session.run(FEEDS)
+    return outputs_of(engine, ir.from_onnx_text(MODEL), FEEDS)
 
 
 @each_of(
@@ -215,8 +214,7 @@ def test_a_type_that_numpy_lacks_beside_a_sequence(parse):
     text = """g (bfloat16[2] x, float[2] z) => (bfloat16[2] y, seq(float[2]) s) {
         y = Identity(x)  s = SequenceConstruct(z, z) }"""
     x, z = np.array([1, 2], ml_dtypes.bfloat16), np.float32([3, 4])
-    with ENGINE.prepare(parse(text)) as session:
-        found = session.run({"x": x, "z": z})
+    found = outputs_of(ENGINE, parse(text), {"x": x, "z": z})
     assert list(found) == ["y", "s"]
     np.testing.assert_array_equal(found["y"], x)
     np.testing.assert_array_equal(found["s"], [z, z])
@@ -227,8 +225,7 @@ def test_sequences_are_lists(parse):
         "i = Constant<value_int = 1>() y = SequenceErase(x, i) z = SequenceAt(x, i) }"
     )
     items = [np.float32([1]), np.float32([2, 3]), np.float32([4])]
-    with ENGINE.prepare(parse(text)) as session:
-        found = session.run({"x": items})
+    found = outputs_of(ENGINE, parse(text), {"x": items})
     assert [item.tolist() for item in found["y"]] == [[1], [4]]
     assert found["z"].tolist() == [2, 3]
 
@@ -237,8 +234,7 @@ def test_sequences_are_lists(parse):
 def test_optionals_are_values_or_none(parse, value):
     text = """g (optional(float[2]) x) => (bool b, optional(float[2]) y) {
         b = OptionalHasElement(x)  y = Identity(x) }"""
-    with ENGINE.prepare(parse(text)) as session:
-        found = session.run({"x": value})
+    found = outputs_of(ENGINE, parse(text), {"x": value})
     assert found["b"] == (value is not None)
     np.testing.assert_array_equal(found["y"], value)
 
@@ -446,8 +442,7 @@ def test_weights_beside_floats_keep_a_layout(tmp_path, monkeypatch, prepacking, 
     )
     engine = OnnxRuntimeEngine(optimization="all", prepacking=prepacking)
     x = np.random.default_rng(1).integers(-2, 2, (2, 64)).astype(np.float32)
-    with engine.prepare(load_model(path).model) as session:
-        y = session.run({"x": x})["y"]
+    y = outputs_of(engine, load_model(path).model, {"x": x})["y"]
     assert [value.name for value in opened[0].get_overridable_initializers()] == open_weights
     levels = np.clip(np.rint(x @ (array * np.float32(0.5)) / 0.5), -128, 127)
     np.testing.assert_allclose(

@@ -6,7 +6,7 @@ from onnx import parser
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
-from tests.tables import each_of
+from tests.tables import each_of, outputs_of
 
 DRAWN = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
 PARAMETERS = "float[2,3,4] x, float[3] s, float[3] b, float[3] m, float[3] v"
@@ -16,8 +16,7 @@ FEEDS = {"x": DRAWN, **{name: abs(DRAWN[0, :, 0]) for name in "sbmv"}}
 def run(engine, opset, text, feeds=FEEDS):
     text = f'<ir_version: 8, opset_import: ["" : {opset}]> g {text}'
     model = ir.from_proto(parser.parse_model(text))
-    with engine_from_config(engine, {}).prepare(model) as session:
-        return next(iter(session.run(feeds).values()))
+    return next(iter(outputs_of(engine_from_config(engine, {}), model, feeds).values()))
 
 
 def compare_with_ort(opset, text, feeds=FEEDS):
@@ -126,8 +125,7 @@ def run_reference_loop(engine, shape, iterations, going=True, opset=13):
         "x": np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape),
         "outer": np.array(2, np.float32),
     }
-    with engine.prepare(model) as session:
-        return session.run(feeds)
+    return outputs_of(engine, model, feeds)
 
 
 @each_of("shape", (), (3,), (2, 3), (2, 1, 3))

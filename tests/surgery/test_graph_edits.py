@@ -15,7 +15,7 @@ from onnx_passes.surgery import (
     to_variable,
 )
 from onnx_passes.testing import parse
-from tests.tables import each_of
+from tests.tables import each_of, outputs_of
 
 X = np.float32([1, -2])
 
@@ -33,8 +33,7 @@ def values(model):
 
 
 def run(model, **more):
-    with OnnxRuntimeEngine().prepare(model) as session:
-        return session.run({"x": X, **more})
+    return outputs_of(OnnxRuntimeEngine(), model, {"x": X, **more})
 
 
 def test_steps_from_node_to_node(model):

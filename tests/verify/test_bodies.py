@@ -14,7 +14,7 @@ from onnx_passes.verify.bodies import (
 )
 from onnx_passes.verify.recording import expose_values
 from onnx_passes.verify.region import changed_region
-from tests.tables import each_of
+from tests.tables import each_of, outputs_of
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
 IF = """(float[N] x, bool c) => (float[N] y) {
@@ -48,8 +48,7 @@ def bodies(text, old, new, samples):
 
 
 def outputs(model, feeds):
-    with OnnxRuntimeEngine().prepare(model) as session:
-        return list(session.run(feeds).values())
+    return list(outputs_of(OnnxRuntimeEngine(), model, feeds).values())
 
 
 @each_of("taken", True, False)
@@ -187,8 +186,7 @@ def read(text):
 
 def values(text, feeds):
     model = expose_values(expose_bodies(typed(read(text))))
-    with OnnxRuntimeEngine().prepare(model) as session:
-        return session.run(feeds)
+    return outputs_of(OnnxRuntimeEngine(), model, feeds)
 
 
 def test_a_loop_gives_every_iteration():

@@ -9,12 +9,11 @@ from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.recording import expose_values
 from tests.corpus.backend_models import ids, load
-from tests.tables import each_of
+from tests.tables import each_of, outputs_of
 
 
 def outputs(model, feeds):
-    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        return session.run(feeds)
+    return outputs_of(OnnxRuntimeEngine(prepacking=False), model, feeds)
 
 
 def assert_same(model):

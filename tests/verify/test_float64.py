@@ -12,7 +12,7 @@ from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
 from onnx_passes.verify.float64 import DoubleNode, convolve, evaluate, upcast_node
-from tests.tables import each_of, each_row
+from tests.tables import each_of, each_row, outputs_of
 
 
 def types(op_type, **attributes):
@@ -45,8 +45,7 @@ RNG = np.random.default_rng(3)
 
 
 def run(model, feeds):
-    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        return session.run(feeds)
+    return outputs_of(OnnxRuntimeEngine(prepacking=False), model, feeds)
 
 
 def test_a_perceptron_is_what_numpy_computes():

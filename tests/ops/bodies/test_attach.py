@@ -6,7 +6,7 @@ from onnx_passes.model.copy import copy_model
 from onnx_passes.ops import bodies
 from onnx_passes.ops.bodies.attach import BodyCall, body_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import each_of
+from tests.tables import each_of, outputs_of
 
 TEXT = """<ir_version: 7, opset_import: ["" : 13, "onnx.brevitas" : 1]>
 g (float[N, 3] x) => (float[N, 3] y) <float s = {0.5}, float z = {0}, float b = {3}> {
@@ -85,8 +85,7 @@ def test_thresholds_of_a_rank_that_is_not_declared(rank):
     given = model(f"""<ir_version: 8, opset_import: ["" : 13, "{bodies.QONNX}" : 1]>
         g (float[] x, float[3,2] t) => (float[] y) {{
         y = {bodies.QONNX}.MultiThreshold(x, t) }}""")
-    with OnnxRuntimeEngine().prepare(given) as session:
-        found = session.run({"x": x, "t": table})["y"]
+    found = outputs_of(OnnxRuntimeEngine(), given, {"x": x, "t": table})["y"]
     moved = np.moveaxis(x, axis, -1)[..., None] >= table
     np.testing.assert_array_equal(found, np.moveaxis(moved.sum(-1), -1, axis))
 

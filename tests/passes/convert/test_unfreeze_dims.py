@@ -9,7 +9,7 @@ from onnx_passes.passes.convert.unfreeze_dims import UnfreezeDims
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import assert_leaves_alone, assert_verified, parse
 from onnx_passes.verify.snapshot import Snapshot
-from tests.tables import each_of
+from tests.tables import each_of, outputs_of
 
 NET = """(float[1,2,4,4] x, float[3,2,3,3] w, float[12,5] m) => (float[1,5] y, int64[4] s)
 <int64[2] flat = {%s}>
@@ -32,8 +32,7 @@ def dims(value):
 
 
 def run(model, feeds):
-    with OnnxRuntimeEngine().prepare(model) as session:
-        return session.run(feeds)
+    return outputs_of(OnnxRuntimeEngine(), model, feeds)
 
 
 def assert_batches_are_stacks(frozen, model, key="y"):

@@ -9,7 +9,7 @@ from onnx_passes.passes.folding.fold_constants import FoldConstants
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
-from tests.tables import cases_in, each_of, each_row, inferred, pass_cases
+from tests.tables import cases_in, each_of, each_row, inferred, outputs_of, pass_cases
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '
 SIX = "(float[N,6] x) => (float[?,?,?] y) "
@@ -131,8 +131,7 @@ def test_a_slice_of_a_known_shape_takes_what_onnx_runtime_takes(start, end, step
 
 
 def outputs(model, feeds):
-    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        return session.run(feeds)["y"]
+    return outputs_of(OnnxRuntimeEngine(prepacking=False), model, feeds)["y"]
 
 
 test_after_inference = cases_in(make=FoldAfterInference)("""

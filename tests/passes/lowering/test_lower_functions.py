@@ -6,7 +6,7 @@ from onnx_passes.errors import OptionError
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.lowering.lower_functions import LowerFunctions
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import each_of, each_row, pass_cases
+from tests.tables import each_of, each_row, outputs_of, pass_cases
 
 FORMULAS = [
     *["Celu<alpha = 2.0>(x)", "Elu<alpha = 2.0>(x)", "Selu(x)", "Softsign(x)", "PRelu(x, x)"],
@@ -110,8 +110,7 @@ def test_an_affine_grid_of_known_rank_runs_with_all_optimisations(sizes, align, 
     x = np.arange(2 * rank * (rank + 1), dtype=np.float32).reshape(2, rank, rank + 1)
     feeds = {"x": x, **({"s": np.array(sizes, np.int64)} if given else {})}
     engine = OnnxRuntimeEngine(optimization="all")
-    with engine.prepare(model) as session:
-        expected = session.run(feeds)["y"]
+    expected = outputs_of(engine, model, feeds)["y"]
     assert LowerFunctions(operators=("AffineGrid",))(model).modified
     with engine.prepare(model) as session:
         np.testing.assert_allclose(session.run(feeds)["y"], expected, 1e-5, 1e-5)

@@ -14,7 +14,7 @@ from onnx_passes.passes.registry import lookup
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.groups import partition, prepare
 from tests.passes.precision.samples import sampled
-from tests.tables import each_of
+from tests.tables import each_of, outputs_of
 
 FOLDER = Path(__file__).parents[3] / "examples" / "quantised_digits"
 
@@ -31,8 +31,7 @@ def network(name, form):
 
 
 def outputs(model, feed):
-    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        return next(iter(session.run(feed).values()))
+    return next(iter(outputs_of(OnnxRuntimeEngine(prepacking=False), model, feed).values()))
 
 
 @each_of("form", "as it is", "QONNX", "QCDQ")

@@ -27,7 +27,7 @@ from onnx_passes.passes.precision.quantize_dynamic import QuantizeDynamic
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import HEADER
-from tests.tables import each_of, model_of
+from tests.tables import each_of, model_of, outputs_of
 
 LAYERS, WIDTH = 12, 384
 LARGEST = 4 * WIDTH * WIDTH
@@ -81,13 +81,11 @@ def test_new_weights_take_no_memory(deep, cls, options):
 @each_of("cls, options", *PASSES)
 def test_they_are_saved_and_run(deep, cls, options, tmp_path, run, kept):
     feed = {"v0": np.random.default_rng(1).standard_normal((3, WIDTH)).astype(np.float32)}
-    with OnnxRuntimeEngine(optimization="all").prepare(deep) as session:
-        (old,) = session.run(feed).values()
+    (old,) = outputs_of(OnnxRuntimeEngine(optimization="all"), deep, feed).values()
     cls(None, {}, **options).call(deep)
     save_model(deep, tmp_path / "out.onnx")
     for model in (deep, load_model(tmp_path / "out.onnx").model):
-        with OnnxRuntimeEngine(optimization="all").prepare(model) as session:
-            (new,) = session.run(feed).values()
+        (new,) = outputs_of(OnnxRuntimeEngine(optimization="all"), model, feed).values()
         assert kept(old, new) > 8
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from onnx_passes.passes.quantised.infer_thresholds import InferThresholds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import each_of, each_row, inferred
+from tests.tables import each_of, each_row, inferred, outputs_of
 
 ACTIVATIONS = {
     "gelu": "t = Gelu(u)",
@@ -29,8 +29,7 @@ float q = {{{scale}}}, float z = {{{zero}}}, float w = {{{bits}}}>
 
 def results(model, values):
     feeds = {"x": np.ascontiguousarray(np.broadcast_to(values[:, None], (len(values), 3)))}
-    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        return session.run(feeds)["y"]
+    return outputs_of(OnnxRuntimeEngine(prepacking=False), model, feeds)["y"]
 
 
 def kinds(model):

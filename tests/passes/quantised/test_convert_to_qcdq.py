@@ -8,7 +8,7 @@ from onnx_passes import testing
 from onnx_passes.passes.quantised.convert_from_qcdq import ConvertFromQcdq
 from onnx_passes.passes.quantised.convert_to_qcdq import ConvertToQcdq
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import each_of, kinds
+from tests.tables import each_of, kinds, outputs_of
 
 FLAGS = 'signed = {signed}, narrow = {narrow}, rounding_mode = "{mode}"'
 QUANT = f"y = q.Quant<{FLAGS}>(x, s, z, b)"
@@ -21,8 +21,7 @@ def quant(text, *, bits=4, signed=1, narrow=0, zero=0, mode="ROUND", scale="floa
 
 
 def run(model, x):
-    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        return session.run({"x": x})["y"]
+    return outputs_of(OnnxRuntimeEngine(prepacking=False), model, {"x": x})["y"]
 
 
 PAIR = ["QuantizeLinear", "DequantizeLinear"]

@@ -6,7 +6,7 @@ from onnx_passes import testing
 from onnx_passes.passes.quantised.extract_weight_scales import ExtractWeightScales
 from onnx_passes.passes.quantised.infer_thresholds import InferThresholds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import each_of, each_row, inferred
+from tests.tables import each_of, each_row, inferred, outputs_of
 
 HEAD = """<ir_version: 10, opset_import: ["" : 21, "onnx_passes.ops" : 1]> main
 (float[N,3] x) => (float[N,3] y) <float s = {0.3}, float[3] r = {0.3, 0.01, 2}, int8 z = {-5},
@@ -31,8 +31,7 @@ def parsed(body):
 
 
 def results(model, values):
-    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        return session.run({"x": values})["y"]
+    return outputs_of(OnnxRuntimeEngine(prepacking=False), model, {"x": values})["y"]
 
 
 @each_of("pair", *PAIRS.values(), ids=PAIRS)
