@@ -14,7 +14,6 @@ from onnx_passes.pipeline.rounding import FUSED, Cause, find_fused_cause
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime import engines
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.testing import parse
 from onnx_passes.verify.evidence import ENGINE, Verdict
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.obligations import Obligation
@@ -23,7 +22,8 @@ from onnx_passes.verify.reference_data import ReferenceData
 from tests.tables import each_of
 
 # The Softmax does not notice: one element is far above the others.
-MASKED = """(float[3,4] x) => (float[3,4] y) <float[4] far = {0, 500, 0, 0}, float k = {0.7}> {
+MASKED = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float[3,4] x) => (float[3,4] y) <float[4] far = {0, 500, 0, 0}, float k = {0.7}> {
       s = Sin(x) t = Mul(s, k) u = Add(t, far) y = Softmax(u) }"""
 
 
@@ -85,7 +85,7 @@ def check(cls, engine, **options):
     """Return the report of one pass, and its check by the engine."""
     passes.register()(cls)
     data = {"passes": [{cls.name: options}], "engines": [engine], "reproducers": False}
-    report = run_pipeline(parse(MASKED), config_from_data(data)).report.passes[0]
+    report = run_pipeline(ir.from_onnx_text(MASKED), config_from_data(data)).report.passes[0]
     return report, next(c for c in report.checks if c.engine == engine)
 
 
@@ -153,8 +153,8 @@ def test_what_rounding_explains_on_drawn_values_is_no_difference():
 
 def sides(new):
     """Return the value t of the model and of one in which it is computed otherwise."""
-    before = parse(MASKED)
-    after = parse(MASKED.replace("t = Mul(s, k)", new))
+    before = ir.from_onnx_text(MASKED)
+    after = ir.from_onnx_text(MASKED.replace("t = Mul(s, k)", new))
     found = [(m, [n for n in m.graph if n.outputs[0].name == "t"]) for m in (before, after)]
     return Obligation("t", "t"), *found
 

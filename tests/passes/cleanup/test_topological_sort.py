@@ -3,7 +3,6 @@ import pytest
 
 from onnx_passes.errors import ModelError
 from onnx_passes.passes.cleanup.topological_sort import TopologicalSort
-from onnx_passes.testing import parse
 
 IN_ORDER = "(float[N] x) => (float[N] y) { a = Exp(x) b = Neg(x) y = Add(b, a) }"
 
@@ -17,14 +16,16 @@ def test_leaves_alone_what_is_in_order(leaves_alone):
 
 
 def test_producers_come_first():
-    model = parse("""(float[N] x) => (float[N] y) { y = Add(b, a) a = Exp(x) b = Neg(x) }""")
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
+        m (float[N] x) => (float[N] y) { y = Add(b, a) a = Exp(x) b = Neg(x) }""")
     assert TopologicalSort()(model).modified
     assert text_of(model)[-1] == "y=Add"
     assert not TopologicalSort()(model).modified
 
 
 def test_what_a_subgraph_captures_comes_before_the_node_that_holds_it():
-    model = parse("""(bool c, float[N] x) => (float[N] y) { y = If(c) <
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
+        m (bool c, float[N] x) => (float[N] y) { y = If(c) <
           then_branch = g () => (float[N] t) { t = Neg(u) u = Exp(o) },
           else_branch = h () => (float[N] e) { e = Neg(x) }> o = Abs(x) }""")
     assert TopologicalSort()(model).modified
@@ -34,7 +35,8 @@ def test_what_a_subgraph_captures_comes_before_the_node_that_holds_it():
 
 
 def test_a_cycle_is_an_error_that_names_it():
-    model = parse("""(float[N] x) => (float[N] y) { a = Add(x, b) b = Exp(a) y = Neg(a) }""")
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
+        m (float[N] x) => (float[N] y) { a = Add(x, b) b = Exp(a) y = Neg(a) }""")
     with pytest.raises(ModelError, match="cycle"):
         TopologicalSort()(model)
 
