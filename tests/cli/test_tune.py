@@ -10,7 +10,7 @@ import pytest
 from onnx_passes.cli import supervision
 from onnx_passes.tuning.loss_budget import SamplesInMemory
 from tests.cli.conftest import ROOT
-from tests.tables import each_of
+from tests.tables import each_row
 
 DIGITS = ROOT / "examples" / "digits"
 MODEL = DIGITS / "model.onnx"
@@ -92,16 +92,12 @@ def test_formats_and_groups_of_ones_own(cli, config):
     assert kinds["conv2.weight"] == onnx.TensorProto.FLOAT
 
 
-@each_of(
-    "words, members",
-    ("after: [/pool/MaxPool_output_0]", {"/fc1/Gemm", "/fc2/MatMul"}),
-    ("before: [/relu1/Relu_output_0]", {"/conv1/Conv"}),
-    ("operators: [Conv], skip: ['/conv1*']", {"/conv2/Conv"}),
-    (
-        "after: [/relu1/Relu_output_0], before: [/relu3/Relu_output_0]",
-        {"/conv2/Conv", "/fc1/Gemm"},
-    ),
-)
+@each_row("""words | members
+- after: [/pool/MaxPool_output_0] | ={"/fc1/Gemm", "/fc2/MatMul"}
+- before: [/relu1/Relu_output_0] | ={"/conv1/Conv"}
+- operators: [Conv], skip: ['/conv1*'] | ={"/conv2/Conv"}
+- after: [/relu1/Relu_output_0], before: [/relu3/Relu_output_0] | ={"/conv2/Conv", "/fc1/Gemm"}
+""")
 def test_groups_by_region_and_operator(cli, config, words, members):
     found = cli(
         *("tune", MODEL, "-c", config, "-o", "out.onnx", "--json", "out.json"),

@@ -2,7 +2,7 @@
 
 from onnx_passes import passes, testing
 from onnx_passes.compat import laws
-from tests.tables import each_of
+from tests.tables import each_row
 
 HEAD = "(bool[2,3] x, bool[2,3] u, bool[2,3] v) => (bool[2,3] y) <bool f = {0}, bool t = {1}> "
 
@@ -19,24 +19,16 @@ OR = lambda _, op, x, y: op.Or(x, y)  # noqa: E731
 XOR = lambda _, op, x, y: op.Xor(x, y)  # noqa: E731
 
 
-@each_of(
-    "cls, body, kinds",
-    (law("Associative Commutative", OP=AND), "a = And(x, t) y = And(a, f)", "And And"),
-    (
-        law("Distributive", MUL=AND, ADD=OR),
-        "a = And(x, u) b = And(x, v) y = Or(a, b)",
-        "Or And",
-    ),
-    (
-        law("DistributiveRhs", MUL=AND, ADD=XOR),
-        "a = And(u, x) b = And(v, x) y = Xor(a, b)",
-        "Xor And",
-    ),
-    (law("Involution", OP=lambda _, op, x: op.Not(x)), "a = Not(x) y = Not(a)", "Identity"),
-    (law("Idempotence", OP=AND), "y = And(x, x)", "Identity"),
-    (law("Absorption", OP1=AND, OP2=OR), "a = And(x, u) y = Or(x, a)", "Identity"),
-    (law("Annihilator", OP=AND, ANNIHILATOR=False), "y = And(x, f)", "Constant Expand"),
-)
+@each_row("""cls | body | kinds
+- =law("Associative Commutative", OP=AND) | a = And(x, t) y = And(a, f) | And And
+- =law("Distributive", MUL=AND, ADD=OR) | a = And(x, u) b = And(x, v) y = Or(a, b) | Or And
+- =law("DistributiveRhs", MUL=AND, ADD=XOR) | a = And(u, x) b = And(v, x) y = Xor(a, b) | Xor
+  And
+- =law("Involution", OP=lambda _, op, x: op.Not(x)) | a = Not(x) y = Not(a) | Identity
+- =law("Idempotence", OP=AND) | y = And(x, x) | Identity
+- =law("Absorption", OP1=AND, OP2=OR) | a = And(x, u) y = Or(x, a) | Identity
+- =law("Annihilator", OP=AND, ANNIHILATOR=False) | y = And(x, f) | Constant Expand
+""")
 def test_fires(cls, body, kinds):
     model = testing.parse(HEAD + "{ " + body + " }")
     before = testing.Snapshot(model)

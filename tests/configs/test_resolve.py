@@ -4,6 +4,7 @@ from pathlib import Path
 import onnx_ir as ir
 import pytest
 
+from onnx_passes import errors
 from onnx_passes.configs.engine_configs import resolve_engines
 from onnx_passes.configs.pipeline_files import (
     config_from_data,
@@ -19,7 +20,7 @@ from onnx_passes.configs.resolve import (
     resolve,
 )
 from onnx_passes.configs.sections import WaiverSection, find_waivers
-from onnx_passes.errors import ConfigError, OptionError, UnknownMetricError, UnknownPassError
+from onnx_passes.errors import ConfigError, OptionError
 from onnx_passes.passes import registry
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report import summary
@@ -61,40 +62,22 @@ def test_exhaustive_is_a_fixpoint_around_everything(load):
     assert resolve(default_config(["exhaustive=true"])).steps == ()
 
 
-@each_of(
-    "text, error, message, place, help_",
-    (
-        "passes: [cfg-fol]",
-        UnknownPassError,
-        "no pass or group is named 'cfg-fol'",
-        "1:10",
-        "'cfg-fold'",
-    ),
-    ("passes: [{group: [{cfg-fol: {}}]}]", UnknownPassError, "'cfg-fol'", "1:20", None),
-    ("passes: ['cfg-tidy,cfg-fol']", UnknownPassError, "'cfg-fol'", "1:20", None),
-    (
-        "passes: [cfg-fold: {siz: 1}]",
-        OptionError,
-        "cfg-fold has no option 'siz'",
-        "1:21",
-        None,
-    ),
-    ("passes: [cfg-fold: {mode: 1, siz: 1}]", OptionError, "no option 'siz'", "1:30", None),
-    ("passes: [cfg-fold: {mode: slow}]", OptionError, "option 'mode'", "1:27", None),
-    ("passes: ['cfg-fold{ratio=x}']", OptionError, "option 'ratio'", "1:26", None),
-    ("passes: [cfg-tidy: {x: 1}]", OptionError, "no option 'x'", "1:21", "no options"),
-    (
-        "passes: [cfg-group: {x: 1}]",
-        ConfigError,
-        "is a group of passes",
-        "1:22",
-        "cfg-fold, cfg-tidy",
-    ),
-    ("verify: {metrics: {rmsee: [0, 1]}}", UnknownMetricError, "rmsee", "1:27", "rmse"),
-    ("dump_after: [cfg-tidy, nope]", UnknownPassError, "nope", "1:24", None),
-)
+@each_row("""text | error | message | place | help_
+- passes: [cfg-fol] | UnknownPassError | no pass or group is named 'cfg-fol' | 1:10 |
+  'cfg-fold'
+- passes: [{group: [{cfg-fol: {}}]}] | UnknownPassError | 'cfg-fol' | 1:20 | =None
+- passes: ['cfg-tidy,cfg-fol'] | UnknownPassError | 'cfg-fol' | 1:20 | =None
+- passes: [cfg-fold: {siz: 1}] | OptionError | cfg-fold has no option 'siz' | 1:21 | =None
+- passes: [cfg-fold: {mode: 1, siz: 1}] | OptionError | no option 'siz' | 1:30 | =None
+- passes: [cfg-fold: {mode: slow}] | OptionError | option 'mode' | 1:27 | =None
+- passes: ['cfg-fold{ratio=x}'] | OptionError | option 'ratio' | 1:26 | =None
+- passes: [cfg-tidy: {x: 1}] | OptionError | no option 'x' | 1:21 | no options
+- passes: [cfg-group: {x: 1}] | ConfigError | is a group of passes | 1:22 | cfg-fold, cfg-tidy
+- verify: {metrics: {rmsee: [0, 1]}} | UnknownMetricError | rmsee | 1:27 | rmse
+- dump_after: [cfg-tidy, nope] | UnknownPassError | nope | 1:24 | =None
+""")
 def test_complaints(load, text, error, message, place, help_):
-    with pytest.raises(error) as caught:
+    with pytest.raises(getattr(errors, error)) as caught:
         resolve(load(text))
     assert message in caught.value.message
     assert f"cfg.yaml:{place}\n" in caught.value.where

@@ -111,16 +111,13 @@ main ({dtype}[2,3,4,4] q, {dtype}[2,3,4,4] k, {dtype}[2,3,4,4] v) => ({dtype}[2,
 }}"""
 
 
-@each_of(
-    "given, reason",
-    ({"opset": 20}, "it needs opset 23, and the model has 20"),
-    ({"opset": 23, "dtype": "double"}, "its check refuses"),
-    ({"opset": 20, "dtype": "double"}, "its check refuses"),
-    (
-        {"opset": 23, "last": "MatMul(v, weights)"},
-        "input 0 of MatMul is an input, and the pattern has Softmax or Where there",
-    ),
-)
+@each_row("""given | reason
+- ={"opset": 20} | it needs opset 23, and the model has 20
+- ={"opset": 23, "dtype": "double"} | its check refuses
+- ={"opset": 20, "dtype": "double"} | its check refuses
+- ={"opset": 23, "last": "MatMul(v, weights)"} | input 0 of MatMul is an input, and the pattern
+  has Softmax or Where there
+""")
 def test_it_names_the_opset_or_the_operand_that_the_rule_needs(given, reason):
     words = {"opset": 23, "dtype": "float", "last": "MatMul(weights, v)"} | given
     text = ATTENTION.format(**words)
