@@ -51,8 +51,7 @@ def test_accuracy_that_is_lost_is_found_with_its_samples(cli, blind, tmp_path):
     row = int(re.search(r"\[(\d+)\]", listed[0]["sample"])[1])
     assert labels[row] == 1
     assert "were lost and" in done.out
-    again = cli("compare", MODEL, blind, "--inputs", tmp_path / "worst" / "0.npz")
-    assert again.code == 1
+    cli("compare", MODEL, blind, "--inputs", tmp_path / "worst" / "0.npz").tells(1)
 
 
 def test_too_few_samples_end_with_4_and_say_how_many_are_needed(cli):
@@ -132,7 +131,6 @@ def test_a_pipeline_finds_data_from_the_working_folder(cli, write, tmp_path):
     write("folder/p.yaml", "passes: [fold-constants]\n")
     np.save(tmp_path / "images.npy", np.load(DIGITS / "images.npy")[:40])
     words = ("-c", "folder/p.yaml", "--data", "images.npy", "--json", "r.json", "-o", "o.onnx")
-    done = cli(*words, MODEL)
-    assert done.code == 0, done.err
+    cli(*words, MODEL).tells(0)
     final = json.loads((tmp_path / "r.json").read_text())["final"]
     assert [check["kind"] for check in final].count("data set") == 2

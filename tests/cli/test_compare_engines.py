@@ -73,10 +73,9 @@ def test_the_reference_runs_quantisers_of_old_opsets(cli, opset):
 def test_sizes_of_one_input_are_those_of_the_dimensions_it_shares(cli):
     save("""g (int64[b,s] ids, int64[b,s] mask, float[s] w) => (int64[b,s] y, float[s] v)
         { y = Add(ids, mask) v = Neg(w) }""")
-    found = cli(
+    cli(
         "compare", "model.onnx", "--generate", "shape=ids:2x7", "--save-inputs", "in.json"
-    )
-    assert found.code == 0, found.err
+    ).tells(0)
     for sample in read_samples("in.json"):
         assert {n: v.shape for n, v in sample.items()} == {
             "ids": (2, 7),

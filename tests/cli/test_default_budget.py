@@ -101,8 +101,7 @@ def test_a_precision_runs_behind_what_is_given_or_optimize(cli, network, given, 
 
 
 def test_four_bits_raise_the_opset_and_may_lose_more(cli, network):
-    done = cli("-o", "out.onnx", network, "--precision", "int4", "--json", "r.json")
-    assert done.code == 0, done.err
+    cli("-o", "out.onnx", network, "--precision", "int4", "--json", "r.json").tells(0)
     assert onnx.load("out.onnx").opset_import[0].version == 21
     assert onnx.TensorProto.INT4 in weight_types("out.onnx")
     assert metrics("r.json")["cosine"]["low"] == 0.95
@@ -154,8 +153,7 @@ def test_labels_are_split_with_their_inputs(cli, network):
     done = cli("-o", "out.onnx", network, "--precision", "float16", *given, "--json", "r.json")
     assert done.code == 0, done.err
     np.save("labels.npy", np.array([0, 1, 2, 3, 0]))
-    done = cli("-o", "out.onnx", network, "--precision", "float16", *given)
-    assert done.code == 2, done.err
+    cli("-o", "out.onnx", network, "--precision", "float16", *given).tells(2)
 
 
 def test_what_a_metric_allows_is_not_called_equal(cli, network):

@@ -160,8 +160,7 @@ def test_no_quantiser_is_left(build, cli, tmp_path, monkeypatch):
     Path("check.yaml").write_text(
         "passes: [shape-inference, assert: {integers_between_thresholds: true}]"
     )
-    done = cli("-c", "check.yaml", "-o", "same.onnx", "out.onnx")
-    assert done.code == 0, done.err
+    cli("-c", "check.yaml", "-o", "same.onnx", "out.onnx").tells(0)
     kinds = {node.op_type for node in onnx.load("out.onnx").graph.node}
     assert not kinds & {"QuantizeLinear", "DequantizeLinear", "Quant", "Sigmoid", "Relu"}
     assert not kinds & {"Trunc", "AveragePool", "Div"}

@@ -111,8 +111,7 @@ def test_a_format_that_needs_another_opset_raises_it(cli):
     made = onnx.load("out.onnx")
     assert onnx.TensorProto.INT4 in {t.data_type for t in made.graph.initializer}
     assert made.opset_import[0].version == 21
-    culprits = cli("tune", "model.onnx", "-c", config, "--culprits")
-    assert culprits.code == 0, culprits.err
+    cli("tune", "model.onnx", "-c", config, "--culprits").tells(0)
 
 
 def test_an_opset_that_cannot_be_raised_is_told(cli):
