@@ -1,4 +1,7 @@
-"""Modules of users that tests write."""
+"""Modules of users that tests write, and reports that they read."""
+
+import json
+from pathlib import Path
 
 RULES = """\
 from onnx_passes import passes
@@ -20,3 +23,7 @@ class {name}(Transformation, RewriteRulePass):
 
 
 BREAK_ADDS = rule_pass("BreakAdds", "op.Add(x, y)", "op.Add(x, x)", "x, y", check="x != y")
+
+
+def read_json(path):
+    return json.loads(Path(path).read_text())

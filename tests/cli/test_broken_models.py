@@ -1,13 +1,12 @@
 """Models that break the rules of ONNX are refused; what engines run is not."""
 
-import json
-
 import numpy as np
 import onnx
 import onnx.parser
 import pytest
 
 from onnx_passes.runtime.inputs import dimensions
+from tests.cli.modules import read_json
 from tests.tables import each_of
 
 TEXT = """<ir_version: 10, opset_import: ["" : 20]>
@@ -82,8 +81,7 @@ def test_a_broken_model_is_refused_with_the_place(cli, saved, change, said):
 def test_a_broken_model_is_accepted_on_request_with_a_note(cli, saved, change):
     words = ["-c", "cleanup", "-o", "o.onnx", "--json", "r.json", "--allow-invalid"]
     cli(*words, saved(change=change)).tells(0)
-    with open("r.json") as file:
-        notes = json.load(file)["notes"]
+    notes = read_json("r.json")["notes"]
     assert any(note.startswith("the original is not valid ONNX: ") for note in notes)
 
 
@@ -207,8 +205,7 @@ def test_smaller_sizes_are_taken_where_the_usual_ones_do_not_fit(cli, saved, mon
     monkeypatch.setattr(dimensions, "machine_memory", lambda: 16384)
     text = TEXT.replace("N,2", "N,200")
     cli("-c", "cleanup", "-o", "o.onnx", "--json", "r.json", saved(text)).tells(0)
-    with open("r.json") as file:
-        assert json.load(file)["reference"]["inputs"]["a"].startswith("float32[1,200]")
+    assert read_json("r.json")["reference"]["inputs"]["a"].startswith("float32[1,200]")
 
 
 def test_reference_data_are_not_estimated(cli, saved, monkeypatch, tmp_path):

@@ -5,6 +5,7 @@ from textwrap import dedent
 
 import pytest
 
+from tests.cli.modules import read_json
 from tests.tables import each_row
 
 MODULE = """
@@ -34,8 +35,7 @@ def run(cli, model, write):
         write(f"{module}.py", dedent(MODULE.format(contract=contract, result=result)))
         config = write("cfg.yaml", json.dumps({"imports": [module], "passes": ["Tidy"]}))
         done = cli("-c", config, "-o", "out.onnx", "--json", "out.json", "-v", model)
-        with open("out.json") as file:
-            return done, json.load(file)["passes"][-1]
+        return done, read_json("out.json")["passes"][-1]
 
     return call
 

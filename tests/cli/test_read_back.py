@@ -1,7 +1,5 @@
 """The written file is read again before it replaces anything."""
 
-import json
-
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -10,6 +8,7 @@ import pytest
 from onnx_passes.model import save, wire
 from onnx_passes.model.save import Pending
 from onnx_passes.verify.snapshot import ReadBack
+from tests.cli.modules import read_json
 from tests.tables import each_of, model_of
 
 GOOD = b"the file that was there"
@@ -40,8 +39,7 @@ def flipped(chunks):
 
 
 def report(path="report.json"):
-    with open(path) as file:
-        return json.load(file)
+    return read_json(path)
 
 
 @each_of("where", "inline", "external")

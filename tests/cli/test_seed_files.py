@@ -7,6 +7,7 @@ import onnx.parser
 import pytest
 
 from onnx_passes.passes import registry
+from tests.cli.modules import read_json
 
 SILU = """\
 import onnx_passes.passes as passes
@@ -60,8 +61,7 @@ def kinds():
 
 
 def rows():
-    with open("report.json") as file:
-        return json.load(file)["passes"]
+    return read_json("report.json")["passes"]
 
 
 @pytest.fixture(autouse=True)
@@ -136,7 +136,6 @@ def test_list_explain_and_certify_know_it(cli, write):
         *("certify", "-c", "cfg.yaml", "fuse-silu", "--level", "test", "--models", "1"),
         *("--json", "verdict.json"),
     ).tells(0)
-    with open("verdict.json") as file:
-        (row,) = json.load(file)
+    (row,) = read_json("verdict.json")
     assert {rule["verdict"] for rule in row["rules"]} == {"tested"}
     print(row)

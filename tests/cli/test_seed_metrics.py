@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import onnx_passes.passes.verify as verify
+from tests.cli.modules import read_json
 from tests.tables import each_of
 
 PASS = """\
@@ -53,8 +54,7 @@ def run(cli, model, write):
         done = cli("-c", path, "-o", "o.onnx", model, "--json", "report.json", *words)
         sys.modules.pop(f"seed_{name}", None)
         try:
-            with open("report.json") as file:
-                checks = json.load(file)["passes"][0]["checks"]
+            checks = read_json("report.json")["passes"][0]["checks"]
         except FileNotFoundError:
             return done, {}
         return done, {m["name"]: m["value"] for c in checks for m in c["metrics"]}
@@ -120,7 +120,6 @@ def test_the_step_verify_is_a_checkpoint(cli, model, write):
     path = write("cfg.yaml", json.dumps({"passes": ["eliminate-identity"]}))
     words = ["-c", path, "-o", "out.onnx", model, "--json", "report.json"]
     assert cli(*words, "shape-inference", "verify").code == 0
-    with open("report.json") as file:
-        last = json.load(file)["passes"][-1]
+    last = read_json("report.json")["passes"][-1]
     assert (last["name"], last["contract"]) == ("verify", "drift")
     assert cli(*words, "verify{deep=1}").code == 2

@@ -1,6 +1,5 @@
 """``onnx-passes tune``, through the program."""
 
-import json
 import signal
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from onnx_passes.cli import supervision
 from onnx_passes.tuning.loss_budget import SamplesInMemory
 from tests.cli.conftest import ROOT
+from tests.cli.modules import read_json
 from tests.tables import each_row
 
 DIGITS = ROOT / "examples" / "digits"
@@ -36,8 +36,7 @@ def test_a_model_is_written_that_is_smaller_and_says_why(cli, config):
     found = cli("tune", MODEL, "-c", config, "-o", "out.onnx", "--json", "out.json")
     assert found.code == 0, found.err
     onnx.checker.check_model("out.onnx", full_check=True)
-    with open("out.json") as file:
-        data = json.load(file)
+    data = read_json("out.json")
     assert data["cost"]["chosen"] < 0.3 * data["cost"]["original"]
     assert data["gap"] <= 0.01
     others = [other for group in data["groups"] for other in group["others"].values()]
@@ -59,8 +58,7 @@ def test_culprits_of_a_format(cli, config):
         *("--set", "verify.metrics={snr: [38, .inf]}", "--json", "found.json"),
     )
     assert found.code == 0, found.err
-    with open("found.json") as file:
-        nodes = json.load(file)["nodes"]
+    nodes = read_json("found.json")["nodes"]
     assert "must stay in float32" in found.out
     assert nodes
     assert all(name in found.out for name in nodes)
@@ -83,8 +81,7 @@ def test_formats_and_groups_of_ones_own(cli, config):
         *("--set", "tune.formats=[{mine: {quantize-weights: {weights: uint8, least: 1}}}]"),
         *("--set", "tune.groups={head: {nodes: ['/fc*']}}"),
     ).tells(0)
-    with open("out.json") as file:
-        (group,) = json.load(file)["groups"]
+    (group,) = read_json("out.json")["groups"]
     assert (group["group"], group["format"]) == ("head", "mine")
     kinds = {t.name: t.data_type for t in onnx.load("out.onnx").graph.initializer}
     assert kinds["fc1.weight_uint8"] == onnx.TensorProto.UINT8
@@ -102,8 +99,7 @@ def test_groups_by_region_and_operator(cli, config, words, members):
         *("tune", MODEL, "-c", config, "-o", "out.onnx", "--json", "out.json"),
         *("--set", "tune.formats=[int8-weights]", "--set", f"tune.groups={{g: {{{words}}}}}"),
     ).tells(0)
-    with open("out.json") as file:
-        (group,) = json.load(file)["groups"]
+    (group,) = read_json("out.json")["groups"]
     original = onnx.load(MODEL).graph.node
     layers = {n.name for n in original if n.op_type in ("Conv", "Gemm", "MatMul")}
     assert layers & set(group["nodes"]) == members
@@ -135,7 +131,7 @@ def test_no_report_changes_the_model_that_is_written(cli, config):
     cli(*words, "plain.onnx")
     cli(*words, "told.onnx", "--json", "found.json").tells(0)
     assert Path("told.onnx").read_bytes() == Path("plain.onnx").read_bytes()
-    data = json.loads(Path("found.json").read_text())
+    data = read_json("found.json")
     assert data["cost"]["chosen"] == Path("plain.onnx").stat().st_size
     assert all(group["snr"] != "nan" for group in data["groups"])
 

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.cli.modules import BREAK_ADDS, rule_pass
+from tests.cli.modules import BREAK_ADDS, read_json, rule_pass
 from tests.tables import each_of, each_row
 
 SILENT = BREAK_ADDS.replace("@passes.verify.equality\n", "").replace("BreakAdds", "SilentAdds")
@@ -23,8 +23,7 @@ def run(cli, model, write):
         path = write("cfg.yaml", json.dumps(config))
         done = cli("-c", path, "-o", "out.onnx", model, "--json", "report.json", *words)
         try:
-            with open("report.json") as file:
-                return done, json.load(file)
+            return done, read_json("report.json")
         except FileNotFoundError:
             return done, {}
 
