@@ -61,7 +61,7 @@ ROOMS = {
     "tuning": Size(2294, 9, 0),
     "verify": Size(6386, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(48753, 554, 0),
+    "tests": Size(48712, 554, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

@@ -5,13 +5,7 @@ import threading
 
 import pytest
 
-from onnx_passes.configs.pipeline_files import (
-    apply_override,
-    config_from_data,
-    default_config,
-    load_config,
-    shipped_configs,
-)
+from onnx_passes.configs import pipeline_files
 from onnx_passes.configs.schema import EngineUse
 from onnx_passes.configs.steps import Checkpoint, Group, PassUse
 from onnx_passes.configs.yaml_tree import Source, parse_yaml
@@ -30,7 +24,7 @@ empty:
 
 def override(text):
     tree = parse_yaml(Source("f.yaml", FILE))
-    apply_override(tree, text)
+    pipeline_files.apply_override(tree, text)
     return tree
 
 
@@ -183,7 +177,7 @@ NOTHING = "imports:\npasses:\nengines:\nreference:\n  seed:\nlimits:\n  pass_sec
     ("verify: {tolerance: {atol: 1e-6, equal_nan: true}}", "verify.tolerance.atol", 1e-6),
     (NOTHING, "imports", ()),
     (NOTHING, "reference.seed", 0),
-    (NOTHING, "engines", default_config().engines),
+    (NOTHING, "engines", pipeline_files.default_config().engines),
     (NOTHING, "limits.pass_seconds", None),  # null is a value there: no limit
     ("verify: false", "verify.enabled", False),
     ("verify: no", "verify.enabled", False),
@@ -307,15 +301,15 @@ def test_what_is_no_pipeline_file(load, text, message):
 
 def test_paths_that_cannot_be_read(tmp_path):
     with pytest.raises(ConfigError, match="is a folder"):
-        load_config(tmp_path)
+        pipeline_files.load_config(tmp_path)
     with pytest.raises(ConfigError, match="there is no pipeline file"):
-        load_config(tmp_path / "none.yaml")
+        pipeline_files.load_config(tmp_path / "none.yaml")
     with pytest.raises(ConfigError, match="cannot be read"):
-        load_config("a\0b")
+        pipeline_files.load_config("a\0b")
     link = tmp_path / "dangling"
     link.symlink_to(tmp_path / "gone")
     with pytest.raises(ConfigError, match="there is no pipeline file"):
-        load_config(link)
+        pipeline_files.load_config(link)
 
 
 def test_a_file_without_permission(tmp_path, monkeypatch):
@@ -324,7 +318,7 @@ def test_a_file_without_permission(tmp_path, monkeypatch):
 
     monkeypatch.setattr("onnx_passes.configs.pipeline_files.open", refuse, raising=False)
     with pytest.raises(ConfigError, match="may not be read: Permission denied"):
-        load_config(tmp_path / "c.yaml")
+        pipeline_files.load_config(tmp_path / "c.yaml")
 
 
 def test_a_pipe_is_read(tmp_path):
@@ -332,38 +326,38 @@ def test_a_pipe_is_read(tmp_path):
     os.mkfifo(path)
     writer = threading.Thread(target=path.write_text, args=("passes: [a]",))
     writer.start()
-    assert load_config(path).passes == (PassUse("a"),)
+    assert pipeline_files.load_config(path).passes == (PassUse("a"),)
     writer.join()
 
 
 def test_shipped_pipelines_are_found_by_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert {"cleanup", "optimize"} <= set(shipped_configs())
-    for name in shipped_configs():
-        assert load_config(name).passes
+    assert {"cleanup", "optimize"} <= set(pipeline_files.shipped_configs())
+    for name in pipeline_files.shipped_configs():
+        assert pipeline_files.load_config(name).passes
     with pytest.raises(ConfigError) as caught:
-        load_config("optimise")
+        pipeline_files.load_config("optimise")
     assert caught.value.help == "did you mean 'optimize'?"
 
 
 def test_a_path_wins_over_a_shipped_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cleanup").write_text("passes: [mine]")
-    assert load_config("cleanup").passes == (PassUse("mine"),)
+    assert pipeline_files.load_config("cleanup").passes == (PassUse("mine"),)
 
 
 @each_of("preset", "cleanup", "simplify", "optimize", "optimize-ort", "lower")
 def test_the_presets_leave_what_callers_may_give_to_its_user(preset):
     dropping = PassUse("remove-initializers-from-inputs", {"before_ir_version": 4})
-    for use in load_config(preset).passes:
+    for use in pipeline_files.load_config(preset).passes:
         if isinstance(use, PassUse) and use.name == dropping.name:
             assert dict(use.options) == dropping.options
 
 
 def test_plain_data_makes_a_config(tmp_path):
-    config = config_from_data({"passes": ["a"], "verify": False}, tmp_path)
+    config = pipeline_files.config_from_data({"passes": ["a"], "verify": False}, tmp_path)
     assert config.passes == (PassUse("a"),)
     assert config.folder == tmp_path
     with pytest.raises(ConfigError, match="unknown key 'pases'") as caught:
-        config_from_data({"pases": ["a"]})
+        pipeline_files.config_from_data({"pases": ["a"]})
     assert caught.value.where is None

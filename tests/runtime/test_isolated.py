@@ -15,14 +15,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.errors import (
-    ConfigError,
-    EngineCrashedError,
-    EngineError,
-    EngineMemoryError,
-    EngineTimeoutError,
-    UnsupportedModelError,
-)
+from onnx_passes import errors
 from onnx_passes.runtime import isolated
 from onnx_passes.runtime.engines import engine_from_config, register_engine
 from onnx_passes.runtime.isolated import child_of, end_children
@@ -190,11 +183,11 @@ def test_every_element_type_goes_both_ways(parse, run, type_, values):
 
 def test_errors_of_the_engine_stay_what_they_are(parse):
     unsupported = parse("g (float[2] x) => (float[2] y) { y = my.Nothing(x) }")
-    with pytest.raises(UnsupportedModelError, match="Nothing"):
+    with pytest.raises(errors.UnsupportedModelError, match="Nothing"):
         isolate().prepare(unsupported).__enter__()
     with (
         isolate().prepare(parse(RELU)) as session,
-        pytest.raises(EngineError, match="'x' is not fed"),
+        pytest.raises(errors.EngineError, match="'x' is not fed"),
     ):
         session.run({})
 
@@ -204,7 +197,7 @@ def test_a_segmentation_fault_is_an_error_with_what_was_printed(parse, run, misb
     engine = misbehaving("segfault", at)
     while_ = "running" if at == "run" else "preparing the model"
     with pytest.raises(
-        EngineCrashedError,
+        errors.EngineCrashedError,
         match=f"^misbehaving crashed with SIGSEGV while {while_}; its last output: about to",
     ):
         run(engine, parse(NEG), x=X)
@@ -215,7 +208,7 @@ def test_a_session_outlives_its_process(parse, misbehaving):
     engine = misbehaving("segfault")
     with engine.prepare(parse(RELU)) as session:
         first = session.run({"x": X})["y"]
-        with pytest.raises(EngineCrashedError), engine.prepare(parse(NEG)) as other:
+        with pytest.raises(errors.EngineCrashedError), engine.prepare(parse(NEG)) as other:
             other.run({"x": X})
         assert same_bits(session.run({"x": X})["y"], first)
 
@@ -224,7 +217,7 @@ def test_a_session_outlives_its_process(parse, misbehaving):
 def test_a_hang_ends_at_the_time_limit(parse, run, misbehaving, how):
     engine = misbehaving(how, time_limit=1)
     with pytest.raises(
-        EngineTimeoutError, match=r"^misbehaving did not end within 1 s while running"
+        errors.EngineTimeoutError, match=r"^misbehaving did not end within 1 s while running"
     ):
         run(engine, parse(NEG), x=X)
     np.testing.assert_array_equal(run(engine, parse(RELU), x=X)["y"], np.float32([0, 2]))
@@ -235,7 +228,8 @@ def test_a_hang_ends_at_the_time_limit(parse, run, misbehaving, how):
 def test_an_engine_that_allocates_without_end(parse, run, misbehaving, how):
     engine = misbehaving(how, memory_limit=600 << 20)
     with pytest.raises(
-        EngineMemoryError, match=r"^misbehaving ran out of its 600 MiB of memory while running"
+        errors.EngineMemoryError,
+        match=r"^misbehaving ran out of its 600 MiB of memory while running",
     ):
         run(engine, parse(NEG), x=X)
     np.testing.assert_array_equal(run(engine, parse(RELU), x=X)["y"], np.float32([0, 2]))
@@ -246,13 +240,15 @@ def test_onnx_runtime_out_of_memory_is_told_as_that(parse, run):
     text = "g (int64[1] n) => (float[K] y) { y = ConstantOfShape(n) }"
     engine = isolate(memory_limit=600 << 20, memory_arena=False)
     assert run(engine, parse(text), n=[5])["y"].shape == (5,)
-    with pytest.raises(EngineMemoryError, match=r"ran out of its 600 MiB of memory"):
+    with pytest.raises(errors.EngineMemoryError, match=r"ran out of its 600 MiB of memory"):
         run(engine, parse(text), n=[1 << 29])
 
 
 @each_of("how", "exit", "exit-in-c")
 def test_an_engine_that_ends_its_process(parse, run, misbehaving, how):
-    with pytest.raises(EngineCrashedError, match="ended with exit code 3 while running"):
+    with pytest.raises(
+        errors.EngineCrashedError, match="ended with exit code 3 while running"
+    ):
         run(misbehaving(how), parse(NEG), x=X)
 
 
@@ -332,7 +328,7 @@ def test_an_engine_may_ask_for_a_process_of_its_own(monkeypatch):
     ({"isolate": True, "threads": "1"}, "threads must be int"),
 )
 def test_mistakes_in_the_options(options, message):
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(errors.ConfigError, match=message):
         engine_from_config("onnxruntime", options)
 
 
@@ -349,7 +345,7 @@ def _same_in_both(ids, random=RANDOM):
             try:
                 with engine.prepare(model) as session:
                     results.append(list(session.run(entry.samples[0][0]).values()))
-            except EngineError as error:
+            except errors.EngineError as error:
                 results.append((type(error), str(error)))
         compared += isinstance(results[0], list)
         same = (

@@ -17,16 +17,11 @@ from onnx_passes.errors import ConfigError, EngineBuildError
 from onnx_passes.model.save import save_model, written_bytes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning import configured_search as tuning_task
+from onnx_passes.tuning import loss_budget
 from onnx_passes.tuning.audit import AuditFinding
 from onnx_passes.tuning.budget_search import TuningSearch
 from onnx_passes.tuning.configured_search import take_few, task_of
 from onnx_passes.tuning.groups import convert
-from onnx_passes.tuning.loss_budget import (
-    FlipLimit,
-    LossBudget,
-    RejectedError,
-    SamplesInMemory,
-)
 from onnx_passes.tuning.search_record import lines, to_json
 from onnx_passes.verify.reference_data import ReferenceData
 from tests.tables import each_of
@@ -191,7 +186,7 @@ def test_a_part_that_does_not_run_by_itself_is_kept(task, monkeypatch):
 
 
 def test_the_bound_of_flips_counts_all_models_that_are_tried(task):
-    flips = FlipLimit(0.05, 0.95, None, 6)
+    flips = loss_budget.FlipLimit(0.05, 0.95, None, 6)
     result = run(task(limits={"snr": (20.0, math.inf)}, flips=flips))
     found = result.best.spent.flips
     assert found.value <= found.high <= 0.05
@@ -340,9 +335,9 @@ LIMITS = {"kl_divergence": (0.0, 1.0), "accuracy": (0.9, 1.0), "rmse": (0.0, 1e3
 
 @pytest.fixture
 def samples(original, images):
-    budget = LossBudget(LIMITS, FlipLimit(0.2), [[LABELS]])
+    budget = loss_budget.LossBudget(LIMITS, loss_budget.FlipLimit(0.2), [[LABELS]])
     engine = OnnxRuntimeEngine(optimization="all")
-    return SamplesInMemory(original, engine, [{"image": images}], budget)
+    return loss_budget.SamplesInMemory(original, engine, [{"image": images}], budget)
 
 
 def test_a_coarse_model_uses_more_of_the_budget_than_the_original(task, ranges, samples):
@@ -360,5 +355,5 @@ def test_a_model_that_does_not_run_is_rejected(original, samples):
     samples.begin()
     wrong = ir.from_proto(ir.to_proto(original))
     next(node for node in wrong.graph if node.op_type == "Relu").op_type = "NoSuch"
-    with pytest.raises(RejectedError, match="NoSuch"):
+    with pytest.raises(loss_budget.RejectedError, match="NoSuch"):
         samples.measure(wrong)

@@ -4,15 +4,8 @@ import math
 import numpy as np
 import pytest
 
+from onnx_passes.tuning import choice
 from onnx_passes.tuning.budget_search import TuningSearch
-from onnx_passes.tuning.choice import (
-    ChoiceTable,
-    all_of,
-    find_front,
-    find_smallest_subset,
-    holds_any,
-    solve,
-)
 from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.loss_budget import LossBudget
 from onnx_passes.tuning.search_record import lines, to_json
@@ -34,7 +27,7 @@ def test_the_optimum_is_that_of_all_choices(seed):
         ),
         default=None,
     )
-    found = solve(costs, losses, limits)
+    found = choice.solve(costs, losses, limits)
     assert (found is None) == (best is None)
     if found is not None:
         assert found.cost == pytest.approx(best)
@@ -59,7 +52,7 @@ def table():
             )
         budget = LossBudget({"max_abs_error": (0.0, limit)})
         budget.begin(outputs)
-        return ChoiceTable(rows, outputs, budget)
+        return choice.ChoiceTable(rows, outputs, budget)
 
     return make
 
@@ -89,10 +82,10 @@ def test_the_program_finds_what_looking_at_all_does(table, count, limit, sign):
 def test_choices_that_were_rejected_are_not_proposed_again(table):
     made = table()
     first, _ = made.best(1.0, math.inf, set())
-    second, _ = made.best(1.0, math.inf, {all_of(first)})
+    second, _ = made.best(1.0, math.inf, {choice.all_of(first)})
     assert second not in (None, first)
     part = frozenset({(0, first[0]), (2, first[2])})
-    assert not holds_any(made.best(1.0, math.inf, {part})[0], {part})
+    assert not choice.holds_any(made.best(1.0, math.inf, {part})[0], {part})
 
 
 def test_what_loses_the_most_and_the_least_is_named(table):
@@ -105,7 +98,7 @@ def test_what_loses_the_most_and_the_least_is_named(table):
 
 
 def test_the_front_starts_in_float32(table):
-    points = find_front(table(), (0.2, 0.6, 1.0))
+    points = choice.find_front(table(), (0.2, 0.6, 1.0))
     assert points[0][0] == (0, 0, 0, 0)
     losses, costs = [p[1] for p in points], [p[2] for p in points]
     assert losses == sorted(losses)
@@ -120,7 +113,7 @@ def test_exactly_the_needed_are_found_in_few_tests(needed):
         tests.append(items)
         return needed <= set(items)
 
-    assert set(find_smallest_subset(list(range(32)), holds)) == needed
+    assert set(choice.find_smallest_subset(list(range(32)), holds)) == needed
     assert len(tests) <= 3 * len(needed) * 6
 
 
