@@ -26,13 +26,11 @@ SHOWN = 20
 
 
 def comparison_lines(
-    found: Found, *, verbose: bool = False, latencies: bool = False, pairs: bool = True
+    found: Found, *, verbose: bool = False, pairs: bool = True
 ) -> Iterator[str]:
     """Describe what was found, a line for each fact."""
     for run in found.runs:
         yield from _run(run, found)
-        if latencies and run.latency is not None:
-            yield f"    latency: {latency_text(run.latency)}"
     for invalid in found.invalid:
         at = shape_text(invalid.first)
         yield (
@@ -47,8 +45,7 @@ def comparison_lines(
             yield from _values(run, verbose)
         yield "nothing was compared: that takes two runs with results"
     for timing in found.timings:
-        told = latency_text(timing.latency) if timing.latency is not None else ""
-        yield from timing_lines(timing, told, verbose=verbose)
+        yield from timing_lines(timing, verbose=verbose)
     yield from ratio_lines(found.timings)
     for note in found.notes:
         yield f"note: {one_line(note)}"
@@ -201,13 +198,13 @@ _LAYERS_SHOWN = 10
 """Layers that are listed of each run, the slowest first, where nobody asks for all."""
 
 
-def timing_lines(timing: Timing, latency_text: str, *, verbose: bool = False) -> Iterator[str]:
+def timing_lines(timing: Timing, *, verbose: bool = False) -> Iterator[str]:
     """Say what a run and its layers took."""
     yield f"time of {one_line(timing.run)}, sample 0"
     if timing.latency is not None:
         warm = plural(timing.warm_up, "run")
         verb = "does" if timing.warm_up == 1 else "do"
-        yield f"    {latency_text}, after {warm} that {verb} not count"
+        yield f"    {latency_text(timing.latency)}, after {warm} that {verb} not count"
         yield f"    spread: {spread(timing.latency)}"
     for when, states in (("before", timing.before), ("after", timing.after)):
         for state in states:
@@ -261,12 +258,12 @@ def layer_text(layer: EngineLayer) -> str:
 _MOST_DOTS, _MOST_ROWS = 30, 2000
 
 
-def compare_page(found: Found, *, latencies: bool) -> str:
+def compare_page(found: Found) -> str:
     """Return a comparison as a page for a browser."""
     words = _words(found)
     runs = ", ".join(run.name for run in found.runs)
     alone = not found.pairs
-    lines = comparison_lines(found, verbose=alone, latencies=latencies, pairs=False)
+    lines = comparison_lines(found, verbose=alone, pairs=False)
     return render_page(
         "compare.html",
         f"{words.head}: {runs[:200]}",

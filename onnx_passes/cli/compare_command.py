@@ -55,8 +55,6 @@ def settings_of(given: PlainDict, *, keep: bool, hashes: bool) -> Settings:
         postprocess=read_postprocess(given["postprocess"]),
         validate=given["validate"],
         fail_fast=given["fail_fast"],
-        iterations=given["iterations"] or 1,
-        warm_up=given["warm_up"] or 0,
         memory_limit=read_size(given["memory_limit"], "--memory-limit"),
         keep=keep,
         hashes=hashes,
@@ -158,7 +156,6 @@ _APART = {
     "postprocess": "--postprocess",
     "validate": "--validate",
     "fail_fast": "--fail-fast",
-    "warm_up": "--warm-up",
     "html": "--html",
 }
 
@@ -174,9 +171,8 @@ def compare_on_data(
 ) -> int:
     """Run models on engines over a data set, print the result, return the exit code."""
     from onnx_passes.bench.runs.comparison import rounding_notes
-    from onnx_passes.data.evaluation_result import save_worst
+    from onnx_passes.data.evaluation_result import result_lines, save_worst
     from onnx_passes.data.job_evaluation import Journal, evaluate
-    from onnx_passes.data.result_text import result_lines
     from onnx_passes.data.shard_evaluation import WorkerProcessors
     from onnx_passes.model.load import load_model
 
@@ -219,10 +215,9 @@ def _refuse(given: PlainMapping) -> None:
             raise UsageError(
                 f"{option} and --data do not go together", help="give one of the two"
             )
-    if given["iterations"] not in (None, 1) or given["judge"] != "simple":
-        option = "--compare" if given["judge"] != "simple" else "--iterations"
+    if given["judge"] != "simple":
         raise UsageError(
-            f"{option} and --data do not go together",
+            "--compare and --data do not go together",
             help="limits are given by --tolerance, --rtol and --atol, metrics by --metric",
         )
 
@@ -237,10 +232,10 @@ def _job(
     models: Sequence[Path], engines: Sequence[str], given: PlainMapping, *, isolate: bool
 ) -> DataJob:
     from onnx_passes.bench.runs.judges import read_limits
+    from onnx_passes.data.dataset import make_plan
     from onnx_passes.data.evaluation_job import DataJob, ModelFile, RunSpec
     from onnx_passes.data.input_binding import DataInterface
     from onnx_passes.data.measures import Measures, make_metric
-    from onnx_passes.data.plan import make_plan
     from onnx_passes.model.load import load_model
 
     if not models:
@@ -377,12 +372,12 @@ Examples:
 @click.option(
     "--iterations",
     type=click.IntRange(1),
-    help="Timed runs a sample. Default: 1, 100 with --time.",
+    help="Runs that --time times. Default: 100.",
 )
 @click.option(
     "--warm-up",
     type=click.IntRange(0),
-    help="Runs before the timed ones. Default: 0, 10 with --time.",
+    help="Runs before those. Default: 10.",
 )
 @click.option(
     "--time",
@@ -407,6 +402,10 @@ def command(
     **given: Plain,
 ) -> None:
     """Run models side by side, and compare what they give."""
+    for name in ("iterations", "warm_up"):
+        if given[name] is not None and not timed:
+            option = name.replace("_", "-")
+            raise UsageError(f"--{option} needs --time, which it is for")
     if given["data"]:
         if load_outputs or save_outputs or save_inputs:
             raise UsageError(
@@ -470,7 +469,6 @@ def command(
         first = list(samples[:1])
     if timed and runners:
         add_timings(found, runners, first[0], given, len(recorded))
-    asked = bool(given["iterations"] or given["warm_up"]) and not timed
     try:
         if save_outputs is not None:
             save_results(found, save_outputs)
@@ -478,13 +476,13 @@ def command(
             from onnx_passes.bench.comparison_report import compare_page
             from onnx_passes.report.report_files import write_text
 
-            write_text(compare_page(found, latencies=asked), page)
+            write_text(compare_page(found), page)
     finally:
         # A full disk does not take the findings of a long run with it.
         if as_json:
             click.echo(json.dumps(comparison_dict(found), indent=2))
         else:
-            for line in comparison_lines(found, verbose=verbose, latencies=asked):
+            for line in comparison_lines(found, verbose=verbose):
                 echo_line(line, color="red" if line.startswith("  DIFFERS") else None)
     raise click.exceptions.Exit(found.exit_code)
 

@@ -24,7 +24,7 @@ Forms: .npz, .npy, Polygraphy's .json (feeds and RunResults), and folders of ONN
 
 \b
 Examples:
-  onnx-passes data convert feeds.json -o inputs.npz
+  onnx-passes data concat feeds.json -o inputs.npz
   onnx-passes data merge inputs.npz outputs.json -o golden.json
 """
 
@@ -37,20 +37,13 @@ Examples:
   onnx-passes data merge inputs.json results.json -o golden.json
 """
 _CONCAT = """\
-Put the samples of FILES one after the other.
+Put the samples of FILES one after the other, in the form that the output's extension says.
 
 \b
 Examples:
   onnx-passes data concat day1.npz day2.npz -o week.json
-  onnx-passes data concat test_data_set_0 test_data_set_1 -o data
-"""
-_CONVERT = """\
-Write FILE in the form that the output's extension says.
-
-\b
-Examples:
-  onnx-passes data convert inputs.npz -o inputs.json
-  onnx-passes data convert results.json -o golden --as results
+  onnx-passes data concat inputs.npz -o inputs.json
+  onnx-passes data concat results.json -o golden --as results
 """
 
 
@@ -128,14 +121,3 @@ def concat(files: tuple[str, ...], **rest: Plain) -> None:
 
     _check(rest["output"], files)
     _write([sample for file in files for sample in read_samples(file)], **rest)
-
-
-@command.command("convert", cls=ManyWords, help=_CONVERT)
-@click.argument("file")
-@add_options(_options)
-def convert(file: str, **rest: Plain) -> None:
-    """Write FILE in the form that the output's extension says."""
-    from onnx_passes.verify.saved import read_samples
-
-    _check(rest["output"], [file])
-    _write(read_samples(file), **rest)

@@ -42,7 +42,6 @@ DATA = (
         "--shuffle", type=click.IntRange(0), metavar="SEED", help="Seed of a shuffle."
     ),
     click.option("--limit", type=click.IntRange(1), help="Use at most this many samples."),
-    click.option("--fraction", metavar="SHARE", help="Use this share of samples: 10%."),
     click.option("--shard", type=click.IntRange(1), help="Samples evaluated at once [8192]."),
     click.option(
         "--accuracy",
@@ -99,9 +98,8 @@ def refuse_without_data(given: PlainMapping) -> None:
 
 def read_spec(given: PlainMapping) -> DataSpec:
     """Return the data set that options describe."""
-    from onnx_passes.configs.data_spec import DataSpec, read_share
+    from onnx_passes.configs.data_spec import DataSpec
 
-    fraction = given["fraction"]
     sources = tuple(given["data"])
     named = _pairs((s for s in sources if _is_pair(s)), "--data")
     return DataSpec(
@@ -113,7 +111,6 @@ def read_spec(given: PlainMapping) -> DataSpec:
         batch=given["batch"],
         shuffle=0 if given["shuffle"] is None and _is_early(given) else given["shuffle"],
         limit=given["limit"],
-        fraction=None if fraction is None else read_share(fraction, "--fraction"),
         shard=given["shard"],
         early=_is_early(given),
         allow_nan=True,

@@ -1,22 +1,271 @@
 """Commands that edit a model.
 
-These are insert, rename, strip-weights and restore-weights.
+They are sanitize, extract, insert, rename, strip-weights and restore-weights.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from onnx_passes.cli.common import FILE, edit, edits, pairs
+from onnx_passes.cli.output import check_destinations, echo_line, echo_lines
+from onnx_passes.cli.word_syntax import (
+    ManyWords,
+    Several,
+    looks_like_shape,
+    read_dtype,
+    read_named_shape,
+    read_shape,
+)
+from onnx_passes.errors import UsageError
 from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+    from onnx_passes.model.extract import Cut
+
+
+SANITIZE_HELP = """\
+Tidy MODEL: shorthand for passes, each verified. Changes of the interface are made first, and
+the passes are verified against the model with that interface. Shapes are written as extract
+has them: x:1x3x224x224, or x:[batch,3,224,224] with names for dynamic dimensions.
+
+\b
+Examples:
+  onnx-passes sanitize model.onnx -o out.onnx --fold-constants --cleanup
+  onnx-passes sanitize m.onnx -o out.onnx --override-input-shapes x:1x3x8x8
+"""
+
+
+@click.command("sanitize", cls=ManyWords, help=SANITIZE_HELP, no_args_is_help=True)
+@click.argument("model", type=FILE)
+@click.option("-o", "--output", type=FILE, required=True, help="Where to write the model.")
+@click.option("--fold-constants", is_flag=True, help="Compute what depends on no input.")
+@click.option("--cleanup", is_flag=True, help="Remove what nothing reads.")
+@click.option("--toposort", is_flag=True, help="Sort the nodes topologically.")
+@click.option(
+    "--override-input-shapes",
+    "shapes",
+    cls=Several,
+    multiple=True,
+    metavar="NAME:SHAPE...",
+    help="x:1x3x224x224, or x:[batch,3,224,224].",
+)
+@click.option(
+    "--outputs", cls=Several, multiple=True, metavar="NAME...", help="End at these values."
+)
+@click.option(
+    "--set-upper-bound",
+    "bounds",
+    cls=Several,
+    multiple=True,
+    metavar="NAME:BOUND...",
+    help="Bound a computed size, as TensorRT requires.",
+)
+@click.option("--no-verify", is_flag=True, help="Check nothing. The report says so.")
+@click.option("--json", "json_path", type=FILE, metavar="FILE", help="Write the report.")
+@click.option("-v", "--verbose", count=True, help="Print more.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+def sanitize_command(
+    model: Path,
+    output: Path,
+    fold_constants: bool,
+    cleanup: bool,
+    toposort: bool,
+    shapes: tuple[str, ...],
+    outputs: tuple[str, ...],
+    bounds: tuple[str, ...],
+    no_verify: bool,
+    json_path: Path | None,
+    verbose: int,
+    quiet: bool,
+) -> None:
+    """Tidy a model."""
+    from onnx_passes.cli.run_command import execute
+    from onnx_passes.configs.pipeline_files import default_config
+    from onnx_passes.model.load import load_model
+    from onnx_passes.surgery.sanitizing import check_runs, prepare, steps_of
+
+    wanted = dict(read_named_shape(text, "--override-input-shapes") for text in shapes)
+    limits = dict(map(_read_bound, bounds))
+    steps = steps_of(fold_constants=fold_constants, cleanup=cleanup, toposort=toposort)
+    loaded = load_model(model)
+    if not (steps or wanted or limits or outputs or loaded.notes):
+        # What the loader had to repair is written as it is; else nothing is left to do.
+        raise click.UsageError("nothing to do: give --fold-constants, --cleanup or another")
+    if json_path is not None and str(json_path).startswith("-"):
+        raise click.UsageError(f"--json takes a file, and is given {str(json_path)!r}")
+    reports = {"--json": json_path}
+    check_destinations(output, reports, {"the model": [loaded.path]})
+    settings = default_config(["verify=false"] if no_verify else [], steps)
+    before = _contents(loaded.model)
+    changed = prepare(loaded.model, wanted, outputs, limits)
+    told = [*loaded.notes, *_changes(before, _contents(changed))]
+    prepared = dataclasses.replace(loaded, model=changed, notes=told)
+    if wanted and not no_verify:
+        check_runs(changed)
+    places = {"--json": json_path, "--html": None, "--junit": None}
+    run = execute(prepared, settings, str(model), output, places, -1 if quiet else verbose)
+    raise click.exceptions.Exit(run.report.exit_code)
+
+
+def _contents(model: ir.Model) -> dict[str, str]:
+    """Return what a change of the interface may change, as a reader sees it."""
+    from onnx_passes.model.walk import all_nodes
+
+    sides = {"input": model.graph.inputs, "output": model.graph.outputs}
+    ports = {
+        f"{side} {value.name}": "?" if value.shape is None else f"{value.shape}"
+        for side, values in sides.items()
+        for value in values
+    }
+    return {**ports, "nodes": f"{sum(1 for _ in all_nodes(model))}"}
+
+
+def _changes(before: dict[str, str], after: dict[str, str]) -> Iterator[str]:
+    for port in {**before, **after}:
+        old, new = before.get(port, "none"), after.get(port, "none")
+        if old != new:
+            yield f"{port}: {old} -> {new}, as asked for"
+
+
+def _read_bound(text: str) -> tuple[str, float]:
+    option = f"--set-upper-bound {text!r}"
+    name, sign, bound = text.rpartition(":")
+    if not (sign and name):
+        raise UsageError(f"{option} has no ':'", help="write NAME:100")
+    try:
+        return name, int(bound) if bound.lstrip("-").isdigit() else float(bound)
+    except ValueError as error:
+        raise UsageError(
+            f"{option}: {bound!r} is not a number", help="write NAME:100"
+        ) from error
+
+
+EXTRACT_HELP = """\
+Extract the part of MODEL that computes the outputs named from the inputs named.
+
+Types and shapes are those of the model or inferred (auto) unless they are given, as in
+x:1x3x224x224:float32, or x:[batch,3,224,224]:float32 with names for dynamic dimensions. Values
+of subgraphs are cut out of these.
+
+\b
+Examples:
+  onnx-passes extract model.onnx -o part.onnx --inputs hidden --outputs logits
+  onnx-passes extract model.onnx -o part.onnx --outputs hidden:auto --json
+"""
+
+
+@click.command("extract", cls=ManyWords, help=EXTRACT_HELP, no_args_is_help=True)
+@click.argument("model", type=FILE)
+@click.option("-o", "--output", type=FILE, required=True, help="Where to write the part.")
+@click.option(
+    "--inputs",
+    cls=Several,
+    multiple=True,
+    metavar="NAME[:SHAPE][:DTYPE|:auto]",
+    help="Where to begin; one or several. Default: at the inputs of MODEL.",
+)
+@click.option(
+    "--outputs",
+    cls=Several,
+    multiple=True,
+    metavar="NAME[:SHAPE][:DTYPE|:auto]",
+    help="Where to end; one or several. Default: at the outputs of MODEL.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+def extract_command(
+    model: Path,
+    output: Path,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Cut a part out of a model."""
+    from onnx_passes.model.load import load_model
+    from onnx_passes.model.save import save_model
+    from onnx_passes.surgery.graph_edits import extract, find_unranked
+
+    if output.exists() and model.exists() and output.samefile(model):
+        raise UsageError(f"-o {output} is the model itself", help="give another path")
+    check_destinations(output, {}, {})
+    loaded = load_model(model)
+    names = _names(loaded.model)
+    starts = [_cut(text, names, "--inputs") for text in inputs]
+    ends = [_cut(text, names, "--outputs") for text in outputs]
+    part = extract(loaded.model, starts, ends)
+    if not len(part.graph):
+        raise UsageError(
+            "no node lies between these values",
+            help="--inputs begin the part, --outputs end it",
+        )
+    save_model(part, output, source=loaded)
+    count = len(part.graph)
+    taken = [str(v.name) for v in part.graph.inputs]
+    given = [str(v.name) for v in part.graph.outputs]
+    echo_lines((f"note: {note}" for note in loaded.notes), err=True)
+    for name in find_unranked(part):
+        click.echo(
+            f"note: the shape of {name!r} is not known; to say it write {name}:[batch,4]:auto",
+            err=True,
+        )
+    if as_json:
+        summary = {
+            "nodes": count,
+            "inputs": taken,
+            "outputs": given,
+            "written": {"model": str(output)},
+        }
+        click.echo(json.dumps(summary, indent=2))
+        return
+    whence = ", ".join(taken) or "no inputs"
+    echo_line(f"{plural(count, 'node')} from {whence} to {', '.join(given)}")
+    echo_line(f"model:   {output}")
+
+
+def _names(model: ir.Model) -> set[str]:
+    from onnx_passes.model.walk import all_graphs
+
+    found = {str(v.name) for graph in all_graphs(model) for n in graph for v in n.outputs}
+    for graph in all_graphs(model):
+        found.update(str(value.name) for value in graph.inputs)
+    return found
+
+
+def _cut(text: str, names: set[str], option: str) -> Cut:
+    """Read ``name[:auto]``, ``name:dtype`` or ``name:shape:dtype``; names have colons."""
+    from onnx_passes.model.extract import Cut
+
+    name, parts = text, list[str]()
+    while name not in names and ":" in name and len(parts) < 2:
+        name, _, last = name.rpartition(":")
+        parts.insert(0, last)
+    if name not in names:
+        # A value that does not exist is reported when the model is cut.
+        return Cut(_PART.sub("", text))
+    shape, dtype = None, None
+    if len(parts) == 2 or (parts and looks_like_shape(parts[0])):
+        shape = parts.pop(0)
+    if parts:
+        dtype = parts[0]
+    return Cut(
+        name,
+        None if dtype in (None, "auto") else read_dtype(dtype, text, option),
+        None if shape in (None, "auto") else read_shape(shape, text, option),
+    )
+
+
+_PART = re.compile(r"(:(auto|\[[^\[\]]*\]|\d+x[\dx]*|[a-z]+\d+\w*)){1,2}$")
+"""What is not part of a name, most likely."""
 
 
 INSERT_HELP = """\

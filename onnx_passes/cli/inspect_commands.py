@@ -1,4 +1,4 @@
-"""Commands that say what a model is: inspect, diff, lint."""
+"""Commands that show what a model or saved data hold: inspect, diff, lint, view."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING
 import click
 
 from onnx_passes.cli.common import FILE, Family
-from onnx_passes.cli.output import check_folder, echo_line, echo_lines
+from onnx_passes.cli.output import check_destinations, check_folder, echo_line, echo_lines
 from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainDict, spelled
 from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
+    import onnx_ir as ir
+
     from onnx_passes.bench.compiler_support import ModelPart
+    from onnx_passes.bench.model_page import Interval
     from onnx_passes.model.load import LoadedModel
 
 
@@ -265,3 +268,65 @@ def lint_command(model: str, no_engine: bool, as_json: bool) -> None:
         warnings = plural(len(found) - errors, "warning")
         click.echo(f"{plural(errors, 'error')}, {warnings}")
     raise click.exceptions.Exit(1 if errors else 0)
+
+
+VIEW_HELP = """\
+Write the graph of MODEL as a page for a browser: one file, which needs no network.
+
+Nodes are collapsed by scope; click a group to open it. The page finds nodes and values by
+name, and colours them by operator, format, range, or (with --report) by what a run has changed
+and the evidence for it.
+
+\b
+Examples:
+  onnx-passes view model.onnx
+  onnx-passes view out.onnx --report run.json -o out.html
+"""
+
+
+@click.command("view", help=VIEW_HELP, no_args_is_help=True)
+@click.argument("model")
+@click.option(
+    "-o",
+    "--output",
+    type=FILE,
+    metavar="FILE",
+    help="Where to write the page; by default MODEL.html in the working folder.",
+)
+@click.option(
+    "--report",
+    type=FILE,
+    metavar="FILE",
+    help="Report of a run (--json FILE) that read or wrote MODEL.",
+)
+def view_command(model: str, output: Path | None, report: Path | None) -> None:
+    """Write the graph of a model as a page."""
+    from onnx_passes.bench.model_page import PageContent, facts_of, marks_of, to_page
+    from onnx_passes.model.inference import annotate
+    from onnx_passes.model.load import load_model
+    from onnx_passes.report.json import read_json
+    from onnx_passes.report.report_files import write_text
+
+    loaded = load_model(model)
+    place = output or Path(f"{Path(model).stem}.html")
+    read = {"the model itself": [loaded.path]}
+    read |= {"the report": [report]} if report is not None else {}
+    check_destinations(None, {"-o": place}, read)
+    annotate(loaded.model)
+    marks = {} if report is None else marks_of(read_json(report), loaded.model)
+    ranges, told = _bounds(loaded.model)
+    data = PageContent(ranges, marks).of(loaded.model)
+    write_text(to_page(Path(model).name, data, facts_of(loaded.model), told), place)
+    echo_lines((f"note: {note}" for note in loaded.notes), err=True)
+    echo_line(f"wrote {place}")
+
+
+def _bounds(model: ir.Model) -> tuple[dict[str, Interval], str]:
+    from onnx_passes.errors import OnnxPassesError
+    from onnx_passes.passes.analysis.value_ranges import ranges_of
+
+    try:
+        found = ranges_of(model, {}, {}).intervals
+    except OnnxPassesError as error:
+        return {}, f"none, since {error.message}"
+    return found, "bounds by interval arithmetic, for any input"

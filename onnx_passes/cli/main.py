@@ -139,6 +139,8 @@ def defer(names: Sequence[str] = SYMBOLIC + REFERENCE + SCRIPTED + TEXTUAL + TOO
     """
     # Pydantic looks for plugins of its own in the metadata of every package that is installed.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # Threads of numpy sleep when there is no work, and do not first keep a core busy each.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     left = [name for name in names if name not in sys.modules]
     if left:
         sys.meta_path.insert(0, _Finder(left))
@@ -181,9 +183,10 @@ GROUPS = {
 """The commands, and what each does, by what people come for."""
 COMMANDS = {name: told for group in GROUPS.values() for name, told in group.items()}
 _TOGETHER = {
-    "edit": "insert rename strip_weights restore_weights",
-    "inspect": "inspect diff lint",
-    "pass": "explain new_pass config",
+    "debug": "bisect reduce",
+    "edit": "sanitize extract insert rename strip_weights restore_weights",
+    "inspect": "inspect diff lint view",
+    "pass": "list explain new_pass config",
 }
 """Commands that share a module; each other one has a module of its own."""
 

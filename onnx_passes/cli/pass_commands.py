@@ -1,9 +1,15 @@
-"""Commands about passes and pipelines: explain, new-pass, config."""
+"""Commands about passes and pipelines: list, explain, new-pass, config.
+
+The list comes from the index of the library where that is enough, so that no pass is imported.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping, Sequence
 from importlib import resources
+from importlib.metadata import entry_points
 from pathlib import Path
 from string import Template
 
@@ -12,6 +18,75 @@ import click
 from onnx_passes.cli.common import OVERRIDES, Family
 from onnx_passes.cli.output import echo_line, echo_lines
 from onnx_passes.errors import UsageError
+from onnx_passes.library_index import ENTRY_POINTS, library_index
+from onnx_passes.plain import PlainMapping
+
+
+def pass_rows(config: str | None = None) -> Sequence[Mapping[str, str]]:
+    """Return name, group, contract and summary of every pass, also of ``config``."""
+    if config is None and not entry_points(group=ENTRY_POINTS):  # no other package adds any
+        index = library_index()
+        if index is not None:
+            return index.rows
+    from onnx_passes.cli.pass_descriptions import describe_passes, import_from
+
+    return describe_passes(import_from(config))
+
+
+def preset_rows() -> list[Mapping[str, str]]:
+    """Return name and summary of every shipped pipeline, in the form of rows of passes."""
+    from onnx_passes.configs.pipeline_files import shipped_configs, shipped_summary
+
+    return [
+        {"name": n, "group": "presets", "contract": f"-c {n}", "summary": shipped_summary(n)}
+        for n in shipped_configs()
+    ]
+
+
+LIST_HELP = """\
+List the passes: group, contract, what they do. With WORDs, those that hold them all.
+
+\b
+Examples:
+  onnx-passes list --presets
+  onnx-passes list
+  onnx-passes list fuse gelu --json
+"""
+
+
+@click.command("list", help=LIST_HELP)
+@click.argument("words", nargs=-1, metavar="[WORD]...")
+@click.option("-c", "--config", help="Pipeline file whose imports are listed as well.")
+@click.option("--presets", is_flag=True, help="List the shipped pipelines, for -c.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+def list_command(
+    words: tuple[str, ...], config: str | None, presets: bool, as_json: bool
+) -> None:
+    """List the passes: group, contract, what they do. With WORDs, those that hold them all."""
+    rows = [
+        row
+        for row in (preset_rows() if presets else pass_rows(config))
+        if all(word.lower() in " ".join(map(str, row.values())).lower() for word in words)
+    ]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    if not rows:
+        raise UsageError(
+            f"no pass has all of these words: {' '.join(words)}",
+            help="onnx-passes list prints all passes, list --presets the presets",
+        )
+    for group in dict.fromkeys(row["group"] for row in rows):
+        click.secho(group, bold=True)
+        _table([row for row in rows if row["group"] == group])
+
+
+def _table(rows: Sequence[PlainMapping]) -> None:
+    name = max(len(row["name"]) for row in rows)
+    contract = max(len(row["contract"]) for row in rows)
+    for row in rows:
+        echo_line(f"  {row['name']:<{name}}  {row['contract']:<{contract}}  {row['summary']}")
+
 
 EXPLAIN_HELP = """\
 Explain a PASS, or each pass of a group: docstring, options, contract. Print a preset.

@@ -44,11 +44,11 @@ _OPERATORS = {
 """Modules of operators of our own domain, and their names."""
 
 _COPIES = {
-    "onnx_passes.passes.streamline.algebraic._properties": "laws",
+    "onnx_passes.passes.streamline.algebraic._properties": "operator_properties",
     "onnx_passes.passes.util": "util",
-    "onnx_passes.tests.base": "pass_tests",
+    "onnx_passes.tests.base": "checks",
     **{
-        f"onnx_passes.traits.{kind}{ending}": "operator_kinds"
+        f"onnx_passes.traits.{kind}{ending}": "operator_properties"
         for kind in ("elementwise", "pooling", "reduction")
         for ending in ("", "_operators")
     },

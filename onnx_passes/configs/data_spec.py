@@ -42,9 +42,9 @@ class DataSpec:
     ``module:function`` from sample to sample, both mappings of columns to values.
 
     `batch` is by default what the model demands, else 1. `shuffle` is a seed; None keeps the
-    order of the files. `limit` samples and `fraction` (up to 1) are of that order. A run that
-    may stop `early` has smaller shards; `shard` is rounded up to whole batches. Relative paths
-    start from `base`.
+    order of the files. The first `limit` samples of that order are used. A run that may stop
+    `early` has smaller shards; `shard` is rounded up to whole batches. Relative paths start
+    from `base`.
     """
 
     sources: tuple[str, ...] = ()
@@ -55,7 +55,6 @@ class DataSpec:
     batch: int | None = None
     shuffle: int | None = None
     limit: int | None = None
-    fraction: float | None = None
     shard: int | None = None
     early: bool = False
     allow_nan: bool = False
@@ -78,14 +77,7 @@ class DataSpec:
                 raise UsageError(f"{name} of a data set must be at least 1, not {value}")
         if self.shuffle is not None and self.shuffle < 0:
             raise UsageError(f"the seed of a shuffled data set is at least 0: {self.shuffle}")
-        if self.fraction is not None and not 0 < self.fraction <= 1:
-            raise UsageError(
-                f"fraction of a data set must be above 0 and at most 1, not {self.fraction:g}"
-            )
 
     def selected(self, total: int) -> int:
         """Return how many of ``total`` samples are used."""
-        count = total
-        if self.fraction is not None:
-            count = max(1, round(total * self.fraction)) if total else 0
-        return min(count, self.limit) if self.limit is not None else count
+        return total if self.limit is None else min(total, self.limit)

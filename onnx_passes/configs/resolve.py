@@ -30,7 +30,6 @@ from onnx_passes.configs.steps import (
     Step,
     format_steps,
     format_value,
-    parse_pipeline,
 )
 from onnx_passes.contracts import Metric, metrics
 from onnx_passes.errors import (
@@ -172,7 +171,7 @@ def _step_name(step: ResolvedStep) -> str:
 
 
 def format_pipeline(pipeline: ResolvedPipeline) -> str:
-    """Return a text that :func:`read_pipeline` reads back to the same pipeline.
+    """Return a text that ``parse_pipeline`` reads back to the same steps.
 
     Options that have the default of their class are left out. ConfigError if no text can
     express a value.
@@ -332,11 +331,6 @@ def note_of_presets(config: PipelineConfig) -> list[str]:
         and registry.is_known(name)
         and (found := registry.lookup(name, scope=scope))
     ]
-
-
-def read_pipeline(text: str) -> ResolvedPipeline:
-    """Return the pipeline that a text describes; see :func:`format_pipeline`."""
-    return ResolvedPipeline(resolve_steps(parse_pipeline(text)))
 
 
 def _section(config: PipelineConfig, name: str, key: str) -> PlainMapping:

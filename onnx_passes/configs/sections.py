@@ -306,9 +306,6 @@ class DataSection(Section):
     limit: Whole | None = Field(
         default=None, ge=1, description="Number of samples that are used."
     )
-    fraction: Share | None = Field(
-        default=None, description="Share of the samples that are used."
-    )
     shard: Whole | None = Field(
         default=None,
         ge=1,

@@ -1,21 +1,416 @@
-"""A planned data set as a worker reads it: shards of samples, as batches for a model."""
+"""A data set: its plan, and what a worker reads, which is shards of samples in batches.
+
+A plan finds parts by a path, a pattern or a function, chooses samples and their order, and
+cuts shards.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
+import os
+import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
 
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.data.file_forms import FORMS, Column, Columns, PartSpec, SourcePart, join
-from onnx_passes.data.input_binding import Binding, check_column
-from onnx_passes.data.plan import ShardPlan, as_sample
+from onnx_passes.configs.data_spec import EARLY_SAMPLES, SHARD_BYTES, SHARD_SAMPLES, DataSpec
+from onnx_passes.data import file_forms
+from onnx_passes.data.file_forms import (
+    FORMS,
+    Column,
+    Columns,
+    PartSpec,
+    SourcePart,
+    TarPart,
+    broken_file_error,
+    join,
+)
+from onnx_passes.data.input_binding import Binding, DataInterface, bind, check_column
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.optional import named_function
+from onnx_passes.plain import Foreign, PlainDict
 from onnx_passes.runtime.engine_base import Feeds
+
+_LOOKED_AT = 16
+
+
+class SequencePart:
+    """What a function returns that has a length and numbered samples.
+
+    The function is called once in each process. It must return the same samples each time.
+    """
+
+    def __init__(self, spec: PartSpec) -> None:
+        self._text = spec.path
+        self._samples = call_once(self._text)
+
+    @property
+    def count(self) -> int:
+        try:
+            return len(self._samples)
+        except Exception as error:  # whatever the sequence raises
+            raise broken_file_error(
+                f"len({self._text})", f"raised {type(error).__name__}: {error}"
+            ) from error
+
+    def take(self, rows: Array) -> Columns:
+        return join([self._sample(int(row)) for row in rows], self._text)
+
+    def _sample(self, row: int) -> PlainDict:
+        try:
+            return as_sample(self._samples[row], self._text)
+        except (ReferenceDataError, MemoryError, OSError):
+            raise  # the last two may pass, so that the shard is tried again
+        except Exception as error:  # whatever the sequence raises
+            raise broken_file_error(
+                f"{self._text}[{row}]", f"raised {type(error).__name__}: {error}"
+            ) from error
+
+    def name(self, row: int) -> str:
+        return f"{self._text}[{row}]"
+
+    def digest(self) -> str:
+        """Hash the length and some samples, evenly spaced: all of them may take hours."""
+        content = hashlib.sha256(f"{self.count}".encode())
+        some = np.linspace(0, self.count - 1, min(_LOOKED_AT, self.count))
+        for row in np.unique(some.astype(int)):
+            for name, value in self._sample(int(row)).items():
+                content.update(f"{name} {value.dtype} {value.shape}".encode())
+                content.update(np.ascontiguousarray(value).tobytes())
+        return content.hexdigest()
+
+
+@cache
+def call_once(text: str) -> Foreign:
+    """Call a function of the user's once in this process; return its samples by number.
+
+    Raises ``UsageError`` if there is none, and ``ReferenceDataError`` if it raises, or gives
+    no samples.
+    """
+    function: Callable[[], Foreign] = named_function(text, "--data")
+    try:
+        given = function()
+        if hasattr(given, "__len__") and hasattr(given, "__getitem__"):
+            return given
+        if isinstance(given, Iterable):
+            return list(given)
+    except (Exception, SystemExit) as error:  # whatever the function raises
+        raise ReferenceDataError(
+            f"--data {text} raised {type(error).__name__}: {error}",
+            help="it is called without arguments, and gives mappings of columns to arrays",
+        ) from error
+    raise ReferenceDataError(
+        f"--data {text} gives {type(given).__name__}, which is not an iterable",
+        help="return a sequence of mappings, or yield them",
+    )
+
+
+def as_sample(given: object, text: str) -> dict[str, Array]:
+    """Return a sample as arrays by column; ``ReferenceDataError`` if it is not a mapping."""
+    if not isinstance(given, Mapping):
+        raise broken_file_error(
+            text,
+            f"gives a sample of type {type(given).__name__}",
+            "return or yield mappings of column names to arrays",
+        )
+    return {str(name): np.asarray(value) for name, value in given.items()}
+
+
+FORMS["function"] = SequencePart
+
+
+FORM_OF = {
+    ".npy": "npy",
+    ".npz": "npz",
+    ".tar": "tar",
+    ".json": "json",
+    ".parquet": "parquet",
+}
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_FORMS = (file_forms.ArrayPart, file_forms.JsonPart, file_forms.ParquetPart, TarPart)
+"""Imported, so that their forms are known."""
+
+
+def discover(spec: DataSpec, interface: DataInterface) -> Iterator[PartSpec]:
+    """Yield the parts of a data set in order. Their counts are not known yet.
+
+    The interface says whether an archive is one sample. Raises ``ReferenceDataError`` if there
+    is no data, of no known form, or of several forms.
+    """
+    if spec.named:
+        yield from _find_named(spec)
+        return
+    columns: list[str] = []
+    for source in spec.sources:
+        if _is_function(source, spec.base):
+            yield PartSpec("function", {"": source}, source)
+            continue
+        paths = file_forms.expand(source, spec.base)
+        folders = [path for path in paths if os.path.isdir(path)]
+        for folder in folders:
+            yield from _folder(Path(folder), spec, interface)
+        rest = [path for path in paths if path not in folders]
+        if rest and all(Path(path).suffix == ".npy" for path in rest):
+            columns += rest  # columns of one table may be named one by one
+        else:
+            yield from _files(rest, source, spec, interface)
+    if columns:
+        yield from _columns(columns)
+
+
+def _is_function(source: str, base: str) -> bool:
+    there = os.path.exists(Path(base) / Path(source).expanduser())
+    return bool(_FUNCTION.fullmatch(source)) and not there
+
+
+def _folder(folder: Path, spec: DataSpec, interface: DataInterface) -> Iterator[PartSpec]:
+    sets = sorted(
+        (p for p in folder.glob("test_data_set_*") if p.is_dir()),
+        key=lambda p: _number(p.name),
+    )
+    if not sets and any(folder.glob("input_*.pb")):
+        sets = [folder]
+    if sets:
+        options = {"inputs": interface.names, "outputs": interface.outputs}
+        for one in sets:
+            yield PartSpec("test-data", {"": str(one)}, one.name, options=options)
+        return
+    found = sorted(
+        str(p) for p in folder.rglob("*") if p.suffix in FORM_OF and not p.name.startswith(".")
+    )
+    if not found:
+        raise ReferenceDataError(
+            f"the folder {folder} holds no data",
+            help=f"known are {', '.join(FORM_OF)}, and folders of ONNX test data",
+        )
+    yield from _files(found, str(folder), spec, interface)
+
+
+def _files(
+    paths: list[str], source: str, spec: DataSpec, interface: DataInterface
+) -> Iterator[PartSpec]:
+    forms = {path: FORM_OF.get(Path(path).suffix, "") for path in paths}
+    if strange := [path for path, form in forms.items() if not form]:
+        raise ReferenceDataError(
+            f"data {Path(strange[0]).name!r} is of no known form",
+            where=strange[0],
+            help=f"known are {', '.join(FORM_OF)}",
+        )
+    if len(set(forms.values())) > 1:
+        raise ReferenceDataError(
+            f"{source} holds files of several forms: {', '.join(sorted(set(forms.values())))}",
+            help="name those that are meant with a pattern, such as data/*.npz",
+        )
+    if set(forms.values()) == {"npy"}:
+        yield from _columns(paths)
+        return
+    common = os.path.commonpath([os.path.dirname(path) for path in paths]) if paths else ""
+    for path in paths:
+        name = os.path.relpath(path, common)
+        part = PartSpec(forms[path], {"": path}, name)
+        if part.form == "npz" and (whole := _is_whole(part, spec, interface)):
+            part = replace(part, options={"whole": whole})
+        yield part
+
+
+def _is_whole(part: PartSpec, spec: DataSpec, interface: DataInterface) -> bool:
+    """Whether a .npz file is one sample: its arrays lack the axis of samples."""
+    try:
+        shapes = file_forms.npz_shapes(part.path, part.name)
+    except ReferenceDataError:
+        return False  # it is reported as broken when it is opened
+    for name, rank in interface.ranks.items():
+        shape = shapes.get(spec.columns.get(name, name))
+        if shape is not None and rank is not None:
+            return len(shape) < rank
+    return len({shape[:1] for shape in shapes.values()}) > 1
+
+
+def _columns(paths: list[str]) -> Iterator[PartSpec]:
+    """Group .npy files: ``images-0.npy`` and ``labels-0.npy`` are columns of one part."""
+    parts: dict[tuple[str, str], dict[str, str]] = {}
+    for path in paths:
+        match = re.fullmatch(r"(.*?)[-_.]?(\d*)", Path(path).stem)
+        assert match is not None
+        column, number = match[1] or "data", match[2]
+        parts.setdefault((os.path.dirname(path), number), {})[column] = path
+    for (_, number), by_column in parts.items():
+        name = Path(next(iter(by_column.values()))).name
+        yield PartSpec("npy", by_column, name, options={"number": number})
+
+
+def _find_named(spec: DataSpec) -> Iterator[PartSpec]:
+    found = {column: file_forms.expand(text, spec.base) for column, text in spec.named.items()}
+    counts = {column: len(paths) for column, paths in found.items()}
+    if len(set(counts.values())) > 1:
+        raise ReferenceDataError(
+            "columns have different numbers of files",
+            help=", ".join(f"{column}: {count}" for column, count in counts.items()),
+        )
+    for paths in zip(*found.values(), strict=True):
+        if other := [path for path in paths if Path(path).suffix != ".npy"]:
+            raise ReferenceDataError(
+                f"{Path(other[0]).name!r} is no .npy file",
+                help="a mapping of columns names .npy files; other forms hold their columns",
+            )
+        by_column = dict(zip(found, paths, strict=True))
+        yield PartSpec("npy", by_column, Path(paths[0]).name)
+
+
+def _number(name: str) -> int:
+    match = re.search(r"(\d+)$", name)
+    return int(match[1]) if match else -1
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A part that cannot be read, so that the number of its samples is unknown."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ShardPlan:
+    """A data set whose samples are counted and divided into shards.
+
+    It depends on the content of the data alone: not on folders, times or workers. ``shard`` is
+    the number of samples in each shard but the last. ``broken`` parts cannot be read.
+    """
+
+    spec: DataSpec
+    parts: tuple[PartSpec, ...]
+    broken: tuple[Broken, ...]
+    interface: DataInterface
+    binding: Binding
+    shard: int
+
+    @cached_property
+    def total(self) -> int:
+        """Number of samples in the data set."""
+        return sum(part.count for part in self.parts)
+
+    @cached_property
+    def used(self) -> int:
+        """Number of samples that are evaluated."""
+        return self.spec.selected(self.total)
+
+    @property
+    def shards(self) -> int:
+        """Number of shards."""
+        return math.ceil(self.used / self.shard)
+
+    def range(self, shard: int) -> tuple[int, int]:
+        """Return the first position of a shard in the order, and the one after its last."""
+        return shard * self.shard, min((shard + 1) * self.shard, self.used)
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of all that decides which samples are in which shard, and how they are fed."""
+        spec = self.spec
+        key = {
+            "parts": [[part.form, part.count, part.digest] for part in self.parts],
+            "order": [spec.shuffle, spec.limit, self.shard],
+            "binding": asdict(self.binding),
+            "prepare": spec.prepare,
+            "allow_nan": spec.allow_nan,
+        }
+        return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def make_plan(spec: DataSpec, interface: DataInterface) -> ShardPlan:
+    """Find the data, count and hash it, and decide how it is fed.
+
+    Raises ``ReferenceDataError`` if there is no data, or its first sample does not fit the
+    model. Raises ``UsageError`` if a library that the data needs is not installed.
+    """
+    parts: list[PartSpec] = []
+    broken: list[Broken] = []
+    taken: Columns | None = None
+    for found in discover(spec, interface):
+        try:
+            part = FORMS[found.form](found)
+            counted = _count(found, part)
+            if taken is None and counted.count:
+                taken = part.take(np.array([0]))
+        except ReferenceDataError as error:
+            broken.append(Broken(found.name, error.message))
+        except OSError as error:
+            broken.append(Broken(found.name, f"cannot be read: {error.strerror or error}"))
+        except MemoryError:
+            broken.append(Broken(found.name, "cannot be read: it does not fit into memory"))
+        else:
+            parts.append(counted)
+    if taken is None:
+        raise ReferenceDataError(
+            f"no part of the data set can be read: {broken[0].reason}"
+            if broken
+            else "the data set has no samples",
+            help="check what --data names",
+        )
+    first = _prepare(taken, spec)
+    binding = bind(spec, interface, first)
+    for name, column in binding.columns.items():
+        # What does not fit from the first sample on is an error of usage, not of a shard.
+        sample = [first[column][0]]
+        check_column(
+            name, sample, interface, binding, lambda _: "the first sample", allow_nan=True
+        )
+    return ShardPlan(
+        spec, tuple(parts), tuple(broken), interface, binding, _shard(spec, parts, binding)
+    )
+
+
+def _count(spec: PartSpec, part: SourcePart) -> PartSpec:
+    if isinstance(part, SequencePart):
+        return replace(spec, count=part.count, digest=part.digest())
+    digests = {column: file_forms.digest(path) for column, path in spec.files.items()}
+    content = hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
+    size = sum(map(_size, spec.files.values()))
+    absolute = {c: os.path.abspath(p) for c, p in spec.files.items()}
+    return replace(spec, files=absolute, count=part.count, size=size, digest=content)
+
+
+def _size(path: str) -> int:
+    root = Path(path)
+    if root.is_dir():
+        return sum(p.stat().st_size for p in root.rglob("*") if p.is_file())
+    return root.stat().st_size
+
+
+def _prepare(columns: Columns, spec: DataSpec) -> Columns:
+    if spec.prepare is None:
+        return columns
+    function = named_function(spec.prepare, "prepare")
+    sample = {name: values[0] for name, values in columns.items()}
+    try:
+        done = as_sample(function(sample), f"prepare {spec.prepare}")
+    except ReferenceDataError:
+        raise
+    except Exception as error:  # whatever the function raises
+        raise ReferenceDataError(
+            f"prepare {spec.prepare} raised {type(error).__name__}: {error}",
+            help="it is called with a mapping of columns to values, and returns one",
+        ) from error
+    return {name: [value] for name, value in done.items()}
+
+
+def _shard(spec: DataSpec, parts: list[PartSpec], binding: Binding) -> int:
+    """Return the samples of a shard: as the user says, or by the bytes of a sample."""
+    wanted = spec.shard
+    if wanted is None:
+        total = sum(part.count for part in parts)
+        mean = max(1, sum(part.size for part in parts) // max(1, total))
+        most = EARLY_SAMPLES if spec.early else SHARD_SAMPLES
+        wanted = max(1, min(most, SHARD_BYTES // mean))
+    return math.ceil(wanted / binding.batch) * binding.batch
 
 
 class Order:

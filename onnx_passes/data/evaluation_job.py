@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from onnx_passes.data.dataset import ShardPlan
 from onnx_passes.data.file_forms import digest
 from onnx_passes.data.measures import Measures
-from onnx_passes.data.plan import ShardPlan
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.model.load import load_model
 from onnx_passes.plain import PlainDict, PlainMapping
@@ -49,6 +49,13 @@ class ModelFile:
             raise ModelError(f"the model cannot be read: {error}", where=str(full)) from error
         whole = hashlib.sha256(json.dumps(content).encode()).hexdigest()
         return cls(name or full.name, str(full), whole, names)
+
+    def is_there(self) -> bool:
+        """Whether the files are at their path, with this content."""
+        try:
+            return ModelFile.of(self.path).digest == self.digest
+        except ModelError:
+            return False
 
 
 @dataclass(frozen=True)

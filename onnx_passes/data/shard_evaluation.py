@@ -23,7 +23,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.data.dataset import Batches, DataSet, Shard
-from onnx_passes.data.evaluation_job import DataJob, ModelFile
+from onnx_passes.data.evaluation_job import DataJob
 from onnx_passes.data.measures import Block, PairState
 from onnx_passes.errors import (
     EngineCrashedError,
@@ -324,17 +324,10 @@ def _reason(error: BaseException) -> str:
 _evaluators: OrderedDict[str, Evaluator] = OrderedDict()
 
 
-def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator:
-    """Return the evaluator of a job in this process, made when it is first asked for.
-
-    ``text`` is the job as JSON. ``folder`` has its models, if they moved.
-    """
-    key = f"{digest} {folder}"
-    if key not in _evaluators:
-        job = DataJob.from_text(text)
-        if folder is not None:
-            job = move_models(job, Path(folder))
-        _evaluators[key] = Evaluator(job)
+def evaluator_of(text: str, digest: str) -> Evaluator:
+    """Return the evaluator of a job, as JSON, in this process, made when first asked for."""
+    if digest not in _evaluators:
+        _evaluators[digest] = Evaluator(DataJob.from_text(text))
         while len(_evaluators) > 2:
             _evaluators.popitem(last=False)[1].close()
         # Models of jobs before are garbage with cycles.
@@ -343,13 +336,4 @@ def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator
             gc.collect()
         # Looking through all modules and models for garbage takes longer than a small shard.
         gc.freeze()
-    return _evaluators[key]
-
-
-def move_models(job: DataJob, folder: Path) -> DataJob:
-    """Return a job whose models are in folders of their digests."""
-    models = tuple(
-        ModelFile(m.name, str(folder / m.digest / m.files[0]), m.digest, m.files)
-        for m in job.models
-    )
-    return DataJob(job.plan, models, job.runs, job.measures, job.imports)
+    return _evaluators[digest]

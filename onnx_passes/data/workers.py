@@ -5,32 +5,29 @@ Shards go in by number, and outcomes come out in any order.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import multiprocessing
 import os
 import queue
 import re
 import signal
-import tempfile
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from multiprocessing.connection import wait as wait_for
-from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeVar
 
-from onnx_passes.data.evaluation_job import DataJob, ModelFile
-from onnx_passes.data.file_forms import digest
+from onnx_passes.data.evaluation_job import DataJob
 from onnx_passes.data.shard_evaluation import Evaluator, evaluator_of
 from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
 from onnx_passes.optional import import_optional
 from onnx_passes.plain import Foreign, PlainDict
 
+T = TypeVar("T")
 WAIT = 0.5
 """Seconds between two looks at whether workers are still there."""
 
@@ -221,12 +218,6 @@ def _evaluate(shard: int) -> PlainDict:
     return evaluator_of(*_job).shard(shard)
 
 
-_jobs: dict[str, tuple[str, str | None]] = {}
-"""The jobs that this worker was sent, by digest, and where their models are."""
-
-_folders: list[tempfile.TemporaryDirectory[str]] = []
-
-
 def version() -> str:
     """Return the version of this package on a worker."""
     from onnx_passes import __version__
@@ -234,73 +225,33 @@ def version() -> str:
     return __version__
 
 
-def make_plugin(text: str, digest: str) -> Foreign:
-    """Return a plugin that sends a job, as JSON, to each worker."""
+def missing_models(text: str) -> list[str]:
+    """Return the models of a job, as JSON, that a worker does not find with their content."""
+    return [model.path for model in DataJob.from_text(text).models if not model.is_there()]
 
-    class Warm(import_optional("distributed.diagnostics.plugin").WorkerPlugin):  # type: ignore[misc]
-        """Hands the job to each worker, those that join later included."""
+
+_jobs: dict[str, str] = {}
+"""The jobs that this worker was sent, as JSON, by digest."""
+
+
+def make_plugin(text: str, digest: str) -> Foreign:
+    """Return a plugin that sends a job, as JSON, to each worker, also to one that joins."""
+
+    class Sender(import_optional("distributed.diagnostics.plugin").WorkerPlugin):  # type: ignore[misc]
+        """Hands the job to a worker."""
 
         def setup(self, worker: object) -> None:
-            from onnx_passes.data.workers import keep
+            from onnx_passes.data.workers import _jobs
 
             del worker
-            keep(digest, text)
+            _jobs[digest] = text
 
-    return Warm()
-
-
-def keep(digest: str, text: str) -> None:
-    """Remember a job, as JSON, in this worker."""
-    _jobs.setdefault(digest, (text, None))
+    return Sender()
 
 
-def evaluate_shard(digest: str, shard: int, parcel: PlainDict | None) -> PlainDict:
-    """Evaluate a shard in a worker.
-
-    ``parcel`` has the job with the files of its models, unless the worker should have both.
-    The result is that of ``Evaluator.shard``, or "need" if the worker lacks the job or a
-    model.
-    """
-    if parcel is not None and _jobs.get(digest, ("", None))[1] is None:
-        _jobs[digest] = parcel["job"], _unpack(parcel["models"])
-    if digest not in _jobs:
-        return {"shard": shard, "need": True}
-    text, folder = _jobs[digest]
-    if folder is None and not _has_models(text):
-        return {"shard": shard, "need": True}
-    return evaluator_of(text, digest, folder).shard(shard)
-
-
-_checked: dict[str, bool] = {}
-
-
-def _has_models(text: str) -> bool:
-    """Whether the models of a job are at their paths, with the content that it says."""
-    if text not in _checked:
-        _checked.clear()
-        job = DataJob.from_text(text)
-        _checked[text] = all(_is_there(model) for model in job.models)
-    return _checked[text]
-
-
-def _is_there(model: ModelFile) -> bool:
-    folder = Path(model.path).parent
-    try:
-        content = [digest(str(folder / name)) for name in model.files]
-    except OSError:
-        return False
-    return bool(hashlib.sha256(json.dumps(content).encode()).hexdigest() == model.digest)
-
-
-def _unpack(models: dict[str, dict[str, bytes]]) -> str:
-    folder = tempfile.TemporaryDirectory(prefix="onnx-passes-models-")
-    _folders.append(folder)
-    for key, content in models.items():
-        for name, data in content.items():
-            path = Path(folder.name) / key / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-    return folder.name
+def evaluate_shard(digest: str, shard: int) -> PlainDict:
+    """Evaluate a shard in a worker; KeyError if it was not sent the job."""
+    return evaluator_of(_jobs[digest], digest).shard(shard)
 
 
 CONNECT_SECONDS = 30
@@ -324,10 +275,9 @@ def make_dask(address: str) -> Dask:
 class Dask:
     """Evaluates shards on the workers of a Dask cluster.
 
-    Each worker gets the job once, by a plugin, and makes its sessions when it first needs
-    them. A worker that the plugin missed gets the job with its shard. Models that a worker
-    does not find at their path are sent to it. ``address`` is that of the scheduler.
-    Certificates are those of Dask's configuration.
+    Each worker gets the job once, by a plugin. It makes its sessions when it first needs them,
+    from the same paths as here. A shard of a worker that the plugin missed is tried again.
+    ``address`` is that of the scheduler. Certificates are those of Dask's configuration.
     """
 
     def __init__(self, address: str) -> None:
@@ -335,7 +285,6 @@ class Dask:
         self._client: Foreign = None
         self._done: queue.Queue[Foreign] = queue.Queue()
         self._running: dict[Foreign, int] = {}
-        self._whole: set[int] = set()
         self._tries: dict[int, int] = {}
 
     @property
@@ -351,9 +300,15 @@ class Dask:
         distributed = import_optional("distributed")
         for name in ("distributed", "distributed.client", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        self._job, self._text = job, job.to_text()
+        self._job = job
         self._connect(distributed)
-        self._client.register_plugin(make_plugin(self._text, job.digest), name="onnx-passes")
+        text = job.to_text()
+        if missing := {path for found in self._ask(missing_models, text) for path in found}:
+            raise EngineUnavailableError(
+                f"workers do not find {', '.join(sorted(missing))}",
+                help="put models, as the data, in a folder that each worker reads",
+            )
+        self._client.register_plugin(make_plugin(text, job.digest), name="onnx-passes")
 
     def _connect(self, distributed: Foreign) -> None:
         try:
@@ -372,7 +327,7 @@ class Dask:
         from onnx_passes import __version__
 
         try:
-            found = self._ask_versions()
+            found = self._ask(version)
         except OSError as error:
             raise EngineUnavailableError(
                 f"workers end as soon as they are asked: {error}",
@@ -383,31 +338,30 @@ class Dask:
                 f"workers cannot import onnx-passes: {error}",
                 help="install the same version of onnx-passes on each worker",
             ) from error
-        if other := {v for v in found.values() if v != __version__}:
+        if other := {v for v in found if v != __version__}:
             theirs = ", ".join(sorted(other))
             raise EngineUnavailableError(
                 f"workers have onnx-passes {theirs}, and this is {__version__}",
                 help="install the same version on each worker",
             )
 
-    def _ask_versions(self, attempts: int = 3) -> dict[str, str]:
+    def _ask(self, function: Callable[..., T], *given: str, attempts: int = 3) -> list[T]:
+        """Call a function on each worker."""
         try:
-            found: dict[str, str] = self._client.run(version)
+            return list(self._client.run(function, *given).values())
         except OSError:  # a worker has just died; a new one takes its place
             if attempts == 1:
                 raise
             time.sleep(WAIT)
-            return self._ask_versions(attempts - 1)
-        return found
+            return self._ask(function, *given, attempts=attempts - 1)
 
     def submit(self, shard: int) -> None:
         self._tries[shard] = self._tries.get(shard, 0) + 1
-        parcel = self._parcel() if shard in self._whole else None
         # Each attempt is a task of its own: Dask would return the old result.
         key = f"onnx-passes-{self._job.digest}-{shard}-{self._tries[shard]}"
         try:
             future = self._client.submit(
-                evaluate_shard, self._job.digest, shard, parcel, key=key, pure=False
+                evaluate_shard, self._job.digest, shard, key=key, pure=False
             )
         except OSError as error:
             raise self._gone() from error
@@ -429,10 +383,6 @@ class Dask:
                 raise self._gone()
             outcome = self._outcome(future, shard)
             future.release()
-            if outcome.get("need") and shard not in self._whole:
-                self._whole.add(shard)
-                self.submit(shard)
-                continue
             return outcome
 
     def _outcome(self, future: Foreign, shard: int) -> PlainDict:
@@ -448,9 +398,6 @@ class Dask:
             )
             # Dask has tried other workers already.
             return worker_death_outcome(shard, stop - first, reason) | {"retry": not killed}
-        if found.get("need") and shard in self._whole:
-            reason = "its worker does not find the models"
-            return {"shard": shard, "samples": stop - first, "error": reason, "retry": True}
         return found
 
     def _is_gone(self) -> bool:
@@ -463,14 +410,6 @@ class Dask:
             f"the scheduler {self._address} is gone",
             help="with --journal the same command continues after the finished shards",
         )
-
-    def _parcel(self) -> PlainDict:
-        """Return the job with the files of its models, for a worker that lacks them."""
-        found: dict[str, dict[str, bytes]] = {}
-        for model in self._job.models:
-            folder = Path(model.path).parent
-            found[model.digest] = {name: (folder / name).read_bytes() for name in model.files}
-        return {"job": self._text, "models": found}
 
     def close(self) -> None:
         """Disconnect."""

@@ -43,9 +43,10 @@ def infer(
     as it is. Raises ``onnx.shape_inference.InferenceError`` if inference fails as a whole.
     """
     try:
-        hidden = _misread(model)
+        hidden = _misread(bodies := _bodies(model), _opset(model))
         inferred = _run_inference(_mask_nodes(model, hidden), check_type, strict_mode)
-        bodies = _bodies(inferred)
+        # Looking for bodies takes as long as inference, and most models have none.
+        bodies = _bodies(inferred) if len(bodies) > 1 else [inferred.graph]
         # To follow values, onnx makes a dimension of each element of any vector.
         data_prop = data_prop and not any(map(_is_long, _infos(bodies)))
         data_prop = data_prop and not avoided(_VALUES)
@@ -72,15 +73,15 @@ def _run_inference(
         return onnx.shape_inference.infer_shapes(model, check_type, strict_mode, data_prop)
 
 
-def _misread(model: onnx.ModelProto) -> set[str]:
+def _misread(bodies: Sequence[Body], opset: int) -> set[str]:
     """Return results of nodes whose attributes onnx reads otherwise than engines.
 
     It knows no axes from the end before opset 11. It takes an STFT that says nothing for one
     of both sides.
     """
-    counted = ("Squeeze", "Unsqueeze") if _opset(model) < _COUNTS_FROM_THE_END else ()
+    counted = ("Squeeze", "Unsqueeze") if opset < _COUNTS_FROM_THE_END else ()
     found: set[str] = set()
-    for node in _nodes(_bodies(model)):
+    for node in _nodes(bodies):
         if node.op_type in counted:
             misread = any(axis < 0 for given in node.attribute for axis in given.ints)
         else:

@@ -5,7 +5,6 @@ Importing this module makes them known.
 
 from onnx_passes.ops import (  # noqa: F401
     activations,
-    contrib,
     control,
     convolution,
     elementwise,
@@ -17,6 +16,5 @@ from onnx_passes.ops import (  # noqa: F401
     reduction,
     reshaping,
     resizing,
-    softmax,
     unevaluated,
 )

@@ -52,19 +52,6 @@ def cubic_taps(at: Array, alpha: float) -> Taps:
     return Taps(places, np.where(t <= 1, near, far))
 
 
-def crossed(axes: Sequence[Taps], sizes: Sequence[int]) -> Taps:
-    """Return the taps into flat elements that taps of each axis make together."""
-    outer = axes[0].places.shape[:-1]
-    places, weights = np.zeros((*outer, 1), np.int64), np.ones((*outer, 1))
-    outside = np.zeros((*outer, 1), np.bool_)
-    for taps, size in zip(axes, sizes, strict=True):
-        at, beyond = taps.places[..., None, :], (taps.places < 0) | (taps.places >= size)
-        places = (places[..., None] * size + at).reshape(*outer, -1)
-        outside = (outside[..., None] | beyond[..., None, :]).reshape(*outer, -1)
-        weights = (weights[..., None] * taps.weights[..., None, :]).reshape(*outer, -1)
-    return Taps(np.where(outside, -1, places), weights)
-
-
 def rows_of(call: Call, flat: Elements, taps: Taps, dtype: ir.DataType) -> Elements:
     """Return the elements [..., m, k] that taps read, with zeros where they read nothing."""
     zero = call.semantics.constant(np.zeros((*flat.shape[:-1], 1), dtype.numpy()), dtype)

@@ -128,7 +128,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
         """Run the pass, and say so in the report if it has the name of another one.
 
         Outside of a pipeline it checks itself if ``config["verify"]`` is set: see
-        ``compat.self_check``.
+        ``compat.checks``.
         """
         if self.in_place_of:
             cls = type(self)
@@ -153,7 +153,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
         if self.context is not self._alone or not self.config.get("verify"):
             return run()
         model = given.model if isinstance(given, ir.passes.PassResult) else given
-        check: Plain = import_module("onnx_passes.compat.self_check")
+        check: Plain = import_module("onnx_passes.compat.checks")
         result: ir.passes.PassResult = check.run_checked(self, model, run)
         return result
 

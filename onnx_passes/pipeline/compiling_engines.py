@@ -6,6 +6,7 @@ a budget of builds, so that each application has evidence.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,8 @@ from onnx_passes.pipeline.change_parts import (
 )
 from onnx_passes.pipeline.noise import OriginalRuns
 from onnx_passes.pipeline.output_checks import OutputComparison
-from onnx_passes.pipeline.rounding import FUSED, Cause, DerivedFinding, find_fused_cause
+from onnx_passes.pipeline.region_values import RegionValues, all_passed, any_failed
+from onnx_passes.pipeline.rounding import Cause
 from onnx_passes.report.run_report import EngineReport
 from onnx_passes.report.text import plural
 from onnx_passes.runtime.engine_base import (
@@ -61,9 +63,10 @@ from onnx_passes.verify.evidence import (
     Verdict,
     weakest,
 )
-from onnx_passes.verify.judge import Promise, describe_mismatch, judge
+from onnx_passes.verify.judge import Promise, describe_mismatch
 from onnx_passes.verify.obligations import Obligation
-from onnx_passes.verify.recording import is_informative
+from onnx_passes.verify.recording import Recorded, Recording, is_informative
+from onnx_passes.verify.region import Region
 from onnx_passes.verify.snapshot import Interface, exact_key, interface_of
 
 _SHOWN = 3
@@ -130,7 +133,7 @@ class RegionBuilds:
                 continue
             assert pair.old is not None
             fresh = None if pair.new is None else news.get(pair.new.key)
-            found.append(judge_pair(pair, batch, olds[pair.old.key], fresh))
+            found.append(judge_pair(pair, batch, self.engine, olds[pair.old.key], fresh))
         return found
 
     def lost(self, pairs: Sequence[RegionPair]) -> list[tuple[RegionPair, str]]:
@@ -320,9 +323,9 @@ class PartVerdict:
 
 
 def judge_pair(
-    pair: RegionPair, batch: Batch, old: PartRun, new: PartRun | None
+    pair: RegionPair, batch: Batch, engine: Engine, old: PartRun, new: PartRun | None
 ) -> PartVerdict:
-    """Hold the sides of a part against each other.
+    """Hold the sides of a part against each other, as those of a region are held.
 
     A value that differs is held against the running error of its operators. Where they have
     no bound, ONNX Runtime runs both sides, and decides: a fault of the part shows there, too.
@@ -333,26 +336,43 @@ def judge_pair(
             return PartVerdict(_weak(pair, why))
     assert old.outputs is not None
     fresh = (new.outputs if new is not None else None) or ({},) * len(old.outputs)
-    expected, actual = _aligned(pair, old.outputs, fresh)
-    verdicts = [judge(expected, actual, promise) for promise in batch.promises]
+    values, expected = _values_of(pair, batch, engine), _recorded(old.outputs)
+    results = values.explain(fresh, values.compare(fresh, pair.ends, expected), expected)
     doubtful: list[str] = []
-    excused: set[str] = set()
-    for one in pair.ends:
-        broken = [v for v in verdicts if _breaks(v, one.old)]
-        if not broken:
+    for one, checks in results.items():
+        if all_passed(checks):
             continue
-        cause = _cause_of(pair, one, expected, actual).cause
-        if cause is Cause.UNKNOWN and not _confirmed(pair, batch, one):
-            doubtful.append(one.old)
-        if cause is Cause.ROUNDING or one.old in doubtful:
-            excused.add(one.old)
-            continue
-        return _wrong(pair, broken[0], one.old)
-    checks = tuple(_excuse(o, excused) for v in verdicts for o in v.outputs)
+        if values.causes[one].cause is not Cause.UNKNOWN or _confirmed(pair, values, one):
+            place = next(k for k, check in enumerate(checks) if not check.passed)
+            promise = batch.promises[place]
+            sample, wrong = values.worst_sample(one, fresh, promise, expected)
+            others = [found[place] for o, found in results.items() if o is not one]
+            return _wrong(pair, promise.kind, sample, (*(wrong or [checks[place]]), *others))
+        doubtful.append(one.old)
+    found = tuple(replace(c, passed=True) for checks in results.values() for c in checks)
     if doubtful:
         told = f"{', '.join(doubtful)} differs there, where rounding has no bound"
-        return PartVerdict(_weak(pair, told), checks)
-    return PartVerdict(_evidence(pair, batch, expected), checks)
+        return PartVerdict(_weak(pair, told), found)
+    return PartVerdict(_evidence(pair, batch, old.outputs), found)
+
+
+def _values_of(pair: RegionPair, batch: Batch, engine: Engine) -> RegionValues:
+    """Return both sides of a part as a region that changed, on what was recorded."""
+    assert pair.old is not None
+    new = pair.new or pair.old
+    region = Region(tuple(new.model.graph), (), (), removed=tuple(pair.old.model.graph))
+    rows = zip(pair.old.rows, new.rows, strict=True)
+    recorded = _recorded([{**row, **more} for row, more in rows])
+    bench = EngineBaseline(engine, "each")
+    models = pair.old.model, new.model
+    return RegionValues(*models, region, recorded, bench, batch.promises, fuses=True)
+
+
+def _recorded(rows: Sequence[Mapping[str, Data]]) -> Recorded:
+    recordings = [Recording(sys.maxsize) for _ in rows]
+    for recording, row in zip(recordings, rows, strict=True):
+        recording.update(row)
+    return Recorded(recordings)
 
 
 def _weak(pair: RegionPair, why: str) -> Evidence:
@@ -371,54 +391,19 @@ def _evidence(pair: RegionPair, batch: Batch, expected: Sequence[Outputs]) -> Ev
     return Evidence(pair.what, Kind.NOTHING, pair.numbers, size, shown, reason)
 
 
-def _wrong(pair: RegionPair, verdict: Check, name: str) -> PartVerdict:
-    sample = verdict.sample or 0
-    mine = [output for output in verdict.outputs if output.output == name]
+def _wrong(
+    pair: RegionPair, kind: str, sample: int, checks: tuple[OutputCheck, ...]
+) -> PartVerdict:
+    """Return the verdict on a part, where the first check is of a wrong value."""
     numbers = ", ".join(map(str, pair.numbers))
     whose = f"rewrite {numbers} ({pair.what})" if numbers else pair.what
-    fault = f"{whose}: {describe_mismatch(verdict.kind, mine, sample)}"
-    evidence = Evidence(pair.what, Kind.NOTHING, pair.numbers, reason=f"{name} differs")
-    return PartVerdict(evidence, verdict.outputs, fault, sample)
+    fault = f"{whose}: {describe_mismatch(kind, checks[:1], sample)}"
+    reason = f"{checks[0].output} differs"
+    evidence = Evidence(pair.what, Kind.NOTHING, pair.numbers, reason=reason)
+    return PartVerdict(evidence, checks, fault, sample)
 
 
-def _aligned(
-    pair: RegionPair, old: Sequence[Outputs], new: Sequence[Mapping[str, Data]]
-) -> tuple[list[Outputs], list[Outputs]]:
-    """Return both sides by sample, under the names of the values before."""
-    expected = [{one.old: row[one.old] for one in pair.ends} for row in old]
-    actual: list[Outputs] = [
-        {
-            one.old: row[one.new] if one.tensor is None else one.tensor.numpy()
-            for one in pair.ends
-        }
-        for row in new
-    ]
-    return expected, actual
-
-
-def _breaks(verdict: Check, name: str) -> bool:
-    return any(o.output == name and not o.passed for o in verdict.outputs)
-
-
-def _excuse(check: OutputCheck, excused: set[str]) -> OutputCheck:
-    if check.passed or check.output not in excused:
-        return check
-    return replace(check, passed=True, reason=FUSED)
-
-
-def _cause_of(
-    pair: RegionPair, one: Obligation, expected: Sequence[Outputs], actual: Sequence[Outputs]
-) -> DerivedFinding:
-    """Return why a value differs."""
-    assert pair.old is not None
-    old, new = ((p.model, list(p.model.graph)) for p in (pair.old, pair.new or pair.old))
-    fresh = pair.new.rows if pair.new is not None else ({},) * len(pair.old.rows)
-    rows = [{**row, **more} for row, more in zip(pair.old.rows, fresh, strict=True)]
-    values = [(e[one.old], a[one.old]) for e, a in zip(expected, actual, strict=True)]
-    return find_fused_cause(one, old, new, rows, values)
-
-
-def _confirmed(pair: RegionPair, batch: Batch, one: Obligation) -> bool:
+def _confirmed(pair: RegionPair, values: RegionValues, one: Obligation) -> bool:
     """Whether ONNX Runtime, node by node, finds the value to break a promise as well."""
     engine = OnnxRuntimeEngine()
     sides: list[list[Outputs]] = []
@@ -431,8 +416,7 @@ def _confirmed(pair: RegionPair, batch: Batch, one: Obligation) -> bool:
                 sides.append([session.run(dict(row)) for row in part.rows])
         except EngineError:
             return False
-    expected, actual = _aligned(pair, *sides)
-    return any(_breaks(judge(expected, actual, p), one.old) for p in batch.promises)
+    return any_failed(values.compare(sides[1], [one], _recorded(sides[0])))
 
 
 KEPT = 4

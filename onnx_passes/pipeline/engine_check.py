@@ -281,6 +281,7 @@ class RegionCheck:
             recorded,
             self.bench,
             self.promises,
+            not self.bench.node_by_node,
             [held_on(feeds) for feeds in self.baseline.samples],
         )
         checked = self._run_ahead() or self._run_region()

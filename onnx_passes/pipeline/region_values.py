@@ -36,8 +36,9 @@ from onnx_passes.verify.region import Region, Side
 class RegionValues:
     """The values on both sides of a region.
 
-    By obligation: ``settled`` says where values that differ agree again, ``causes`` why values
-    differ. ``held`` says, by sample, what a tolerance holds.
+    ``fuses`` says that the engine may round at other places than each node. By obligation:
+    ``settled`` says where values that differ agree again, ``causes`` why values differ.
+    ``held`` says, by sample, what a tolerance holds.
     """
 
     before: ir.Model
@@ -46,6 +47,7 @@ class RegionValues:
     recorded: Recorded
     bench: EngineBaseline
     promises: Sequence[Promise]
+    fuses: bool
     held: Sequence[Literal["all", "finite", "none"]] = ()
     settled: dict[Obligation, Agreement] = field(default_factory=dict)
     causes: dict[Obligation, DerivedFinding] = field(default_factory=dict)
@@ -122,7 +124,7 @@ class RegionValues:
         part alone allows. Where an engine fuses nodes, running errors decide beyond the limit.
         ``expected`` are values of the model before, in the form of the new nodes.
         """
-        fuses, known = not self.bench.node_by_node, (expected or self.recorded).samples
+        fuses, known = self.fuses, (expected or self.recorded).samples
         sides = (self.before, self.region.removed), (self.after, self.region.nodes)
         found, patience = dict(results), _PATIENCE
         for one, checks in results.items():
@@ -248,10 +250,14 @@ class RegionValues:
         )
 
     def worst_sample(
-        self, one: Obligation, produced: Sequence[Mapping[str, Data]], promise: Promise
+        self,
+        one: Obligation,
+        produced: Sequence[Mapping[str, Data]],
+        promise: Promise,
+        expected: Recorded | None = None,
     ) -> tuple[int, Sequence[OutputCheck]]:
         """Return the sample on which a value is farthest off, and how it differs there."""
-        rows = zip(self.recorded.samples, produced, strict=True)
+        rows = zip((expected or self.recorded).samples, produced, strict=True)
         sides: list[tuple[Outputs, Outputs]] = [
             ({one.old: old[one.old]}, {one.old: new_value(one, old, new)}) for old, new in rows
         ]

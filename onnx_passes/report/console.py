@@ -39,6 +39,7 @@ from onnx_passes.report.text import (
     plural,
     size,
     terminal_width,
+    whole_seconds,
     wrapped,
 )
 from onnx_passes.verify.evidence import (
@@ -51,12 +52,13 @@ from onnx_passes.verify.evidence import (
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress, Task
     from rich.text import Text
 
 
 STYLES = {"good": "green", "bad": "bold red", "warn": "yellow", "plain": "dim"}
 
+_SHORT = 2.0  # seconds that need no words
 _MOST_BUDGETS, _MOST_NODES, _LONGEST_NODE = 5, 8, 160
 
 
@@ -425,8 +427,6 @@ class ConsoleReporter:
         of = f"/{total}" if total is not None else ""
         label = f"{pass_report.index + 1}{of} {self._glyphs.name(pass_report.name)}"
         if self._progress is None:
-            from onnx_passes.report.console_progress import make_progress
-
             ascii_only = self._glyphs.encoding == "ascii"
             self._progress = make_progress(self._console, ascii_only=ascii_only)
             self._progress.add_task(label, total=total)
@@ -567,3 +567,37 @@ class ConsoleReporter:
 
     def _put(self, text: Text) -> None:
         self._console.print(text, soft_wrap=True)
+
+
+def make_progress(console: Console, *, ascii_only: bool) -> Progress:
+    """Return the line of a run on a terminal, which goes when it is stopped.
+
+    It says which pass is at work, for how long, and how long still.
+    """
+    from rich.progress import Progress, ProgressColumn, SpinnerColumn, TextColumn
+    from rich.text import Text
+
+    class Times(ProgressColumn):
+        """Seconds since the first pass, and what the passes left take if they are alike."""
+
+        max_refresh = 0.5
+
+        def render(self, task: Task) -> Text:
+            elapsed = task.elapsed or 0.0
+            if elapsed < _SHORT:
+                return Text("")
+            told = whole_seconds(elapsed)
+            if task.total is not None and task.completed and not task.finished:
+                left = elapsed * (task.total - task.completed) / task.completed
+                told += f", about {whole_seconds(left)} left" if left >= 1 else ""
+            return Text(told, "dim", no_wrap=True)
+
+    return Progress(
+        SpinnerColumn("line" if ascii_only else "dots"),
+        TextColumn("{task.description}", markup=False),
+        Times(),
+        console=console,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )

@@ -19,7 +19,6 @@ from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.precision._node_selection import OVERRIDABLE, overridable
 from onnx_passes.plain import spelled
 from onnx_passes.runtime.engine_base import Outputs
-from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.choice import (
     Choice,
     ChoiceTable,
@@ -31,7 +30,7 @@ from onnx_passes.tuning.choice import (
     list_by_size,
 )
 from onnx_passes.tuning.format_scores import BuildChecker, Score, Scorer, describe_failure
-from onnx_passes.tuning.groups import FLOAT32
+from onnx_passes.tuning.groups import FLOAT32, audit
 from onnx_passes.tuning.loss_budget import BudgetUse, RejectedError, SamplesInMemory
 from onnx_passes.tuning.search_record import Ended, SearchResult, Task, TriedModel
 

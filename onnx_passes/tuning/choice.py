@@ -21,9 +21,8 @@ from onnx_passes.model.save import written_bytes
 from onnx_passes.optional import import_optional
 from onnx_passes.report.text import plural
 from onnx_passes.runtime.engine_base import Outputs
-from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.format_scores import Score
-from onnx_passes.tuning.groups import FLOAT32, Format, convert
+from onnx_passes.tuning.groups import FLOAT32, Format, audit, convert
 from onnx_passes.tuning.loss_budget import BudgetUse, LossBudget, RejectedError
 from onnx_passes.tuning.search_record import Task
 

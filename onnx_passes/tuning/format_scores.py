@@ -24,14 +24,15 @@ from onnx_passes.passes.precision._recording import inner_values, watch
 from onnx_passes.passes.replace import Namer
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs, Session
 from onnx_passes.runtime.ort import rounding_engine
-from onnx_passes.tuning.audit import AuditFinding, audit
 from onnx_passes.tuning.groups import (
     FLOAT32,
+    AuditFinding,
     Format,
     FormatGroup,
     ModelRegions,
     Objective,
     Observed,
+    audit,
     bit_operations,
     convert,
     list_needed_values,

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_passes.arrays import Array
 from onnx_passes.contracts import metrics
 from onnx_passes.contracts.scores import kind_of, widen
-from onnx_passes.data.confidence import Interval, clopper_pearson
+from onnx_passes.data.demand import Interval, clopper_pearson
 from onnx_passes.errors import ConfigError, EngineError
 from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
 from onnx_passes.runtime.ort import rounding_engine

@@ -19,7 +19,6 @@ from onnx_passes.plain import PlainDict, PlainMapping, spelled
 from onnx_passes.report.text import amount, ending_text, plural, snr_text
 from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
 from onnx_passes.runtime.ort import rounding_engine
-from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.groups import (
     FLOAT32,
@@ -28,6 +27,7 @@ from onnx_passes.tuning.groups import (
     FormatGroup,
     Objective,
     Observed,
+    audit,
     by_format,
     convert,
 )

@@ -41,8 +41,7 @@ def test_values_are_sorted_by_error_and_keep_their_place_in_the_model():
             checked("equal", 0.0, passed=True),
             late,
             first=FirstDifference(late, 0, "Conv 'conv'"),
-        ),
-        latencies=False,
+        )
     )
     assert places(page) == ["3", "1", "2"]
     assert "Equal bit for bit: 1 value." in page
@@ -57,10 +56,10 @@ def test_values_are_sorted_by_error_and_keep_their_place_in_the_model():
     (Found(runs=[Run("old", "old", "e")]), "NOT COMPARED"),
 )
 def test_the_verdict_stands_first(found, head):
-    page = compare_page(found, latencies=False)
+    page = compare_page(found)
     assert f"<title>{head}: " in page
 
 
 def test_names_of_a_model_are_never_markup():
-    page = compare_page(found_of(checked("<b>x</b>", 1.0, passed=False)), latencies=False)
+    page = compare_page(found_of(checked("<b>x</b>", 1.0, passed=False)))
     assert "<b>" not in page

@@ -124,7 +124,7 @@ $ compare digits.onnx
 --save-outputs x.npz -e onnxruntime -e onnxruntime{{optimization=all}} => holds one run
 --inputs x --generate seed=1 => two sources of inputs
 --data x.npz --time => --time does not go
---data x.npz --iterations 2 => --iterations and --data
+--iterations 2 => --iterations needs --time
 --labels y => --labels needs a data set
 $ compare digits.onnx -e onnxruntime -e reference --data image=images.npy label=labels.npy
 --inputs x.npz => --inputs and --data do not go together
@@ -148,8 +148,7 @@ $ view model.onnx
 -o model.onnx => model.onnx
 --report none.json => cannot read the report
 --report model.onnx => not a report of onnx-passes
---load-inputs none.npz => none.npz
-$ data convert x.npy -o
+$ data concat x.npy -o
 d.npz --names X => no value 'X'
 d.txt => no known extension
 no/d.npz => No such file
@@ -179,9 +178,8 @@ $ reduce digits.onnx -o small.onnx -q
   longer than 1 s
 --check 'true {{model}}' --fail-regex ( => is not a regular expression
 => nothing says what fails
---engine onnxruntime --pass x => are 2 checks
+--engine onnxruntime --interactive => are 2 checks
 --engine onxruntime => did you mean 'onnxruntime'?
---pass merge-clip => did you mean 'merge-clips'?
 --engine onnxruntime --against golden => needs --load-inputs
 --engine onnxruntime --load-inputs x.npz => 'x.npz' does not exist
 --engine onnxruntime --load-inputs other.npz => no value of this model
@@ -193,7 +191,8 @@ $ reduce digits.onnx -o small.onnx -q
 --timeout nan --check true => --timeout nan: it has to be a number
 --engine onnxruntime --rtol -1 => --rtol -1: it has to be a number
 --engine onnxruntime --fail-code 1 => --fail-code needs --check, not
---atol 1 --check true => --atol needs --engine or --pass, not --check
+--atol 1 --check true => --atol needs --engine, not --check
+--check true => write {{model}} there
 --fail-code 3 --ignore-fail-code 3 --check true => contradict each other
 --check '' => --check is empty
 --check './other.npz {{model}}' => './other.npz' may not be executed

@@ -99,6 +99,18 @@ for name in SCRIPTED:
 """
 
 
+ASLEEP = """
+import os
+from onnx_passes.cli.main import defer
+os.environ.pop("OPENBLAS_THREAD_TIMEOUT", None)
+defer()
+print(os.environ["OPENBLAS_THREAD_TIMEOUT"])
+os.environ["OPENBLAS_THREAD_TIMEOUT"] = "20"
+defer()
+print(os.environ["OPENBLAS_THREAD_TIMEOUT"])
+"""
+
+
 @each_of(
     "code, words, printed",
     (CODE, (), "4\n"),
@@ -106,7 +118,8 @@ for name in SCRIPTED:
     (REDUCE, (MODEL,), ""),
     (OPERATORS, (), "[-1. -1.]\n"),
     (SCRIPTED, (), ""),
-    ids=["sizes", "threads", "a reduction", "operators", "a whole package"],
+    (ASLEEP, (), "4\n20\n"),
+    ids=["sizes", "threads", "a reduction", "operators", "a whole package", "asleep"],
 )
 def test_what_is_deferred_is_whole_when_it_is_used(tmp_path, code, words, printed):
     slow = "import time\ndef half(): return done + 1\ntime.sleep(0.2)\ndone = 1\n"

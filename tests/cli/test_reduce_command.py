@@ -3,12 +3,14 @@
 import io
 import json
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
+from onnx_passes.bench.reducing.candidates import CandidateStore
 from onnx_passes.verify.saved import write_samples
 from tests.tables import each_of
 
@@ -107,7 +109,7 @@ def test_golden_values_find_the_weight_that_is_off(cli, tmp_path):
 
 def test_the_guide_by_commands_and_a_pattern(cli, tmp_path):
     """The simulated failure of the guide: an operator that inspect prints."""
-    shown = [*ONNX_PASSES, "inspect", "model", "onnx_passes_debug.onnx", "--show", "layers"]
+    shown = [*ONNX_PASSES, "inspect", "model", "{model}", "--show", "layers"]
     for source, target, mode in (
         (MODEL, "first.onnx", "bisect"),
         ("first.onnx", "final.onnx", "linear"),
@@ -117,23 +119,32 @@ def test_the_guide_by_commands_and_a_pattern(cli, tmp_path):
             *("--fail-regex", "^MaxPool ", "--check", *shown),
         ).tells(0)
     assert operators("final.onnx") == ["MaxPool"]
-    assert not Path("onnx_passes_debug.onnx").exists()
 
 
 def test_a_pass_is_reduced(cli, tmp_path):
-    here = DIGITS.parent / "break_adds"
-    cli("reduce", MODEL, "-o", "small.onnx", "-c", here / "pipeline.yaml").tells(0)
+    run = [*ONNX_PASSES, "-c", DIGITS.parent / "break_adds/pipeline.yaml", "{model}"]
+    run += ["-s", "reproducers=false", "-s", "reference={samples: 1}"]
+    cli("reduce", MODEL, "-o", "small.onnx", "--no-shrink", "--check", *run).tells(0)
     assert operators("small.onnx") == ["Add"]
 
 
 def test_a_person_is_asked(cli, monkeypatch, tmp_path):
+    write, shown = CandidateStore.file, []
+
+    @contextmanager
+    def file(store, model):
+        with write(store, model) as path:
+            shown.append(path)
+            yield path
+
     class Person:
         def readline(self):
-            ops = operators("onnx_passes_debug.onnx")
+            ops = operators(shown[-1])
             return next(self.doubts, "fail\n" if "MaxPool" in ops else "P\n")
 
         doubts = iter(["\n", "what?\n"])
 
+    monkeypatch.setattr(CandidateStore, "file", file)
     monkeypatch.setattr("sys.stdin", Person())
     told = cli("reduce", MODEL, "-o", "small.onnx", "--interactive", "--no-shrink")
     assert told.code == 0, told.err
@@ -145,10 +156,9 @@ def test_a_person_who_has_gone_ends_it(cli, monkeypatch, tmp_path):
     monkeypatch.setattr("sys.stdin", io.StringIO("f\n"))
     cli("reduce", MODEL, "-o", "small.onnx", "--interactive").tells(2, "there is no answer")
     assert not Path("small.onnx").exists()
-    assert not Path("onnx_passes_debug.onnx").exists()
 
 
-@each_of("option", "-o", "--min-good", "--replay", "--iter-artifact")
+@each_of("option", "-o", "--min-good", "--replay")
 def test_the_model_is_never_written_over(cli, tmp_path, option):
     path = tmp_path / "model.onnx"
     path.write_bytes(MODEL.read_bytes())
@@ -156,12 +166,6 @@ def test_the_model_is_never_written_over(cli, tmp_path, option):
     outcome = cli("reduce", path, *other, option, "model.onnx", "--check", "true {model}")
     outcome.tells(2, "is the model itself")
     assert path.read_bytes() == MODEL.read_bytes()
-
-
-def test_a_file_in_the_place_of_candidates_is_left_alone(cli, tmp_path):
-    Path("onnx_passes_debug.onnx").write_text("mine")
-    cli("reduce", MODEL, "-o", "small.onnx", "--check", "false").tells(2, "exists already")
-    assert Path("onnx_passes_debug.onnx").read_text() == "mine"
 
 
 @each_of("method, told", ("write_bytes", ""), ("mkdir", "--artifacts cannot be written: "))

@@ -372,7 +372,6 @@ main (int64[1] x, float[2,3] f) => (int64[1] y, float[2,3] z)
     "words",
     ("compare", "model.onnx", "model.onnx"),
     ("reduce", "model.onnx", "-o", "o.onnx", "--engine", "onnxruntime"),
-    ("reduce", "model.onnx", "-o", "o.onnx", "--pass", "fold-constants"),
     ("tune", "model.onnx", "-c", "c.yaml", "-o", "o.onnx"),
 )
 def test_no_command_ends_without_a_word(tmp_path, write, words):

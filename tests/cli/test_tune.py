@@ -117,7 +117,9 @@ def test_an_interrupt_writes_the_best_model_so_far(cli, config, monkeypatch):
 
 
 def test_what_is_written_is_held_against_what_was_chosen(cli, config, monkeypatch):
-    monkeypatch.setattr("onnx_passes.tuning.audit.read_stored_type", lambda layer, index: None)
+    monkeypatch.setattr(
+        "onnx_passes.tuning.groups.read_stored_type", lambda layer, index: None
+    )
     monkeypatch.setattr("onnx_passes.tuning.budget_search.audit", lambda *given: [])
     monkeypatch.setattr("onnx_passes.tuning.format_scores.audit", lambda *given: [])
     found = cli("tune", MODEL, "-c", config, "-o", "out.onnx")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnx_passes.configs.pipeline_files import load_config
-from onnx_passes.configs.resolve import format_pipeline, read_pipeline, resolve
+from onnx_passes.configs.pipeline_files import default_config, load_config
+from onnx_passes.configs.resolve import format_pipeline, resolve
 from onnx_passes.errors import ConfigError
 
 VALID = """\
@@ -59,7 +59,9 @@ def try_it(path: Path, content: bytes, overrides: tuple[str, ...] = ()) -> str:
     except ConfigError as error:
         refusal = error
     else:
-        assert not resolved.steps or format_pipeline(read_pipeline(text)) == text
+        assert (
+            not resolved.steps or format_pipeline(resolve(default_config((), [text]))) == text
+        )
         return "loaded"
     assert str(refusal).encode()
     place = f"{refusal.message}\n{refusal.where}"

@@ -12,13 +12,7 @@ from onnx_passes.configs.pipeline_files import (
     load_config,
     shipped_configs,
 )
-from onnx_passes.configs.resolve import (
-    GroupStep,
-    PassStep,
-    format_pipeline,
-    read_pipeline,
-    resolve,
-)
+from onnx_passes.configs.resolve import GroupStep, PassStep, format_pipeline, resolve
 from onnx_passes.configs.sections import WaiverSection, find_waivers
 from onnx_passes.errors import ConfigError, OptionError
 from onnx_passes.passes import registry
@@ -44,7 +38,7 @@ def test_steps_become_classes_with_all_their_options(load):
 
 
 def test_a_step_makes_its_pass():
-    (step,) = read_pipeline("cfg-fold{size_limit=2 KiB}").steps
+    (step,) = resolve(default_config((), ["cfg-fold{size_limit=2 KiB}"])).steps
     config, state = {}, {}
     made = step.make(config, state)
     assert made.size_limit == 2048
@@ -131,8 +125,8 @@ passes:
         '{data: [.nan], path: "a b/c", colour: blue, sizes: {1: [2, 3]}}}], '
         "name: exhaustive, repeat: fixpoint, limit: 100}"
     )
-    assert format_pipeline(read_pipeline(text)) == text
-    options = read_pipeline(text).passes[-1].options
+    assert format_pipeline(resolve(default_config((), [text]))) == text
+    options = resolve(default_config((), [text])).passes[-1].options
     assert options["path"] == Path("a b/c")
     assert options["sizes"] == {1: (2, 3)}
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from onnx_passes.configs.data_spec import DataSpec
+from onnx_passes.data.dataset import make_plan
 from onnx_passes.data.demand import Accuracy, Demand, RunOutcome
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.job_evaluation import Journal, JournalError, evaluate
 from onnx_passes.data.measures import Measures
-from onnx_passes.data.plan import make_plan
 from onnx_passes.data.workers import InProcess, Pool, make_dask, worker_death_outcome
 from onnx_passes.errors import EngineUnavailableError, UsageError
 from onnx_passes.model.load import load_model

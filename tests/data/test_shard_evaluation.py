@@ -8,13 +8,12 @@ import pytest
 
 from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.data import shard_evaluation
-from onnx_passes.data.dataset import Shard
+from onnx_passes.data.dataset import Shard, make_plan
 from onnx_passes.data.demand import Demand, RunOutcome
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.input_binding import Binding, DataInterface
 from onnx_passes.data.job_evaluation import evaluate
 from onnx_passes.data.measures import Measures, PairState
-from onnx_passes.data.plan import make_plan
 from onnx_passes.data.shard_evaluation import OutputBlocks
 from onnx_passes.data.workers import Pool
 from onnx_passes.errors import EngineError, ReferenceDataError

@@ -13,8 +13,8 @@ from onnx_passes.certifying.replay import EngineFailure, run_once
 from onnx_passes.ops.call import constant
 from onnx_passes.ops.domains.rounding_bounds import RoundingSemantics
 from onnx_passes.ops.evaluation import evaluate
+from onnx_passes.ops.node_queries import RANDOM
 from onnx_passes.ops.operator_class import find, operators
-from onnx_passes.ops.unevaluated import NOT_EVALUATED
 from tests.tables import each_of
 
 OTHER_DOMAINS = {"ai.onnx.ml": 19, "com.microsoft": 82, "com.microsoft.nchwc": 8}
@@ -28,6 +28,36 @@ FUNCTIONS = {
     *("SoftmaxCrossEntropyLoss", "Swish"),
 }
 """What ONNX Runtime has no kernel of, and runs by its definition or before it runs."""
+NOT_EVALUATED = {
+    "words are not numbers": frozenset(
+        ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit")
+    ),
+    "sequences are not tensors": frozenset(
+        (
+            *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty"),
+            *("SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap"),
+            "SplitToSequence",
+        )
+    ),
+    "decoders of pictures differ": frozenset(("ImageDecoder",)),
+    "they draw random numbers": RANDOM,
+    "they copy between devices": frozenset(("MemcpyFromHost", "MemcpyToHost")),
+    "no rule rewrites them": frozenset(
+        (
+            *("AffineGrid", "Col2Im", "DeformConv", "GridSample", "MaxRoiPool", "MaxUnpool"),
+            *("NonMaxSuppression", "RoiAlign", "TensorScatter", "TfIdfVectorizer", "Unique"),
+            *("BlackmanWindow", "DFT", "HammingWindow", "HannWindow", "MelWeightMatrix"),
+            *("Det", "GRU", "LSTM", "RNN", "STFT"),
+        )
+    ),
+    "ONNX has dropped them": frozenset(
+        (
+            *("Affine", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus"),
+            *("Scale", "ScaledTanh"),
+        )
+    ),
+}
+"""Operators of the main domain that have no formula, by the reason."""
 NEW = {"CausalConvWithState", "LinearAttention", "SwiGLU"}
 """Operators of opsets that ONNX Runtime 1.31 does not run."""
 

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from onnx_passes.report.console_progress import make_progress
+from onnx_passes.report.console import make_progress
 
 
 def line(elapsed, completed, total):

@@ -18,10 +18,9 @@ from onnx_passes.model.save import save_model, written_bytes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning import configured_search as tuning_task
 from onnx_passes.tuning import loss_budget
-from onnx_passes.tuning.audit import AuditFinding
 from onnx_passes.tuning.budget_search import TuningSearch
 from onnx_passes.tuning.configured_search import take_few, task_of
-from onnx_passes.tuning.groups import convert
+from onnx_passes.tuning.groups import AuditFinding, convert
 from onnx_passes.tuning.search_record import lines, to_json
 from onnx_passes.verify.reference_data import ReferenceData
 from tests.tables import each_of

@@ -10,11 +10,11 @@ import pytest
 from onnx_passes.cli.main import main
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.format_scores import Scorer, record
 from onnx_passes.tuning.groups import (
     BUILTIN,
     Observed,
+    audit,
     convert,
     partition,
     prepare,

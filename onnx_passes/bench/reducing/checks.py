@@ -1,4 +1,4 @@
-"""Checks of a candidate: an engine, a pass, a function, a command of the user, or a person."""
+"""Checks of a candidate: an engine, a function, a command of the user, or a person."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,18 +24,15 @@ from onnx_passes.bench.reducing.candidates import (
 )
 from onnx_passes.bench.reducing.parts import Boundary
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError, UsageError
-from onnx_passes.model.copy import copy_model
+from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
 from onnx_passes.runtime import processes
 from onnx_passes.runtime.engine_base import BUILT_ONLY, Engine, Feeds, Outputs
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.saved import write_samples
-from onnx_passes.verify.snapshot import compare_interfaces, interface_of
-from onnx_passes.verify.well_formed import check_structure
 
 if TYPE_CHECKING:
-    from onnx_passes.passes.base import Pass
+    pass
 
 
 UNKNOWN = CheckOutcome(Status.UNJUDGED, "values of its inputs are not known")
@@ -128,57 +125,6 @@ class RunCheck(_SameFault):
 
 
 @dataclass
-class PassCheck(_SameFault):
-    """Passes that raise, break a model, or change what it computes on an engine."""
-
-    make: Callable[[], list[Pass]]
-    engine: Engine
-    what: str
-    contract: Equality | Tolerance = field(default_factory=Equality)
-
-    @property
-    def text(self) -> str:
-        """The passes, the engine and the contract."""
-        return f"{self.what} on {self.engine.name} by {self.contract}"
-
-    def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
-        """Apply the passes to a copy, and compare."""
-        del number
-        model = candidate.model
-        if faults := check_structure(model):
-            return CheckOutcome(Status.UNJUDGED, f"it is no valid model: {_line(faults[0])}")
-        after = copy_model(model)
-        try:
-            for each in self.make():
-                after = each(after).model
-        except Exception as error:  # a pass may raise anything, which is what is looked for
-            cause = error.__cause__ or error
-            return self.bad(f"raises {type(cause).__name__}", _line(f"raises {cause!r}"))
-        faults = check_structure(after)
-        faults += compare_interfaces(interface_of(model), interface_of(after), frozenset())
-        if faults:
-            return self.bad("structure", _line(faults[0]))
-        feeds = candidate.feeds()
-        if feeds is None:
-            return UNKNOWN
-        try:
-            with self.engine.prepare(model) as session:
-                expected = session.run(feeds)
-        except EngineUnavailableError:
-            raise
-        except EngineError as error:
-            return CheckOutcome(
-                Status.UNJUDGED, f"does not run before: {_line(error.message)}"
-            )
-        try:
-            with self.engine.prepare(after) as session:
-                actual = session.run(feeds)
-        except OnnxPassesError as error:
-            return self.bad(error.code, f"does not run afterwards: {_line(error.message)}")
-        return _compared(self, expected, actual, self.contract)
-
-
-@dataclass
 class FunctionCheck:
     """A Python function, called in this process.
 
@@ -214,24 +160,20 @@ class FunctionCheck:
 
 @dataclass
 class AskCheck:
-    """A person who looks at each candidate, written to ``artifact``.
+    """A person who looks at each candidate.
 
     ``ask`` gets its path and number, and returns whether it fails.
     """
 
     ask: Callable[[Path, int], bool]
     store: CandidateStore
-    artifact: Path
     text: str = "a person"
     reads_values: bool = False
 
     def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Write the candidate and ask."""
-        try:
-            self.store.write(candidate, self.artifact)
-            bad = self.ask(self.artifact, number)
-        finally:
-            self.artifact.unlink(missing_ok=True)
+        with self.store.file(candidate) as path:
+            bad = self.ask(path, number)
         return CheckOutcome(Status.BAD if bad else Status.GOOD, "as you say")
 
 
@@ -265,9 +207,6 @@ if TYPE_CHECKING:
 
     _TemporaryFile = _TemporaryFileWrapper[bytes]
 
-
-ARTIFACT = "onnx_passes_debug.onnx"
-"""Where a candidate is written if a command does not say {model}."""
 
 _TIMEOUT = 600.0
 _USAGE = 2
@@ -305,25 +244,23 @@ class CommandCheck:
     """Writes candidates to files and runs a command on them.
 
     ``{model}`` becomes the candidate's path, ``{inputs}`` a .npz file with the values of its
-    inputs. Without ``{model}``, candidates go to ``artifact``. ``timeout`` is in seconds, and
-    ends child processes too.
+    inputs. ``timeout`` is in seconds, and ends child processes too.
     """
 
     command: str | Sequence[str]
     store: CandidateStore
     rules: FailureCriteria = FailureCriteria()
-    artifact: Path = Path(ARTIFACT)
     timeout: float = _TIMEOUT
     words: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Look for the command; raise UsageError if there is none."""
+        """Raise UsageError if there is no such command, or it is not given the candidate."""
         self.words = processes.check_words(self.command)
-
-    @property
-    def placed(self) -> bool:
-        """Whether the command says where the candidate's path goes."""
-        return any("{model}" in word for word in self.words)
+        if not any("{model}" in word for word in self.words):
+            raise UsageError(
+                "--check does not say where the path of a candidate goes",
+                help="write {model} there: --check 'python check.py {model}'",
+            )
 
     @property
     def reads_values(self) -> bool:
@@ -346,7 +283,7 @@ class CommandCheck:
     def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Run the command; UsageError if it is this program's, and is used wrongly."""
         with ExitStack() as stack:
-            path = stack.enter_context(self._file(candidate))
+            path = stack.enter_context(self.store.file(candidate))
             given = [word.replace("{model}", str(path)) for word in self.words]
             if any("{inputs}" in word for word in given):
                 feeds = candidate.feeds()
@@ -357,18 +294,6 @@ class CommandCheck:
                 write_samples(values, [{k: np.asarray(v) for k, v in feeds.items()}])
                 given = [word.replace("{inputs}", str(values)) for word in given]
             return self._run(given, number)
-
-    @contextmanager
-    def _file(self, model: SmallerModel) -> Iterator[Path]:
-        if self.placed:
-            with self.store.file(model) as path:
-                yield path
-            return
-        try:
-            self.store.write(model, self.artifact)
-            yield self.artifact
-        finally:
-            self.artifact.unlink(missing_ok=True)
 
     def _run(self, words: Sequence[str], number: int) -> CheckOutcome:
         with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:

@@ -5,7 +5,6 @@ A tally adds up the comparisons of a run with the reference, sample by sample.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -26,7 +25,6 @@ from onnx_passes.bench.runs.results import (
     FirstDifference,
     Found,
     Invalid,
-    Latency,
     Pair,
     Run,
     Spool,
@@ -406,7 +404,6 @@ class _Comparison:
     ) -> None:
         settings = self.settings
         engine, whole = runner.engine, runner.model
-        seconds: list[float] = []
         count, parts = 0, len(todo.batches) * len(self.samples)
         for batch in todo.batches:
             with engine.prepare(whole if todo.as_it_is else batch.model()) as session:
@@ -414,7 +411,7 @@ class _Comparison:
                     self._note(note)
                 for sample in range(len(self.samples)):
                     feeds = self.samples.sample(sample)
-                    outputs = timed_run(session, feeds, batch.names, settings, seconds)
+                    outputs = session.run(feeds, batch.names)
                     if settings.validate:
                         self._validate(run, sample, outputs)
                     if spool is not None:
@@ -431,7 +428,6 @@ class _Comparison:
                 break
         if tally is not None:
             tally.end(stopped=settings.fail_fast and tally.failed)
-        run.latency = Latency.of(seconds) if todo.as_it_is else None
 
     def _tally(self, run: Run) -> Tally:
         assert self.reference is not None
@@ -534,27 +530,6 @@ def placement_notes(engine: Engine, session: Session) -> list[str]:
     placed: dict[str, int] = getattr(session, "placed", {})
     told = ", ".join(f"{name} {count}" for name, count in placed.items())
     return [f"nodes by provider on {engine.name}: {told}"] if placed else []
-
-
-def timed_run(
-    session: Session,
-    feeds: Feeds,
-    names: Sequence[str] | None,
-    settings: Settings,
-    seconds: list[float],
-) -> Outputs:
-    """Run a sample as often as is asked for; return its values.
-
-    ``names`` are the values wanted; None for all. The time of each run that counts is appended
-    to ``seconds``.
-    """
-    outputs: Outputs = {}
-    for turn in range(settings.warm_up + settings.iterations):
-        start = time.perf_counter()
-        outputs = session.run(feeds, names)
-        if turn >= settings.warm_up:
-            seconds.append(time.perf_counter() - start)
-    return outputs
 
 
 def parts(run: Run, sample: int, settings: Settings) -> Iterator[Outputs]:

@@ -527,8 +527,6 @@ class Settings:
         postprocess: What is done to outputs first.
         validate: Whether NaN and infinities count as a failure.
         fail_fast: Whether the rest is left out after the first difference.
-        iterations: Timed runs of each sample.
-        warm_up: Runs of each sample before those.
         memory_limit: Bytes that values may have in memory.
         keep: Whether the values of every run are kept, to be saved or drawn.
         hashes: Whether models and inputs are hashed, which identifies saved results.
@@ -542,8 +540,6 @@ class Settings:
     postprocess: LargestIndices | None = None
     validate: bool = False
     fail_fast: bool = False
-    iterations: int = 1
-    warm_up: int = 0
     memory_limit: int = MEMORY_LIMIT
     keep: bool = False
     hashes: bool = False

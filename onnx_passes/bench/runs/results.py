@@ -228,7 +228,6 @@ class Run:
         reason: Why it was not executed.
         names: The values that it gave, in topological order.
         types: Their types, as text, where known: "float32[batch,10]".
-        latency: Of runs of the model as it is; None where values inside were kept.
         batches: In how many parts its values were computed.
         model_hash: Hash of what the model computes; empty where nobody asked.
         makers: The node of each value, as text: operator and name.
@@ -244,7 +243,6 @@ class Run:
     reason: str = ""
     names: list[str] = field(default_factory=list)
     types: dict[str, str] = field(default_factory=dict)
-    latency: Latency | None = None
     batches: int = 1
     model_hash: str = ""
     makers: dict[str, str] = field(default_factory=dict)
@@ -258,9 +256,7 @@ class Run:
 
     def as_dict(self) -> PlainDict:
         """Return all but the values, as plain data."""
-        told = {name: getattr(self, name) for name in _TOLD}
-        told["latency"] = None if self.latency is None else asdict(self.latency)
-        return told
+        return {name: getattr(self, name) for name in _TOLD}
 
 
 @dataclass(frozen=True)
@@ -370,7 +366,6 @@ def described(meta: Plain, path: Path) -> list[Run]:
 
 
 def _run(told: PlainMapping, inputs: list[str]) -> Run:
-    latency = told["latency"]
     run = Run(
         str(told["name"]),
         str(told["model"]),
@@ -378,7 +373,6 @@ def _run(told: PlainMapping, inputs: list[str]) -> Run:
         details=dict(told["details"]),
         names=[str(name) for name in told["names"]],
         types={str(name): str(text) for name, text in told["types"].items()},
-        latency=None if latency is None else Latency(**latency),
         batches=int(told["batches"]),
         model_hash=str(told["model_hash"]),
         makers={str(name): str(node) for name, node in told["makers"].items()},
@@ -499,8 +493,7 @@ def _json(runs: list[Run], found: Found, path: Path) -> PlainDict:
     listed = []
     for run in runs:
         ((name, steps),) = json_of(path, _samples(run, path), "results", run.name)["lst"]
-        runtime = None if run.latency is None else run.latency.median
-        listed.append([name, [step | {"runtime": runtime} for step in steps]])
+        listed.append([name, [step | {"runtime": None} for step in steps]])
     return {KEY: metadata(runs, found), "lst": listed, MARK: "RunResults"}
 
 

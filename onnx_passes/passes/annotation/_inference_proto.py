@@ -1,7 +1,8 @@
-"""The protobuf of a model that onnx's shape inference reads, kept up to date between rounds.
+"""The protobuf of a model that onnx's shape inference reads, and what it found, merged back.
 
-It declares nothing of what nodes compute, and follows engines where onnx infers other shapes.
-What one inference found is kept for the next one over the same model.
+The protobuf is kept up to date between rounds. It declares nothing of what nodes compute, and
+follows engines where onnx infers other shapes. What one inference found is kept for the next
+one over the same model.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from operator import is_
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import onnx
 import onnx_ir as ir
@@ -28,15 +29,163 @@ from onnx_passes.model.walk import (
     node_outputs,
     nodes_of,
     shape_fields,
+    subgraphs_of,
     value_name,
     value_shape,
 )
 from onnx_passes.ops.bodies import attach_bodies, has_body
 from onnx_passes.passes.common.graph_edits import own_values
 from onnx_passes.passes.common.large_tensors import is_big, light_proto, stub
+from onnx_passes.passes.replace import INVENTED
 
-if TYPE_CHECKING:
-    from onnx_passes.passes.annotation._shape_merging import FoundShape
+Dim = int | ir.SymbolicDim
+
+
+def merge_dim(declared: Dim, inferred: Dim) -> Dim:
+    """Combine what is declared and what is inferred of one dimension.
+
+    What is inferred wins against what is declared: the operators decide, and inferred names
+    start at the model's inputs, so that they say which dimensions are equal. A declared number
+    gives way to such a name, which has any size, and not to one that was invented.
+    """
+    if isinstance(inferred, int):
+        return inferred
+    if inferred.value is None:
+        return declared
+    invented = inferred.value.startswith(INVENTED)
+    return declared if invented and isinstance(declared, int) else inferred
+
+
+@dataclass(frozen=True)
+class FoundShape:
+    """What inference has found of a value.
+
+    ``type`` is shared, and must not be given to a value.
+    """
+
+    type: ir.TypeProtocol | None
+    shape: ir.Shape | None
+    dims: tuple[Dim, ...]
+
+    @classmethod
+    def of(cls, proto: onnx.TypeProto) -> FoundShape:
+        """Read what inference says."""
+        tensor = proto.tensor_type
+        dims = tensor.shape.dim
+        if (
+            not (tensor.elem_type and tensor.HasField("shape"))
+            or proto.denotation
+            or any(dim.denotation for dim in dims)
+        ):
+            shape = ir.serde.deserialize_type_proto_for_shape(proto)
+        else:
+            # Not all of onnx-ir's reader, which takes a third of the time of inference.
+            shape = ir.Shape([_dim(dim) for dim in dims], frozen=True)
+        type_ = ir.serde.deserialize_type_proto_for_type(proto)
+        return cls(type_, shape, shape.dims if shape is not None else ())
+
+
+def _dim(proto: onnx.TensorShapeProto.Dimension) -> Dim:
+    if proto.HasField("dim_value"):
+        return proto.dim_value
+    return ir.SymbolicDim(proto.dim_param if proto.HasField("dim_param") else None)
+
+
+class Merging:
+    """Merges what round after round of inference finds.
+
+    Most values have one of a few shapes, and most keep theirs from round to round.
+    """
+
+    def __init__(
+        self, fixed: AbstractSet[ir.Value], before: Mapping[bytes, FoundShape]
+    ) -> None:
+        """Begin.
+
+        Values in ``fixed`` stay; ``before`` is what the last inference read, by protobuf's
+        text.
+        """
+        self._fixed = fixed
+        self._before = before
+        self.read: dict[bytes, FoundShape] = {}
+        self._last: dict[ir.Value, tuple[bytes, ir.Shape | None]] = {}
+
+    def merge(self, types: Iterable[tuple[ir.Value, onnx.TypeProto]]) -> bool:
+        """Add inferred types and shapes to values.
+
+        Returns whether more is declared of any value than was inferred now.
+        """
+        declared = False
+        for value, proto_type in types:
+            text = proto_type.SerializeToString()
+            known = self._last.get(value)
+            if known is not None and known[0] == text and known[1] is value.shape:
+                continue  # as in the round before, and so is what would come of it
+            if value in self._fixed or value.is_initializer():
+                continue
+            found = self.read.get(text)
+            if found is None:
+                found = self._before.get(text) or FoundShape.of(proto_type)
+                self.read[text] = found
+            if value.type is None:
+                value.type = ir.serde.deserialize_type_proto_for_type(proto_type)
+            declared |= merge(value, found)
+            self._last[value] = (text, value.shape)
+        return declared
+
+
+def merge(value: ir.Value, found: FoundShape) -> bool:
+    """Add an inferred type and shape to a value that has a type.
+
+    Returns whether more is declared of the value than was inferred.
+    """
+    if value.type != found.type:
+        return True
+    if found.shape is None:
+        return value.shape is not None
+    if value.shape is None:
+        value.shape = found.shape
+        return False
+    own = value.shape.dims
+    if own == found.dims:
+        return False
+    if len(own) == len(found.dims):
+        dims = tuple(merge_dim(d, i) for d, i in zip(own, found.dims, strict=True))
+        if dims != own:
+            value.shape = ir.Shape(dims)
+        return dims != found.dims
+    value.shape = found.shape  # without what is declared, inference finds another rank
+    return False
+
+
+def number_names(values: Sequence[ir.Value], taken: AbstractSet[str]) -> None:
+    """Number the names that inference invented for unknown dimensions as they appear.
+
+    Its own numbers depend on what was annotated before: a second run would not repeat them.
+    Names in ``taken`` belong to the user.
+    """
+    numbers = (name for n in itertools.count() if (name := f"{INVENTED}{n}") not in taken)
+    invented: dict[str, str] = {}
+    for value in values:
+        if value.shape is None:
+            continue
+        changed: dict[int, str] = {}
+        for index, dim in enumerate(value.shape.dims):
+            old = None if isinstance(dim, int) else dim.value
+            if old is not None and old.startswith(INVENTED) and old not in taken:
+                if old not in invented:
+                    invented[old] = next(numbers)
+                if invented[old] != old:
+                    changed[index] = invented[old]
+        if changed:
+            dims = enumerate(value.shape.dims)
+            value.shape = ir.Shape([changed.get(index, dim) for index, dim in dims])
+
+
+def dimension_names(values: Iterable[ir.Value]) -> set[str]:
+    """Return the names of dimensions of values."""
+    dims = (dim for value in values for dim in value.shape or ())
+    return {dim.value for dim in dims if isinstance(dim, ir.SymbolicDim) and dim.value}
 
 
 _NOTHING: Mapping[str, Sequence[object]] = MappingProxyType({})
@@ -105,7 +254,7 @@ class Written(Generic[OwnerT, ProtoT]):
 
     def renew(
         self, owners: Iterable[tuple[OwnerT, Hashable, Sequence[object]]]
-    ) -> list[ProtoT]:
+    ) -> Mapping[OwnerT, ProtoT]:
         """Return the protobufs of owners, made anew where an owner has changed.
 
         Those of all others are forgotten. Each owner comes with values, and with objects that
@@ -122,7 +271,7 @@ class Written(Generic[OwnerT, ProtoT]):
             ):
                 found = (values, objects, self.write(owner))
             self.made[owner] = found
-        return [proto for _, _, proto in self.made.values()]
+        return {owner: proto for owner, (_, _, proto) in self.made.items()}
 
 
 def parts_of(node: ir.Node) -> tuple[ir.Node, Hashable, Sequence[object]]:
@@ -135,9 +284,9 @@ def parts_of(node: ir.Node) -> tuple[ir.Node, Hashable, Sequence[object]]:
 class InferenceMemory:
     """What inferences over one model share.
 
-    Protobufs of ``nodes`` are kept for models without subgraphs and functions. ``shapes`` has
-    what the last inference read, by protobuf's text, and ``reshapes`` dimensions of results of
-    Reshape, by all that they depend on.
+    Protobufs of ``nodes`` without subgraphs are kept for models without functions. ``shapes``
+    has what the last inference read, by protobuf's text, and ``reshapes`` dimensions of
+    results of Reshape, by all that they depend on.
     """
 
     def __init__(
@@ -219,7 +368,7 @@ def new_memory() -> InferenceMemory:
 
 
 def bare_proto(model: ir.Model, known: InferenceMemory) -> onnx.ModelProto:
-    """Serialise a model that has no subgraphs and no functions, for inference.
+    """Serialise a model that has no functions, for inference.
 
     Defaults of inputs are left out, so that nothing is concluded from them; big weights refer
     to a file that does not exist.
@@ -227,24 +376,42 @@ def bare_proto(model: ir.Model, known: InferenceMemory) -> onnx.ModelProto:
     proto = onnx.ModelProto(ir_version=model.ir_version)
     for domain, version in sorted(model.opset_imports.items()):
         proto.opset_import.add(domain=domain, version=version)
-    graph = proto.graph
-    graph.name = model.graph.name or ""
-    for value in model.graph.inputs:
-        ir.serde.serialize_value_into(graph.input.add(), value)
-    for value in model.graph.outputs:
-        ir.serde.serialize_value_into(graph.output.add(), value)
-    held: list[tuple[ir.Value, str | None, tuple[object]]] = []
-    for value in model.graph.initializers.values():
-        if value.is_graph_input() and model.ir_version >= 4:
-            continue
-        tensor = value.const_value
-        if not value.is_graph_input() and not _says_as_much(tensor, value):
-            ir.serde.serialize_value_into(graph.value_info.add(), value)
-        if tensor is not None:
-            held.append((value, value.name, (tensor,)))
-    graph.initializer.extend(known.tensors.renew(held))
-    graph.node.extend(known.nodes.renew(map(parts_of, nodes_of(model.graph))))
+    graphs = list(graphs_within(model.graph))
+    held: list[tuple[ir.Value, str | None, tuple[object]]] = [
+        (value, value.name, (value.const_value,))
+        for graph in graphs
+        for value in graph.initializers.values()
+        if value.const_value is not None
+        if not (graph is model.graph and value.is_graph_input() and model.ir_version >= 4)
+    ]
+    nodes = (node for graph in graphs for node in nodes_of(graph))
+    plain = (node for node in nodes if not _has_body(node))
+    parts = known.tensors.renew(held), known.nodes.renew(map(parts_of, plain))
+    _write_graph(proto.graph, model.graph, parts)
     return proto
+
+
+_Parts = tuple[Mapping[ir.Value, onnx.TensorProto], Mapping[ir.Node, onnx.NodeProto]]
+"""What initializers and nodes without subgraphs are written as."""
+
+
+def _write_graph(proto: onnx.GraphProto, graph: ir.Graph, parts: _Parts) -> None:
+    tensors, nodes = parts
+    proto.name = graph.name or ""
+    for value in graph.inputs:
+        ir.serde.serialize_value_into(proto.input.add(), value)
+    for value in graph.outputs:
+        ir.serde.serialize_value_into(proto.output.add(), value)
+    held = graph.initializers.values()
+    for value in held:
+        if not value.is_graph_input() and not _says_as_much(value.const_value, value):
+            ir.serde.serialize_value_into(proto.value_info.add(), value)
+    proto.initializer.extend(tensors[value] for value in held if value in tensors)
+    proto.node.extend(nodes.get(n) or _node(n, parts) for n in nodes_of(graph))
+
+
+def _has_body(node: ir.Node) -> bool:
+    return any(True for _ in subgraphs_of(node))  # a graph without nodes is false
 
 
 def _initializer(value: ir.Value) -> onnx.TensorProto:
@@ -276,7 +443,8 @@ _PLAIN = (ir.Tensor, ListedTensor)
 """Tensors that hold an array as it is."""
 
 
-def _node(node: ir.Node) -> onnx.NodeProto:
+def _node(node: ir.Node, parts: _Parts | None = None) -> onnx.NodeProto:
+    """Serialise a node; those in its subgraphs are among ``parts``."""
     outputs = [value_name(value) or "" for value in node_outputs(node)]
     while outputs and not outputs[-1]:
         outputs.pop()
@@ -295,6 +463,13 @@ def _node(node: ir.Node) -> onnx.NodeProto:
         into = proto.attribute.add()
         if attribute.is_ref():
             ir.serde.serialize_reference_attribute_into(into, attribute)
+        elif parts is not None and attribute.type == ir.AttributeType.GRAPH:
+            into.name, into.type = attribute.name, onnx.AttributeProto.GRAPH
+            _write_graph(into.g, attribute.as_graph(), parts)
+        elif parts is not None and attribute.type == ir.AttributeType.GRAPHS:
+            into.name, into.type = attribute.name, onnx.AttributeProto.GRAPHS
+            for graph in attribute.as_graphs():
+                _write_graph(into.graphs.add(), graph, parts)
         elif attribute.type == ir.AttributeType.TENSOR and is_big(attribute.value):
             into.name, into.type = attribute.name, onnx.AttributeProto.TENSOR
             _tensor(into.t, attribute.value)
@@ -302,8 +477,6 @@ def _node(node: ir.Node) -> onnx.NodeProto:
             ir.serde.serialize_attribute_into(into, attribute)
     return proto
 
-
-_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 WrittenDims = tuple[int | str | None, ...]
 
@@ -347,15 +520,13 @@ class ModelDraft:
     def __init__(self, model: ir.Model, known: InferenceMemory) -> None:
         """Serialise a model without its big weights."""
         self.model = model
-        nested = any(True for _ in itertools.islice(graphs_within(model.graph), 1, None))
         # What is written here has no denotations, and functions declare values of their own.
         self._plain = not model.functions and not denoted(model)
-        self._bare = self._plain and not nested
-        self.proto = bare_proto(model, known) if self._bare else light_proto(model)
+        self.proto = bare_proto(model, known) if self._plain else light_proto(model)
         follow_engines(self.proto.graph)
         attach_bodies(self.proto)
         # What is written of a value here has no remarks, and few types and shapes occur.
-        self._types: _Types | None = {} if self._bare else None
+        self._types: _Types | None = {} if self._plain else None
         self._numbers: bool | None = None
         self._entries: list[_Entry] = []
         self._main = self._index(model.graph, self.proto.graph, inner=False)
@@ -411,10 +582,9 @@ class ModelDraft:
             for value, info in zip(graph.inputs, proto.input, strict=True) if inner else ():
                 self._entries.append(_Entry(value, proto, info, inferred=False))
         scope = _Scope([(value.name or "", value) for value in (*graph.inputs, *made)])
-        if self._bare:
-            return scope
-        for place, (node, node_proto) in enumerate(zip(graph, proto.node, strict=True)):
-            if any(attribute.type in _GRAPHS for attribute in node_proto.attribute):
+        for place, node in enumerate(nodes_of(graph)):
+            if _has_body(node):
+                node_proto = proto.node[place]
                 bodies = zip(_bodies_of(node, node_proto), _bodies(node_proto), strict=True)
                 inside = [self._index(*pair, inner=True) for pair in bodies]
                 scope.bodies.append((place, inside))

@@ -11,9 +11,15 @@ from onnx_passes.errors import PassError
 from onnx_passes.model.inference import infer
 from onnx_passes.model.walk import graphs_within, subgraphs_of
 from onnx_passes.ops.bodies import attach_bodies
-from onnx_passes.passes.annotation._inference_proto import ModelDraft, forget, new_memory
+from onnx_passes.passes.annotation._inference_proto import (
+    Merging,
+    ModelDraft,
+    dimension_names,
+    forget,
+    new_memory,
+    number_names,
+)
 from onnx_passes.passes.annotation._refinement import Dims, node_orders, refine, taken
-from onnx_passes.passes.annotation._shape_merging import Merging, dimension_names, number_names
 from onnx_passes.passes.common.graph_edits import own_values
 from onnx_passes.passes.common.large_tensors import light_proto
 from onnx_passes.passes.common.shapes import Knowledge

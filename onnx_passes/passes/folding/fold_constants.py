@@ -11,8 +11,14 @@ from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
 from onnx_passes.passes.common import graph_edits
 from onnx_passes.passes.common.shapes import Knowledge
 from onnx_passes.passes.common.value_numbering import Determinism
-from onnx_passes.passes.folding._evaluate import Evaluation, constant_nodes, held_nodes
-from onnx_passes.passes.folding._fold import GrowthBudget, constant_target, fold
+from onnx_passes.passes.folding._evaluate import (
+    Evaluation,
+    GrowthBudget,
+    constant_nodes,
+    constant_target,
+    fold,
+    held_nodes,
+)
 from onnx_passes.passes.options import MIB, Size
 from onnx_passes.passes.replace import Namer
 

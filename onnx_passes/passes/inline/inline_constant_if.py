@@ -48,11 +48,11 @@ class InlineConstantIf(passes.Transformation):
         contradict an operator's schema where they let pass what is not known.
         """
         refused: set[str] = set()
-        if contradiction(model) is not None:
-            return refused
         while True:
             inlined = _Inliner(copy := model.clone()).run(refused)
-            if contradiction(copy) is None:
+            if contradiction(copy) is None or (
+                not refused and contradiction(model) is not None
+            ):
                 return refused
             for count, name in enumerate(inlined, start=1):
                 _Inliner(copy := model.clone()).run(refused, count)

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnx_passes.bench.reducing import Boundary, Reducer, reduce
+from onnx_passes.bench.reducing import MODES, Boundary, Reducer, reduce, search
 from onnx_passes.bench.reducing.checks import RunCheck
 from onnx_passes.bench.reducing.parts import Inferred
-from onnx_passes.bench.reducing.reducer import MODES, search
 from onnx_passes.errors import UsageError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse

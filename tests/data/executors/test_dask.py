@@ -6,12 +6,12 @@ import pytest
 from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.data import shard_evaluation
 from onnx_passes.data import workers as module
+from onnx_passes.data.dataset import make_plan
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.measures import Measures
-from onnx_passes.data.plan import make_plan
 from onnx_passes.data.workers import WorkersGoneError, make_dask
-from onnx_passes.errors import UsageError
+from onnx_passes.errors import EngineUnavailableError, UsageError
 from onnx_passes.model.load import load_model
 
 pytestmark = [
@@ -33,20 +33,18 @@ def job(tmp_path, save_classifier, samples):
     return DataJob(plan, (ModelFile.of(path),), runs, Measures())
 
 
-def test_a_worker_without_the_job_or_the_models_asks_for_them(job, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_jobs", {})
-    monkeypatch.setattr(module, "_checked", {})
-    executor = make_dask("tcp://127.0.0.1:9")
-    executor._job, executor._text = job, job.to_text()
-    assert module.evaluate_shard(job.digest, 2, None) == {"shard": 2, "need": True}
-    module.keep(job.digest, executor._text)
-    plain = module.evaluate_shard(job.digest, 2, None)
-    parcel = executor._parcel()
+def test_workers_that_lack_a_model_are_found_before_the_first_shard(
+    job, tmp_path, start_cluster
+):
+    cluster = start_cluster(1)
+    assert module.missing_models(job.to_text()) == []
     (tmp_path / "a.onnx").write_bytes(b"another model")
-    monkeypatch.setattr(module, "_checked", {})
-    assert module.evaluate_shard(job.digest, 2, None) == {"shard": 2, "need": True}
-    sent = module.evaluate_shard(job.digest, 2, parcel)
-    assert sent["pairs"] == plain["pairs"]
+    executor = make_dask(cluster.scheduler_address)
+    try:
+        with pytest.raises(EngineUnavailableError, match=r"do not find .*a\.onnx"):
+            executor.start(job)
+    finally:
+        executor.close()
 
 
 def test_a_scheduler_that_goes_away_ends_the_run_in_one_sentence(job, start_cluster):

@@ -12,12 +12,12 @@ import pytest
 
 from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.data import workers
+from onnx_passes.data.dataset import make_plan
 from onnx_passes.data.demand import Demand
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.job_evaluation import evaluate
 from onnx_passes.data.measures import Measures
-from onnx_passes.data.plan import make_plan
 from onnx_passes.data.workers import InProcess, choose_executor
 from onnx_passes.errors import EngineUnavailableError
 from onnx_passes.model.load import load_model

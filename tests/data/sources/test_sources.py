@@ -10,9 +10,8 @@ from onnx import numpy_helper
 from PIL import Image
 
 from onnx_passes.configs.data_spec import DataSpec
-from onnx_passes.data.dataset import DataSet
+from onnx_passes.data.dataset import DataSet, make_plan
 from onnx_passes.data.input_binding import DataInterface
-from onnx_passes.data.plan import make_plan
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.verify.saved import write_samples
 from tests.tables import each_of

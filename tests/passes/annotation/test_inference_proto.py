@@ -3,6 +3,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 
+from onnx_passes.model.protos import all_bodies
 from onnx_passes.passes.annotation._inference_proto import ModelDraft, bare_proto, new_memory
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.common.large_tensors import light_proto
@@ -143,6 +144,30 @@ def test_a_bare_model_lacks_declarations_only(version):
         assert getattr(bare.graph, part) == getattr(light.graph, part), part
     assert bare.opset_import == light.opset_import
     assert bare.ByteSize() < 2000
+
+
+TEXT_NESTED = """<ir_version: 10, opset_import: ["" : 20]> m
+    (bool k, float[N] x) => (float[N] y) <int64[1] one = {1}>
+    { a = Exp(x)
+      y = If(k) <then_branch = g () => (float[N] t) <float[1] w = {2}> {
+                   b = Mul(a, w)
+                   t = If(k) <then_branch = g2 () => (float[N] u) { u = Neg(b) },
+                              else_branch = h2 () => (float[1] p) <float[1] p = {3}> { }> },
+                 else_branch = h () => (float[N] e) { e = Expand(a, one) }> }"""
+
+
+def test_nodes_in_bodies_are_written_once_as_those_of_the_graph():
+    model, memory = ir.from_onnx_text(TEXT_NESTED), new_memory()
+    bare, light = bare_proto(model, memory), light_proto(model)
+    for _, body in all_bodies(light):
+        del body.value_info[:]
+    assert bare.graph.node == light.graph.node
+    made = {node: known[-1] for node, known in memory.nodes.made.items()}
+    assert [node.op_type for node in made] == ["Exp", "Mul", "Neg", "Expand"]
+    assert bare_proto(model, memory) == bare
+    assert all(memory.nodes.made[node][-1] is made[node] for node in made)
+    next(node for node in made if node.op_type == "Neg").op_type = "Abs"
+    assert "Abs" in str(bare_proto(model, memory))
 
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "own" : 1]> m '

@@ -5,9 +5,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import PassError
-from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.choice import find_culprits
-from onnx_passes.tuning.groups import BUILTIN, by_format, convert, partition, prepare
+from onnx_passes.tuning.groups import BUILTIN, audit, by_format, convert, partition, prepare
 from tests.tables import each_of
 
 FORMATS = ["float16", "int8-static", "int8-dynamic", "int8-weights", "int4-weights"]

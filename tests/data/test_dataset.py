@@ -1,5 +1,3 @@
-"""Plans depend on the content of data alone, and say what does not fit."""
-
 import math
 import shutil
 
@@ -7,11 +5,10 @@ import numpy as np
 import pytest
 
 from onnx_passes.configs.data_spec import DataSpec
-from onnx_passes.data.dataset import DataSet, Order
+from onnx_passes.data.dataset import DataSet, Order, make_plan
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.measures import Measures
-from onnx_passes.data.plan import make_plan
 from onnx_passes.errors import ReferenceDataError
 from tests.tables import each_of
 
@@ -43,22 +40,19 @@ def test_a_plan_is_the_same_in_another_folder_and_through_json(folder, tmp_path)
     assert DataJob.from_text(job.to_text()) == job
 
 
-@each_of(
-    "change", {"shuffle": 4}, {"limit": 20}, {"fraction": 0.5}, {"batch": 2}, {"shard": 10}
-)
+@each_of("change", {"shuffle": 4}, {"limit": 20}, {"batch": 2}, {"shard": 10})
 def test_what_changes_the_shards_changes_the_plan(folder, change):
     plan = make_plan(DataSpec((str(folder),)), interface())
     assert make_plan(DataSpec((str(folder),), **change), interface()).digest != plan.digest
 
 
-def test_limit_and_fraction_take_the_start_of_the_order(folder):
-    plan = make_plan(DataSpec((str(folder),), shuffle=1, fraction=0.5, limit=20), interface())
+def test_a_limit_takes_the_start_of_the_order(folder):
+    plan = make_plan(DataSpec((str(folder),), shuffle=1, limit=20), interface())
     rows = DataSet(plan).shard(0).rows
     whole = make_plan(DataSpec((str(folder),), shuffle=1), interface())
     every = DataSet(whole).shard(0).rows
     assert plan.used == 20
     assert np.array_equal(rows, every[:20])
-    assert make_plan(DataSpec((str(folder),), fraction=0.5), interface()).used == 25
 
 
 def test_a_fixed_batch_is_filled_up_with_the_last_sample(folder):

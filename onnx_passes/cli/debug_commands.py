@@ -1,4 +1,4 @@
-"""``onnx-passes reduce``: the smallest model that still fails a check."""
+"""Commands that look for the cause of a failure: bisect and reduce."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import json
 import math
 import re
 import shlex
+import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.common import FILE
-from onnx_passes.cli.output import check_destinations, echo_line
+from onnx_passes.cli.common import FILE, OVERRIDES
+from onnx_passes.cli.output import check_destinations, echo_line, echo_lines
 from onnx_passes.cli.word_syntax import ManyWords, read_named_shape
 from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.optional import named_function
@@ -28,10 +30,138 @@ if TYPE_CHECKING:
     from onnx_passes.arrays import Array
     from onnx_passes.bench.reducing import Boundary, Reduction
     from onnx_passes.bench.reducing.candidates import CandidateStore, ModelCheck, Trial
-    from onnx_passes.bench.reducing.checks import PassCheck
     from onnx_passes.model.load import LoadedModel
-    from onnx_passes.passes.base import Pass
+    from onnx_passes.pipeline.bisect import BisectionResult
     from onnx_passes.runtime.engine_base import Engine
+
+
+BISECT_HELP = """\
+Find the first bad pass and rewrite of a pipeline over MODEL, then any others.
+
+The pipeline runs unchecked. Its result and a logarithmic number of states on the way
+are compared with the original on the reference data of the pipeline. With --check,
+a command judges them, whose exit code is 0 for a good model.
+
+\b
+Examples:
+  onnx-passes bisect -c pipeline.yaml model.onnx
+  onnx-passes bisect -c pipeline.yaml model.onnx --check './score {model}'
+"""
+
+
+@click.command("bisect", help=BISECT_HELP, no_args_is_help=True)
+@click.argument("model", type=FILE)
+@click.argument("passes", nargs=-1, metavar="[PASS]...")
+@click.option("-c", "--config", help="Pipeline file, or the name of a shipped one.")
+@OVERRIDES
+@click.option("--check", metavar="CMD", help="Command that judges the model {model}.")
+def bisect_command(
+    model: Path,
+    passes: Sequence[str],
+    config: str | None,
+    overrides: Sequence[str],
+    check: str | None,
+) -> None:
+    """Find the first bad pass and rewrite of a pipeline over MODEL."""
+    from onnx_passes.configs.pipeline_files import default_config, load_config
+    from onnx_passes.model.load import load_model
+    from onnx_passes.pipeline.bisect import ByCheck, Judge, bisect, judge_by_score
+
+    if not config and not passes:
+        raise UsageError(
+            "there is no pipeline to look through",
+            help="name one by -c, or name passes behind MODEL",
+        )
+    extra = list(overrides)
+    settings = load_config(config, extra, passes) if config else default_config(extra, passes)
+    loaded = load_model(model)
+    judge: Judge
+    if check is None:
+        judge = judge_by_score(loaded.model, settings)
+    else:
+        holds = _checker(check, loaded)
+        if not holds(loaded.model):
+            raise UsageError(
+                "the check fails on the original already, so no pass can be to blame",
+                help="--check must end with exit code 0 for a good model",
+            )
+        judge = ByCheck(holds)
+    finding = bisect(loaded.model, settings, judge)
+    echo_lines(_describe(finding, by_score=check is None))
+    raise click.exceptions.Exit({"sound": 0, "found": 1, "undecided": 4}[finding.outcome])
+
+
+def _checker(check: str, source: LoadedModel) -> Callable[[ir.Model], bool]:
+    """Return what writes a model to a scratch folder, and runs the command on it."""
+    from onnx_passes.model.save import save_model
+    from onnx_passes.runtime import processes
+
+    words = processes.check_words(check)
+    if not any("{model}" in word for word in words):
+        raise UsageError(
+            f"--check {check!r} does not say where the model goes",
+            help="write {model} in its place: --check 'python score.py {model}'",
+        )
+
+    def holds(model: ir.Model) -> bool:
+        with tempfile.TemporaryDirectory(prefix="onnx-passes-") as folder:
+            path = Path(folder) / "model.onnx"
+            save_model(model, path, source=source)
+            given = [word.replace("{model}", str(path)) for word in words]
+            try:
+                # Its output would mix with ours; its errors are the user's to see.
+                return processes.run(given, stdout=subprocess.DEVNULL, stderr=None).code == 0
+            except OSError as error:
+                raise UsageError(
+                    f"--check cannot be run: {given[0]}: {error.strerror or error}"
+                ) from error
+
+    return holds
+
+
+def _describe(finding: BisectionResult, *, by_score: bool) -> list[str]:
+    from onnx_passes.report.text import plural
+
+    work = f"{plural(finding.passes, 'pass')} changed the model"
+    lines = [f"{work}; {plural(finding.runs, 'model')} judged"]
+    noise = f"the noise is {finding.noise:.3g}"
+    done, rewrite = finding.done, finding.rewrite
+    if finding.outcome == "sound":
+        note = f": error {finding.final:.3g}, {noise}" if by_score else ""
+        return [*lines, f"nothing to find: the result is good{note}"]
+    if finding.outcome == "undecided" and done is None:
+        return [
+            *lines,
+            f"no answer: the error of the result is {finding.final:.3g}, and {noise};",
+            "only a fault 10 times above the noise can be seen",
+        ]
+    assert done is not None
+    jump = f"{finding.good:.3g} -> {finding.bad:.3g}"
+    if finding.outcome == "undecided":
+        return [
+            *lines,
+            f"no answer: the error grows little by little, and at no step by 10 times: "
+            f"{jump} at pass {done.index + 1} {done.name}, and {noise}",
+        ]
+    lines.append(f"first bad pass     {done.index + 1} {done.name}")
+    if rewrite is not None:
+        lines.append(f"first bad rewrite  {rewrite.number} {rewrite.rule}")
+        lines += [f"  before           {node}" for node in rewrite.nodes]
+        lines += [f"  after            {node}" for node in rewrite.new_nodes]
+    if by_score:
+        lines.append(f"error              {jump}, {noise}")
+    for other in finding.also:
+        assert other.done is not None
+        named = other.rewrite
+        note = f"{named.number} {named.rule}" if named else f"all of {other.done.name}"
+        of = f"of pass {other.done.index + 1} {other.done.name}"
+        lines.append(f"without it, bad    {note} {of}")
+        if named is not None:
+            lines += [f"  before           {node}" for node in named.nodes]
+            lines += [f"  after            {node}" for node in named.new_nodes]
+    if rewrite is not None:
+        lines.append(f"last good limit    --rewrite-limit {rewrite.number - 1}")
+    return lines
 
 
 def make_check(given: PlainMapping, store: CandidateStore, boundary: Boundary) -> ModelCheck:
@@ -47,7 +177,6 @@ def make_check(given: PlainMapping, store: CandidateStore, boundary: Boundary) -
             given["check"],
             store,
             rules,
-            given["iter_artifact"],
             given["timeout"],
         )
     from onnx_passes.bench.reducing.checks import AskCheck, FunctionCheck, RunCheck
@@ -57,9 +186,7 @@ def make_check(given: PlainMapping, store: CandidateStore, boundary: Boundary) -
         text = given["check_function"]
         return FunctionCheck(named_function(text, "--check-function"), store, text)
     if given["interactive"]:
-        return AskCheck(_ask, store, given["iter_artifact"])
-    if given["passes"] or given["config"]:
-        return _pass_check(given, boundary.engine)
+        return AskCheck(_ask, store)
     contract = Tolerance(given["rtol"], given["atol"])
     engine = _engine(given["engine"])
     if given["against"] == "golden":
@@ -81,27 +208,6 @@ def _engine(text: str) -> Engine:
     from onnx_passes.configs.engine_text import parse_engine
 
     return parse_engine(text)
-
-
-def _pass_check(given: PlainMapping, engine: Engine) -> PassCheck:
-    from onnx_passes.bench.reducing.checks import PassCheck
-    from onnx_passes.configs.pipeline_files import default_config, load_config
-    from onnx_passes.configs.resolve import resolve
-    from onnx_passes.contracts import Metric, Tolerance, weakest
-
-    config, texts = given["config"], given["passes"]
-    pipeline = load_config(config, (), texts) if config else default_config((), texts)
-    steps = resolve(pipeline).passes
-
-    def make() -> list[Pass]:
-        return [step.make({}, {}) for step in steps]
-
-    declared = weakest(promised for step in steps if (promised := step.cls.contracts()))
-    limits = [contract for contract in declared if not isinstance(contract, Metric)]
-    contract = next(iter(limits), Tolerance())
-    if given["rtol"] is not None or given["atol"] is not None:
-        contract = Tolerance(given["rtol"], given["atol"])
-    return PassCheck(make, engine, ", ".join(step.text for step in steps), contract)
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -136,7 +242,6 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
     from onnx_passes.bench.reducing import Boundary, Reducer
     from onnx_passes.bench.reducing.candidates import Artifacts, CandidateStore
     from onnx_passes.bench.reducing.parts import Parts
-    from onnx_passes.model.inference import annotate
     from onnx_passes.model.load import load_model
     from onnx_passes.runtime.ort import engine_for
 
@@ -146,8 +251,6 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
     _set_shapes(model, given["model_input_shapes"])
     for golden in samples:
         _fits(golden, model, given["load_inputs"])
-    if given["passes"] or given["config"]:
-        annotate(model)  # passes look at inner values, other checks at cuts only
     artifacts = Artifacts(model, given["artifacts"]) if given["artifacts"] else None
 
     def tell(trial: Trial) -> None:
@@ -158,10 +261,7 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
 
     by_command = bool(given["check"]) or given["interactive"]
     limit = _COMMAND if by_command else _IN_PROCESS
-    folder = None
-    if given["interactive"] or (given["check"] and "{model}" not in given["check"]):
-        folder = given["iter_artifact"].absolute().parent
-    with CandidateStore(model, folder) as store:
+    with CandidateStore(model) as store:
         for number, golden in enumerate(samples):
             boundary = Boundary(model, engine_for(model), golden)
             check = make_check(given, store, boundary)
@@ -212,7 +312,6 @@ def _places(path: Path, output: Path, given: PlainMapping) -> None:
         "-o": output,
         "--min-good": given["min_good"],
         "--replay": given["replay"],
-        "--iter-artifact": given["iter_artifact"],
     }
     read = {"the model": [path]}
     if given["load_inputs"]:
@@ -224,16 +323,6 @@ def _places(path: Path, output: Path, given: PlainMapping) -> None:
                 help="give another path",
             )
     check_destinations(output, {k: v for k, v in files.items() if k != "-o"}, read)
-    placed = "{model}" in (given["check"] or "")
-    if (
-        (given["check"] or given["interactive"])
-        and not placed
-        and given["iter_artifact"].exists()
-    ):
-        raise UsageError(
-            f"{given['iter_artifact']} exists already, and candidates are written there",
-            help="remove it, or name another file by --iter-artifact",
-        )
     if given["artifacts"] and given["artifacts"].exists() and not given["artifacts"].is_dir():
         raise UsageError(f"--artifacts {given['artifacts']} is not a folder")
 
@@ -369,8 +458,8 @@ _OF = {
     "ignore_fail_code": ("--check",),
     "fail_regex": ("--check",),
     "against": ("--engine",),
-    "rtol": ("--engine", "--pass"),
-    "atol": ("--engine", "--pass"),
+    "rtol": ("--engine",),
+    "atol": ("--engine",),
 }
 
 
@@ -413,7 +502,6 @@ def _one_check(given: PlainMapping) -> str:
             ("--check", given["check"] is not None),
             ("--check-function", given["check_function"]),
             ("--engine", given["engine"]),
-            ("--pass", given["passes"] or given["config"]),
             ("--interactive", given["interactive"]),
         )
         if value
@@ -423,12 +511,12 @@ def _one_check(given: PlainMapping) -> str:
             f"{' and '.join(asked)} are {len(asked)} checks"
             if asked
             else "nothing says what fails",
-            help="give one of --check, --check-function, --engine, --pass and --interactive",
+            help="give one of --check, --check-function, --engine and --interactive",
         )
     return asked[0]
 
 
-HELP = """\
+REDUCE_HELP = """\
 Reduce MODEL to the smallest model that still fails: fewest nodes, then smaller dimensions and
 simpler values. One of these decides what "fails" means:
 
@@ -437,13 +525,11 @@ simpler values. One of these decides what "fails" means:
   --check-function M:F     a function: does the model at this path fail?
   --engine E --against E2  two engines (or E and golden values) that differ
   --engine E               an engine that does not run it, or makes NaN or Inf
-  --pass P, -c PIPELINE    passes that raise, or change what it computes
   --interactive            you
 
 \b
-CMD gets each candidate as {model}, and its inputs as the .npz file {inputs};
-without {model} it reads onnx_passes_debug.onnx (--iter-artifact) in this
-folder. Quote CMD, or put it last: all that follows --check is CMD then.
+CMD gets each candidate as {model}, and its inputs as the .npz file {inputs}.
+Quote CMD, or put it last: all that follows --check is CMD then.
 
 \b
 Examples:
@@ -466,7 +552,7 @@ class _Reduce(ManyWords):
         return super().parse_args(ctx, args)
 
 
-@click.command("reduce", cls=_Reduce, help=HELP, no_args_is_help=True)
+@click.command("reduce", cls=_Reduce, help=REDUCE_HELP, no_args_is_help=True)
 @click.argument("model", type=FILE)
 @click.option("-o", "--output", type=FILE, metavar="FILE", help="Where to write the result.")
 @click.option("--check", metavar="CMD", help="Command that judges candidates.")
@@ -479,11 +565,9 @@ class _Reduce(ManyWords):
     metavar="ENGINE|golden",
     help="Reference: an engine, or golden (--load-inputs).",
 )
-@click.option("--pass", "passes", multiple=True, metavar="PASS", help="Passes under test.")
-@click.option("-c", "--config", metavar="FILE", help="Pipeline whose passes are the check.")
 @click.option("--interactive", is_flag=True, help="Ask whether each candidate passes.")
-@click.option("--rtol", type=float, help="Relative tolerance of --engine and --pass.")
-@click.option("--atol", type=float, help="Absolute tolerance of --engine and --pass.")
+@click.option("--rtol", type=float, help="Relative tolerance of --engine.")
+@click.option("--atol", type=float, help="Absolute tolerance of --engine.")
 @click.option(
     "--mode",
     type=click.Choice(["auto", "bisect", "linear"]),
@@ -500,13 +584,6 @@ class _Reduce(ManyWords):
     multiple=True,
     metavar="NAME:1x3x224x224",
     help="Fix the shape of an input.",
-)
-@click.option(
-    "--iter-artifact",
-    type=FILE,
-    default="onnx_passes_debug.onnx",
-    metavar="FILE",
-    help="Candidate, if CMD has no {model}.",
 )
 @click.option(
     "--timeout",
@@ -526,7 +603,7 @@ class _Reduce(ManyWords):
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no line for each check.")
-def command(model: Path, output: Path | None, **given: Plain) -> None:
+def reduce_command(model: Path, output: Path | None, **given: Plain) -> None:
     """Reduce a model."""
     if output is None:
         raise UsageError(

@@ -1,7 +1,7 @@
 """Passes derived from the templates of the seed system run."""
 
 from onnx_passes import passes, testing
-from onnx_passes.compat import laws
+from onnx_passes.compat import operator_properties
 from tests.tables import each_row
 
 HEAD = "(bool[2,3] x, bool[2,3] u, bool[2,3] v) => (bool[2,3] y) <bool f = {0}, bool t = {1}> "
@@ -9,7 +9,7 @@ HEAD = "(bool[2,3] x, bool[2,3] u, bool[2,3] v) => (bool[2,3] y) <bool f = {0}, 
 
 def law(templates, **members):
     """Return a pass of templates for operators, as a client of the seed system writes it."""
-    bases = tuple(getattr(laws, f"_{name}") for name in templates.split())
+    bases = tuple(getattr(operator_properties, f"_{name}") for name in templates.split())
     names = {f"__{name}__": member for name, member in members.items()}
     return passes.verify.equality(type("Law", bases, names))
 

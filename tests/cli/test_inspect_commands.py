@@ -42,17 +42,6 @@ def test_a_run_marks_what_it_has_changed(cli, model, tmp_path):
     assert {node["e"] for node in marked} <= {"proved", "executed"}
 
 
-def test_ranges_are_those_seen_on_inputs(cli, model, tmp_path):
-    ones = np.ones((3, 2), np.float32)
-    np.savez(tmp_path / "in.npz", a=ones, b=-3 * ones)
-    assert cli("view", model, "--load-inputs", "in.npz").code == 0
-    found = values(data_of(tmp_path / "model.html"))
-    assert found["s"]["r"] == [-2.0, -2.0]
-    assert found["a"]["r"] == [1.0, 1.0]
-    assert found["y"]["r"] == [0.0, 0.0]
-    assert "seen on 1 sample of in.npz" in (tmp_path / "model.html").read_text()
-
-
 def test_an_attribute_that_differs_is_told(cli, tmp_path):
     model = onnx.load(DIGITS)
     (node,) = [n for n in model.graph.node if n.op_type == "Conv"][:1]
