@@ -59,9 +59,9 @@ ROOMS = {
     "surgery": Size(1029, 5, 0),
     "testing": Size(103, 1, 0),
     "tuning": Size(2287, 8, 0),
-    "verify": Size(6386, 20, 0),
+    "verify": Size(6388, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(48754, 555, 0),
+    "tests": Size(48760, 555, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

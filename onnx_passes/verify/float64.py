@@ -51,9 +51,11 @@ _SEQUENCE = "SequenceEmpty"
 
 
 def widened(data: Data) -> Data:
-    """Return data whose floats of 16 and 32 bits have 64."""
+    """Return data whose floats of 16 and 32 bits have 64; bytes of a text become the text."""
     if isinstance(data, list):
         return [widened(item) for item in data]
+    if isinstance(data, np.ndarray) and data.dtype.kind == "S":
+        return np.char.decode(data, "utf-8").astype(object)
     if isinstance(data, np.ndarray) and (
         data.dtype in (np.float32, np.float16) or data.dtype.name == "bfloat16"
     ):
@@ -513,9 +515,9 @@ def _model_of(
     inputs = [
         onnx.helper.make_tensor_value_info(
             name,
-            onnx.helper.np_dtype_to_tensor_dtype(dtype)
-            if dtype.kind != "O"
-            else TensorProto.STRING,
+            TensorProto.STRING
+            if dtype.kind in "OSU"
+            else onnx.helper.np_dtype_to_tensor_dtype(dtype),
             [None] * rank,
         )
         for name, (dtype, rank) in types.items()

@@ -70,6 +70,14 @@ def test_an_input_that_a_sample_leaves_out_has_its_default():
     assert [list(one["y"]) for one in found.outputs] == [[1, 2], [5, 6]]
 
 
+def test_a_text_among_weights_is_read_beside_numbers():
+    model = parse("""(string[N] s, float[N] x) => (bool[N] e, float[N] y) <string[1] a = {"a"}>
+        { e = Equal(s, a) y = Neg(x) }""")
+    feeds = {"s": np.array(["a", "b"], object), "x": np.ones(2, np.float32)}
+    outputs = evaluate(model, [feeds]).outputs[0]
+    assert outputs["e"].tolist() == [True, False]
+
+
 @each_of("shape", "1,2,3", "1,2,3,2", "1,2,3,1,2")
 def test_a_global_maximum_of_nothing_but_minus_infinity_is_minus_infinity(shape):
     """ONNX Runtime has a kernel for single precision only, which gives the lowest number."""
