@@ -93,7 +93,7 @@ def test_data_goes_round_all_forms(cli, tmp_path):
     np.savez(tmp_path / "a.npz", x=np.arange(4.0))
     np.savez(tmp_path / "b.npz", y=np.arange(3))
     assert cli("data", "merge", "a.npz", "b.npz", "-o", "both.json").code == 0
-    assert cli("data", "convert", "both.json", "-o", "folder").code == 0
+    assert cli("data", "concat", "both.json", "-o", "folder").code == 0
     assert cli("data", "concat", "folder", "both.json", "-o", "two.json").code == 0
     told = json.loads(cli("inspect", "data", "two.json", "--all", "--json").out)
     assert told["samples"] == 2
