@@ -52,6 +52,59 @@ def opset_at(context: MatchContext) -> int:
     return int(imports.get("", 0))
 
 
+_LAYER_NORMALIZATION = 17
+"""The opset that brings the operator; before, engines look for its formula."""
+
+
+def is_normalized(context: MatchContext, value: ir.Value) -> bool:
+    """Whether a value is a quotient by a square root, as of a variance, in an old opset.
+
+    ONNX Runtime replaces the formula of a normalization by an operator of its own, and then
+    what is around it, such as an attention. It looks for quotient, scale and bias.
+    """
+    quotient = value.producer()
+    if quotient is None or quotient.op_type != "Div":
+        return False
+    root = quotient.inputs[1]
+    divisor = None if root is None else root.producer()
+    return (
+        divisor is not None
+        and divisor.op_type == "Sqrt"
+        and opset_at(context) < _LAYER_NORMALIZATION
+    )
+
+
+_SCORES = ("Add", "Reshape", "Transpose", "MatMul", "Div", "Add", "Softmax")
+"""What follows the product of a query or key, up to the weights of an attention."""
+
+
+def feeds_attention(value: ir.Value | None, opset: int) -> bool:
+    """Whether engines replace the products of a value by an attention, in an old opset.
+
+    ONNX Runtime does for query, key and value of one normalization, which is added to the
+    result, if scores are divided by a number and a mask is added. It knows the mask by the
+    attribute ``axes`` of its Unsqueeze, which is an input from opset 13 on.
+    """
+    if value is None or opset >= _AXES_AS_INPUT:
+        return False
+    readers = [node for node in value.consumers() if node.op_type != "Shape"]
+    products = [node for node in readers if node.op_type == "MatMul"]
+    kinds = sorted(node.op_type for node in readers)
+    return kinds == ["Add", *["MatMul"] * 3] and any(map(_ends_in_softmax, products))
+
+
+_AXES_AS_INPUT = 13
+
+
+def _ends_in_softmax(node: ir.Node) -> bool:
+    for operator in _SCORES:
+        readers = [user for user in node.outputs[0].consumers() if user.op_type != "Shape"]
+        if len(readers) != 1 or readers[0].op_type != operator:
+            return False
+        (node,) = readers
+    return True
+
+
 def wide(value: ir.Value | None) -> Array | None:
     """Return a constant of floats in double precision, None for anything else."""
     tensor = constant_of(value)

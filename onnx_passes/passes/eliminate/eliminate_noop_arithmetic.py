@@ -11,7 +11,16 @@ from onnx_passes import passes
 from onnx_passes.ops import elementwise  # noqa: F401 (makes operators known)
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.ops.operator_class import Element, kind_of, operators
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
+from onnx_passes.passes.common.matches import is_normalized
 from onnx_passes.passes.common.shapes import widens
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, Spec, Specs, data
@@ -52,7 +61,9 @@ class EliminateNoopArithmetic(Transformation, RewriteRuleSetPass):
     from minus to plus infinity. Integers have one zero.
 
     Leaves alone: a power of integers, which engines compute in floating point; a constant
-    whose shape makes the result bigger than the operand.
+    whose shape makes the result bigger than the operand; before opset 17, which brings
+    LayerNormalization, the scale of a quotient by a square root: engines know the formula of
+    a normalization by its scale.
     """
 
     needs = ("shape-inference",)
@@ -65,12 +76,21 @@ class EliminateNoopArithmetic(Transformation, RewriteRuleSetPass):
 
     def rules(self) -> Iterator[Rule]:
         for name, index, element in NEUTRAL:
-            check = partial(_is_neutral, element)
+            check = partial(_is_neutral_scale if name == "Mul" else _is_neutral, element)
             yield Rule(partial(_call, name, index), _operand, check, _name(name, index))
 
 
 def _call(operator: str, index: int, op: Op, x: Var, c: Var) -> Var:
     return getattr(op, operator)(*((x, c) if index else (c, x)))
+
+
+def _is_neutral_scale(
+    element: Element, context: MatchContext, x: Value, c: Value
+) -> MatchResult:
+    """Whether a factor is 1, and no engine looks for it."""
+    if is_normalized(context, x):
+        return MatchResult().fail("engines know a normalization by its scale", x)
+    return _is_neutral(element, context, x, c)
 
 
 def _is_neutral(element: Element, context: object, x: Value, c: Value) -> MatchResult:

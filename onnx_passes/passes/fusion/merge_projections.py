@@ -12,6 +12,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes.common import graph_edits
 from onnx_passes.passes.common.large_tensors import Scratch
+from onnx_passes.passes.common.matches import feeds_attention
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.replace import Namer
 
@@ -45,7 +46,8 @@ class MergeProjections(passes.Transformation):
     contract is a tolerance: an engine may sum in another order.
 
     Leaves alone: weights that other nodes read too; weights that are not constant matrices;
-    projections that would become as many nodes; functions.
+    projections that would become as many nodes; before opset 13, those of an attention that
+    ONNX Runtime knows as a whole; functions.
     """
 
     preserves = ("shape-inference",)
@@ -60,6 +62,8 @@ class MergeProjections(passes.Transformation):
         opset = model.graph.opset_imports.get("", 1)
         for graph in list(graphs_within(model.graph)):
             for found in list(_groups(graph)):
+                if feeds_attention(found[0].product.inputs[0], opset):
+                    continue
                 nodes = _joined(found, namer, scratch, opset)
                 graph.insert_before(found[0].product, nodes)
                 for one, value in zip(found, nodes[-1].outputs, strict=True):

@@ -7,8 +7,24 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
-from onnx_passes.passes.common.matches import FLOATS, PRECISE, node_of, read_once, scalar_of
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
+from onnx_passes.passes.common.matches import (
+    FLOATS,
+    PRECISE,
+    feeds_attention,
+    node_of,
+    opset_at,
+    read_once,
+    scalar_of,
+)
 from onnx_passes.passes.common.shapes import dims_of
 from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, Spec, Specs, data, filled, ints
@@ -53,7 +69,8 @@ class MoveScaleToMatmul(Transformation, RewriteRuleSetPass):
     Leaves alone: a factor that is not a constant of one element, or that has a higher rank
     than the result; before a product of two, a factor over 1, which could overflow, under a
     thousandth, or in half precision; a MatMul without constant weights, or whose weights have
-    other readers; inner values that are read elsewhere.
+    other readers; before opset 13, an attention that ONNX Runtime knows as a whole; inner
+    values that are read elsewhere.
     """
 
     needs = ("shape-inference",)
@@ -87,7 +104,7 @@ def _scaled(factor: str, move: str, op: Op, x: Var, c: Var) -> Var:
     return getattr(op, factor)(moved, c, _outputs=["y"])
 
 
-def _can_be_moved(context: object, x: Value, c: Value, moved: Value, y: Value) -> bool:
+def _can_be_moved(context: MatchContext, x: Value, c: Value, moved: Value, y: Value) -> bool:
     tensor, number = constant_of(c), scalar_of(c)
     if tensor is None or not number or len(tensor.shape) > 1 or x.dtype not in FLOATS:
         return False
@@ -97,10 +114,10 @@ def _can_be_moved(context: object, x: Value, c: Value, moved: Value, y: Value) -
             return False
     if len(tensor.shape) and not (dims_of(x) and dims_of(moved)):
         return False  # a row of one would widen a number
-    return _ends_in_matmul(x)
+    return _ends_in_matmul(x, opset_at(context))
 
 
-def _ends_in_matmul(x: Value) -> bool:
+def _ends_in_matmul(x: Value, opset: int) -> bool:
     """Whether a product with constant weights, or its sum with a bias, is moved to here."""
     node = x.producer()
     while node is not None and node.op_type in MOVES and not node.domain and read_once(x):
@@ -115,9 +132,10 @@ def _ends_in_matmul(x: Value) -> bool:
         node = products[0].producer()
     if node is None or (node.domain, node.op_type) != ("", "MatMul"):
         return False
-    weights = node.inputs[1]
-    tensor = constant_of(weights)
-    return weights is not None and tensor is not None and len(weights.uses()) == 1
+    left, weights = node.inputs
+    if weights is None or constant_of(weights) is None or len(weights.uses()) != 1:
+        return False
+    return not feeds_attention(left, opset)
 
 
 def _moved(op: Op, x: Value, c: Value, moved: Value, y: Value) -> Value:
