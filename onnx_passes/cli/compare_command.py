@@ -171,9 +171,9 @@ def compare_on_data(
 ) -> int:
     """Run models on engines over a data set, print the result, return the exit code."""
     from onnx_passes.bench.runs.comparison import rounding_notes
+    from onnx_passes.data.evaluation_job import WorkerProcessors
     from onnx_passes.data.evaluation_result import result_lines, save_worst
     from onnx_passes.data.job_evaluation import Journal, evaluate
-    from onnx_passes.data.shard_evaluation import WorkerProcessors
     from onnx_passes.model.load import load_model
 
     _refuse(given)
@@ -351,9 +351,7 @@ Examples:
     metavar="HOW",
     help="simple, l2=, cosine=, snr=, psnr=, quantile=0.99, indices=5, or MODULE:FUNCTION.",
 )
-@click.option(
-    "--tolerance", metavar="LIMIT", help="exact, 1e-3 (both), or rtol=1e-3,atol=1e-5."
-)
+@click.option("--tolerance", metavar="LIMIT", help="exact, or 1e-3 for rtol and atol.")
 @click.option(
     "--rtol", cls=Several, multiple=True, metavar="[NAME:]X...", help="Relative tolerance."
 )

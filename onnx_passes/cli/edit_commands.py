@@ -367,31 +367,23 @@ is small, valid and can be run; its metadata notes what restore-weights needs.
 \b
 Examples:
   onnx-passes strip-weights model.onnx -o stripped.onnx
-  onnx-passes strip-weights model.onnx -o stripped.onnx --least 65536
 """
 
 
 @click.command("strip-weights", help=STRIP_WEIGHTS_HELP, no_args_is_help=True)
 @click.argument("model", type=FILE)
-@click.option(
-    "--least",
-    type=click.IntRange(min=0),
-    metavar="BYTES",
-    help="Leave smaller weights. Default: 1024.",
-)
 @edits
-def strip_weights_command(model: Path, least: int | None, output: Path, as_json: bool) -> None:
+def strip_weights_command(model: Path, output: Path, as_json: bool) -> None:
     """Take the weights out."""
     from onnx_passes.surgery.weights import LEAST, large_tensors, strip_weights
 
     def change(model: ir.Model) -> tuple[PlainDict, str]:
-        size = LEAST if least is None else least
-        stripped, left = strip_weights(model, size), large_tensors(model, size)
+        stripped, left = strip_weights(model), large_tensors(model)
         found = {"stripped": stripped, "left": left}
         told = f"{len(stripped)} weights removed"
         if left:
             told += (
-                f"\nwarning: {plural(len(left), 'tensor')} of {size} bytes or more stay in "
+                f"\nwarning: {plural(len(left), 'tensor')} of {LEAST} bytes or more stay in "
                 "the file, as callers may override them, or for their type: "
                 + ", ".join(left[:5])
             )

@@ -17,12 +17,17 @@ from onnx_passes.configs.sections import When
 from onnx_passes.contracts import Tolerance
 from onnx_passes.data.dataset import DataSet, make_plan
 from onnx_passes.data.demand import Accuracy, Demand, RunOutcome
-from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
+from onnx_passes.data.evaluation_job import (
+    DataJob,
+    EngineChoice,
+    ModelFile,
+    RunSpec,
+    WorkerProcessors,
+)
 from onnx_passes.data.evaluation_result import DataResult, save_worst, verdict_text
 from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.job_evaluation import evaluate
 from onnx_passes.data.measures import Measures
-from onnx_passes.data.shard_evaluation import WorkerProcessors
 from onnx_passes.data.workers import choose_executor
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.save import save_model

@@ -21,8 +21,7 @@ from contextlib import suppress
 from multiprocessing.connection import wait as wait_for
 from typing import ClassVar, Protocol, TypeVar
 
-from onnx_passes.data.evaluation_job import DataJob
-from onnx_passes.data.shard_evaluation import Evaluator, evaluator_of
+from onnx_passes.data.evaluation_job import DataJob, Evaluator, evaluator_of
 from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
 from onnx_passes.optional import import_optional
 from onnx_passes.plain import Foreign, PlainDict

@@ -173,17 +173,21 @@ class Simple:
         return found
 
 
-_HOW = "write exact, 1e-3 (for both), or rtol=1e-3,atol=1e-5"
+_HOW = "write exact, or 1e-3 (for both)"
 
 
 def read_limits(tolerance: str | None, rtol: Iterable[str], atol: Iterable[str]) -> Simple:
     """Read limits.
 
-    ``tolerance`` is ``exact``, a number for both, or ``rtol=..,atol=..``; None for the
-    defaults of each dtype. The others are ``1e-3`` for all outputs, or ``NAME:1e-3`` for one.
-    UsageError if a text is not a limit, or if an exact comparison is given limits.
+    ``tolerance`` is ``exact``, or a number for both; None for the defaults of each dtype. The
+    others are ``1e-3`` for all outputs, or ``NAME:1e-3`` for one. UsageError if a text is not
+    a limit, or if an exact comparison is given limits.
     """
-    base = {} if tolerance in (None, "exact") else _tolerance(str(tolerance))
+    base: dict[str, float] = {}
+    if tolerance not in (None, "exact"):
+        base = dict.fromkeys(
+            ("rtol", "atol"), _number(tolerance, f"--tolerance {tolerance!r}")
+        )
     named: dict[str, dict[str, float]] = {}
     for key, texts in (("rtol", rtol), ("atol", atol)):
         for text in texts:
@@ -198,19 +202,6 @@ def read_limits(tolerance: str | None, rtol: Iterable[str], atol: Iterable[str])
     if tolerance == "exact":
         return Simple(Equality())
     return Simple(Tolerance(**base), {n: Tolerance(**base | own) for n, own in named.items()})
-
-
-def _tolerance(text: str) -> dict[str, float]:
-    if "=" not in text:
-        number = _number(text, f"--tolerance {text!r}")
-        return {"rtol": number, "atol": number}
-    found: dict[str, float] = {}
-    for part in text.split(","):
-        key, _, value = part.strip().partition("=")
-        if key not in ("rtol", "atol"):
-            raise UsageError(f"--tolerance {text!r} cannot be read", help=_HOW)
-        found[key] = _number(value, f"--tolerance {text!r}")
-    return found
 
 
 def _number(text: str, option: str) -> float:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.configs.data_spec import DataSpec
-from onnx_passes.data import shard_evaluation
+from onnx_passes.data import evaluation_job
 from onnx_passes.data import workers as module
 from onnx_passes.data.dataset import make_plan
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
@@ -67,14 +67,14 @@ def outcome(cpu):
 
 
 def test_other_processors_are_told_and_refused_for_8_bits(job, monkeypatch):
-    mixed = shard_evaluation.WorkerProcessors(job, allow_mixed=False)
+    mixed = evaluation_job.WorkerProcessors(job, allow_mixed=False)
     for cpu in ("a", "a", "b"):
         mixed.accept(outcome(cpu))
     assert "different processors" in mixed.notes[0]
-    monkeypatch.setattr(shard_evaluation, "uses_int8", lambda model: True)
-    strict = shard_evaluation.WorkerProcessors(job, allow_mixed=False)
+    monkeypatch.setattr(evaluation_job, "uses_int8", lambda model: True)
+    strict = evaluation_job.WorkerProcessors(job, allow_mixed=False)
     strict.accept(outcome("a"))
     with pytest.raises(UsageError, match="--mixed-cpus"):
         strict.accept(outcome("b"))
-    shard_evaluation.WorkerProcessors(job, allow_mixed=True).accept(outcome("b"))
-    assert shard_evaluation.WorkerProcessors(job, allow_mixed=True).notes == []
+    evaluation_job.WorkerProcessors(job, allow_mixed=True).accept(outcome("b"))
+    assert evaluation_job.WorkerProcessors(job, allow_mixed=True).notes == []

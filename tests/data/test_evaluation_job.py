@@ -7,14 +7,19 @@ import numpy as np
 import pytest
 
 from onnx_passes.configs.data_spec import DataSpec
-from onnx_passes.data import shard_evaluation
+from onnx_passes.data import evaluation_job
 from onnx_passes.data.dataset import Shard, make_plan
 from onnx_passes.data.demand import Demand, RunOutcome
-from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
+from onnx_passes.data.evaluation_job import (
+    DataJob,
+    EngineChoice,
+    ModelFile,
+    OutputBlocks,
+    RunSpec,
+)
 from onnx_passes.data.input_binding import Binding, DataInterface
 from onnx_passes.data.job_evaluation import evaluate
 from onnx_passes.data.measures import Measures, PairState
-from onnx_passes.data.shard_evaluation import OutputBlocks
 from onnx_passes.data.workers import Pool
 from onnx_passes.errors import EngineError, ReferenceDataError
 from onnx_passes.model.load import load_model
@@ -56,7 +61,7 @@ def double(x):
 @each_of("batch", 1, 4, 7, 64)
 @each_of("room", 1, 100, 16 << 20)
 def test_each_sample_gets_its_own_output(monkeypatch, batch, room):
-    monkeypatch.setattr(shard_evaluation, "FLUSH_BYTES", room)
+    monkeypatch.setattr(evaluation_job, "FLUSH_BYTES", room)
     shard = replace(SHARD, binding=replace(SHARD.binding, batch=batch))
     rows, values = seen(collect(shard, double))
     assert rows.tolist() == list(range(COUNT))
