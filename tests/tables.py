@@ -7,6 +7,20 @@ import numpy as np
 import onnx.parser
 import pytest
 
+from onnx_passes.passes.annotation.shape_inference import infer_shapes
+from onnx_passes.testing import parse
+
+
+def each_of(names, *rows, **options):
+    """Run a test on each row, as ``parametrize`` does; each row is an argument."""
+    return pytest.mark.parametrize(names, rows, **options)
+
+
+def each_row(text):
+    """Run a test on each case of a table; its first line has the names of the arguments."""
+    names, rows = text.split("\n", 1)
+    return each_of(names.replace(" |", ","), *cases(rows, sys._getframe(1).f_globals))
+
 
 def cases(text, names=None):
     """Read a table for ``parametrize``: a case a line, ``id: cell | cell``, or behind a dash.
@@ -22,7 +36,13 @@ def cases(text, names=None):
     ]
 
 
-def pass_cases(text, frame=str, make=None):
+def cases_in(frame=str, make=None):
+    """Make a test of a pass by a table of what stands in a frame: see ``pass_cases``."""
+    names = sys._getframe(1).f_globals
+    return lambda text: pass_cases(text, frame, make, names)
+
+
+def pass_cases(text, frame=str, make=None, names=None):
     """Make a test of a pass by a table: two cells are before and after, one is unchanged.
 
     Behind ``>`` are the operators of the result in order, behind ``>~`` those without
@@ -30,7 +50,7 @@ def pass_cases(text, frame=str, make=None):
     begin as a model does is given to ``frame``. The pass is the one that the file is named
     after, or what ``make`` returns.
     """
-    names = sys._getframe(1).f_globals
+    names = names or sys._getframe(1).f_globals
     rows = [" ".join(row.split()) for row in re.split(r"\n(?! )", text.strip("\n"))]
     pairs = [re.fullmatch(r"(?:([^(<=|]+): )?(.*)", row).groups() for row in rows]
 
@@ -55,6 +75,19 @@ def pass_cases(text, frame=str, make=None):
         return text if re.match(r"<ir|\([a-z0-9]+(\[| [a-z])", text) else frame(text)
 
     return check
+
+
+def inferred(text):
+    """Return the model of a text, with the types and shapes that can be inferred."""
+    model = parse(text)
+    infer_shapes(model)
+    return model
+
+
+def outputs_of(engine, model, feeds):
+    """Run a model once."""
+    with engine.prepare(model) as session:
+        return session.run(feeds)
 
 
 def kinds(model):

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import each_of
+
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.slow)])
+@each_of("every", 11, pytest.param(1, marks=pytest.mark.slow))
 def test_each_ends_as_the_page_says(every):
     words = [sys.executable, "-m", "benchmarks.bad_inputs", "--check", str(every)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)

@@ -9,6 +9,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.tables import each_row
+
 ROOT = Path(__file__).parents[1]
 LOADED = re.compile(r'(?:src="|<link[^>]*href="|url\()["\']?(?:https?:)?//[^"\')]+')
 LINK = re.compile(r'\b(?:href|src)="([^"]*)"')
@@ -82,9 +84,10 @@ def test_dead_links_are_found(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    "text",
-    ['<script src="https://a.b/x.js">', '<link rel="x" href="//a.b">', "url(http://a.b/f)"],
-)
+@each_row("""text
+- <script src="https://a.b/x.js">
+- <link rel="x" href="//a.b">
+- url(http://a.b/f)
+""")
 def test_what_is_loaded_from_elsewhere_is_found(text):
     assert LOADED.findall(text)

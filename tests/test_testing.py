@@ -13,6 +13,7 @@ from onnx_passes.testing import (
     parse,
 )
 from onnx_passes.verify.evidence import Evidence, Kind
+from tests.tables import each_of
 
 
 @equality
@@ -71,7 +72,7 @@ def test_a_run_in_which_nothing_is_applied_is_not_accepted():
         assert_each_application_executed(run)
 
 
-@pytest.mark.parametrize("kind", [Kind.OUTPUTS_ONLY, Kind.BLIND, Kind.NOTHING])
+@each_of("kind", Kind.OUTPUTS_ONLY, Kind.BLIND, Kind.NOTHING)
 def test_an_application_that_was_seen_at_the_outputs_only_is_not_accepted(kind):
     good = Evidence("merge-relus", Kind.EXECUTED, (1,), 18)
     weak = Evidence("merge-relus", kind, (2,), reason="its nodes were not run")

@@ -26,14 +26,7 @@ def run(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
 def test_a_wheel_in_an_empty_environment_runs_the_main_job(tmp_path):
     # Without --wheel the wheel is built from the sdist, and so are both tried.
     built = run(
-        sys.executable,
-        "-m",
-        "build",
-        "--no-isolation",
-        "-o",
-        tmp_path,
-        ROOT,
-        cwd=ROOT,
+        sys.executable, "-m", "build", "--no-isolation", "-o", tmp_path, ROOT, cwd=ROOT
     )
     assert built.returncode == 0, built.stderr
     (wheel,) = tmp_path.glob("*.whl")

@@ -12,6 +12,7 @@ from onnx_passes.errors import ReferenceDataError, UnknownPassError, UsageError
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from onnx_passes.testing import parse
+from tests.tables import each_of
 
 TEXT = "(float[N,2] x) => (float[N,2] y) { a = Identity(x)  b = Relu(a)  y = Relu(b) }"
 
@@ -43,9 +44,12 @@ def test_a_model_in_any_form_is_optimised_and_left_as_it_was(model, tmp_path):
     assert result._repr_html_().startswith("<iframe srcdoc=")
 
 
-@pytest.mark.parametrize(
+@each_of(
     "pipeline",
-    ["cleanup", {"passes": ["eliminate-identity"]}, [EliminateIdentity], ["eliminate"]],
+    "cleanup",
+    {"passes": ["eliminate-identity"]},
+    [EliminateIdentity],
+    ["eliminate"],
 )
 def test_a_pipeline_in_any_form(pipeline):
     assert len(onnx_passes.run(parse(TEXT), pipeline).model.graph) <= 2
@@ -71,8 +75,7 @@ class BreaksIt(Transformation):
     name = "breaks-it"
 
     def call(self, model):
-        node = model.graph[-1]
-        node.op_type = "Neg"
+        model.graph[-1].op_type = "Neg"
         return ir.passes.PassResult(model, True)
 
 
@@ -99,18 +102,12 @@ def test_what_is_not_verified_raises_only_if_that_is_demanded():
         result.raise_for_verdict(strict=True)
 
 
-@pytest.mark.parametrize(
-    ("words", "given", "error"),
-    [
-        (["eliminate-identiti"], {}, UnknownPassError),
-        ([EliminateIdentity()], {}, UsageError),
-        (
-            ["eliminate-identity"],
-            {"inputs": {"z": np.ones(2, np.float32)}},
-            ReferenceDataError,
-        ),
-        ({"passes": []}, {"verify": False}, UsageError),
-    ],
+@each_of(
+    "words, given, error",
+    (["eliminate-identiti"], {}, UnknownPassError),
+    ([EliminateIdentity()], {}, UsageError),
+    (["eliminate-identity"], {"inputs": {"z": np.ones(2, np.float32)}}, ReferenceDataError),
+    ({"passes": []}, {"verify": False}, UsageError),
 )
 def test_wrong_calls_raise_typed_errors(words, given, error):
     with pytest.raises(error):

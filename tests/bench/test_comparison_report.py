@@ -1,10 +1,9 @@
 import re
 
-import pytest
-
 from onnx_passes.bench.comparison_report import compare_page
 from onnx_passes.bench.runs.results import FirstDifference, Found, Pair, Run
 from onnx_passes.verify.evidence import OutputCheck
+from tests.tables import each_of
 
 
 def checked(name, error, *, passed):
@@ -42,7 +41,7 @@ def test_values_are_sorted_by_error_and_keep_their_place_in_the_model():
             checked("equal", 0.0, passed=True),
             late,
             first=FirstDifference(late, 0, "Conv 'conv'"),
-        ),
+        )
     )
     assert places(page) == ["3", "1", "2"]
     assert "Equal bit for bit: 1 value." in page
@@ -50,13 +49,11 @@ def test_values_are_sorted_by_error_and_keep_their_place_in_the_model():
     assert "DIFFERS" in page
 
 
-@pytest.mark.parametrize(
-    ("found", "head"),
-    [
-        (found_of(checked("y", 0.0, passed=True)), "AGREES"),
-        (found_of(checked("y", 1.0, passed=False)), "DIFFERS"),
-        (Found(runs=[Run("old", "old", "e")]), "NOT COMPARED"),
-    ],
+@each_of(
+    "found, head",
+    (found_of(checked("y", 0.0, passed=True)), "AGREES"),
+    (found_of(checked("y", 1.0, passed=False)), "DIFFERS"),
+    (Found(runs=[Run("old", "old", "e")]), "NOT COMPARED"),
 )
 def test_the_verdict_stands_first(found, head):
     page = compare_page(found)

@@ -6,6 +6,7 @@ import pytest
 from onnx_passes.bench.compiler_support import capability
 from onnx_passes.configs.engine_text import parse_engine
 from onnx_passes.errors import EngineUnavailableError
+from tests.tables import each_of
 
 HEAD = '<ir_version: 10, opset_import: ["": 20, "my": 1]> main '
 UNTAKEN = f"""{HEAD}(float[2] a) => (float[2] y) <float[2] c>
@@ -63,7 +64,7 @@ def test_another_provider_is_asked_without_the_cpu_to_fall_back_to():
         assert not any(part.supported for part in found.parts())
 
 
-@pytest.mark.parametrize("package", ["tensorrt", "tensorrt-rtx"])
+@each_of("package", "tensorrt", "tensorrt-rtx")
 def test_without_tensorrt_what_to_install_is_said(package, monkeypatch):
     from onnx_passes.runtime.tensorrt import engine
 
@@ -90,7 +91,7 @@ def test_the_parser_rejects_the_node_that_holds_what_it_rejects():
 
 
 @pytest.mark.tensorrt
-@pytest.mark.parametrize(("text", "node"), [(CALL, "call"), (LOOP, "loop")])
+@each_of("text, node", (CALL, "call"), (LOOP, "loop"))
 def test_what_is_wrong_in_a_function_or_a_loop_is_that_of_its_node(text, node):
     found = ask(text, "tensorrt-rtx")
     assert [each.node for each in found.rejected] == [node]

@@ -10,6 +10,7 @@ from onnx_passes.errors import ModelError
 from onnx_passes.model.load import load_model
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import each_of, outputs_of
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
 HEAD = '<ir_version: 10, opset_import: ["": 20]> main '
@@ -30,7 +31,7 @@ def run_all(parts, feeds):
     return known
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each_of("seed", *range(5))
 def test_parts_run_one_after_the_other_give_what_the_model_gives(seed):
     model = load_model(DIGITS).model
     infer_shapes(model)
@@ -42,8 +43,7 @@ def test_parts_run_one_after_the_other_give_what_the_model_gives(seed):
         constants = {n.outputs[0].name for n in part.model.graph if n.op_type == "Constant"}
         assert not made & names if part.supported else made - constants <= names
     x = np.random.default_rng(seed).random((3, 1, 8, 8), np.float32)
-    with OnnxRuntimeEngine().prepare(model) as session:
-        whole = session.run({"image": x})
+    whole = outputs_of(OnnxRuntimeEngine(), model, {"image": x})
     found = run_all(parts, {"image": x})
     for name, array in whole.items():
         np.testing.assert_array_equal(found[name], array)

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
-import pytest
 
 from benchmarks import models
+from tests.tables import each_of
 
 SMALL_ENCODER = {"layers": 2, "hidden": 32, "heads": 4, "ffn": 64, "vocab": 50}
 SMALL_DECODER = SMALL_ENCODER | {"kv_heads": 2}
@@ -28,7 +28,7 @@ def operators(model: onnx.ModelProto) -> Counter[str]:
     return Counter(node.op_type for node in model.graph.node)
 
 
-@pytest.mark.parametrize(("batch", "sequence"), [(1, 1), (3, 7)])
+@each_of("batch, sequence", (1, 1), (3, 7))
 def test_transformer_runs_at_any_batch_and_length(batch, sequence):
     states, pooled = run(models.transformer(**SMALL_ENCODER), **tokens(batch, sequence))
     assert states.shape == (batch, sequence, 32)
@@ -54,7 +54,7 @@ def test_transformer_does_not_attend_to_padding():
     np.testing.assert_array_equal(run(model, **feeds)[0][:, :4], before)
 
 
-@pytest.mark.parametrize("batch", [1, 3])
+@each_of("batch", 1, 3)
 def test_vision_transformer_scores_any_batch(batch):
     model = models.vision_transformer(2, 32, 4, 64, image=16, patch=4, classes=5)
     image = np.random.default_rng(0).standard_normal((batch, 3, 16, 16), np.float32)
@@ -99,7 +99,7 @@ def test_resnet50_has_the_size_of_the_original():
     assert 0.1 < scores.std() < 20
 
 
-@pytest.mark.parametrize("nodes", [1, 10, 37])
+@each_of("nodes", 1, 10, 37)
 def test_chain_has_exactly_the_nodes_asked_for(nodes):
     model = models.chain(nodes)
     assert len(model.graph.node) == nodes
@@ -107,13 +107,11 @@ def test_chain_has_exactly_the_nodes_asked_for(nodes):
     assert np.isfinite(y).all()
 
 
-@pytest.mark.parametrize(
+@each_of(
     "build",
-    [
-        lambda seed: models.transformer(**SMALL_ENCODER, seed=seed),
-        lambda seed: models.llama_decoder(**SMALL_DECODER, seed=seed),
-        lambda seed: models.chain(12, seed=seed),
-    ],
+    lambda seed: models.transformer(**SMALL_ENCODER, seed=seed),
+    lambda seed: models.llama_decoder(**SMALL_DECODER, seed=seed),
+    lambda seed: models.chain(12, seed=seed),
 )
 def test_seed_decides_the_weights(build):
     assert build(1).SerializeToString(deterministic=True) == build(1).SerializeToString(

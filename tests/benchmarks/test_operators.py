@@ -1,12 +1,12 @@
 """A sample of what ``benchmarks/operators.py`` holds against the engine at length."""
 
 import numpy as np
-import pytest
 
 from benchmarks.operators import held
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.activations import Relu
 from onnx_passes.ops.operator_class import find, operators
+from tests.tables import each_of
 
 LOOKED_AT = [o.op_type for o in operators() if not o.domain and o.evaluates]
 NEVER_DRAWN = {
@@ -21,7 +21,7 @@ RARE = {"Attention"}
 """What most draws do not fit."""
 
 
-@pytest.mark.parametrize("op_type", sorted(set(LOOKED_AT) - NEVER_DRAWN))
+@each_of("op_type", *sorted(set(LOOKED_AT) - NEVER_DRAWN))
 def test_the_engine_computes_what_is_told(op_type):
     found = held(find("", op_type), np.random.default_rng(2), 4)
     assert not found.faults, found.faults[0]

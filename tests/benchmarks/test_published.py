@@ -75,8 +75,7 @@ def test_each_model_and_preset_is_measured_once_and_printed(tmp_path, package, m
     assert "Verified or unchanged: 1 of 2." in first.stdout
 
     path.write_text(path.read_text() + '{"model": "tiny')  # a run that was stopped leaves it
-    again = CliRunner().invoke(published.main, words)
-    assert again.stdout == first.stdout
+    assert CliRunner().invoke(published.main, words).stdout == first.stdout
 
 
 def test_a_tool_that_is_stopped_is_a_row(tmp_path, package):

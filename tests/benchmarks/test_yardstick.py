@@ -88,8 +88,7 @@ def test_what_is_not_there_is_not_run_and_tried_again(tmp_path):
     out, network = tmp_path / "out.jsonl", key("gru-dynamo", "exported")
     yardstick.record([network], out, None, 1, 60)
     assert comparison.read(out)[network]["outcome"] == "not run"
-    model = suites._random_models()["000"]
-    (tmp_path / "gru-dynamo.onnx").write_bytes(model)
+    (tmp_path / "gru-dynamo.onnx").write_bytes(suites._random_models()["000"])
     yardstick.record([network], out, str(tmp_path), 1, 60)
     assert comparison.read(out)[network]["exit"] == 0
 
@@ -269,8 +268,7 @@ def test_records_that_differ_are_frozen_only_with_a_reason(tmp_path):
     frozen = freeze(tmp_path, first, second, reason="a limit in seconds")
     assert set(frozen[key("a")]["unstable"]) == {"outcome", "exit", "passes"}
     assert not compared(frozen, second).differs
-    again = freeze(tmp_path, first)
-    assert again == frozen  # the mark stays
+    assert freeze(tmp_path, first) == frozen  # the mark stays
 
 
 def test_many_unstable_lines_are_not_frozen(tmp_path):

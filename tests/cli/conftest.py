@@ -16,6 +16,16 @@ class Outcome:
     out: str
     err: str
 
+    def tells(self, code, *texts):
+        """Check the exit code and what is said on stderr."""
+        assert self.code == code, self.err
+        assert [text for text in texts if text not in self.err] == [], self.err
+
+    def prints(self, code, *texts):
+        """Check the exit code and what is said on stdout."""
+        assert self.code == code, self.err
+        assert [text for text in texts if text not in self.out] == [], self.out
+
 
 @pytest.fixture
 def cli(tmp_path, monkeypatch, capsys):

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from onnx_passes.cli.main import program
 from onnx_passes.errors import OnnxPassesError, UsageError
+from tests.tables import each_row
 
 HERE = Path(__file__).parents[2] / "examples" / "break_adds"
 CONFIG = ("-c", str(HERE / "pipeline.yaml"))
@@ -56,15 +57,12 @@ def test_a_command_judges_the_model(tmp_path):
     assert result.exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("check", "message"),
-    [
-        ("true", "does not say where the model goes"),
-        ("no-such-command {model}", "there is no command 'no-such-command'"),
-        ("false {model}", "fails on the original already"),
-        ("'open {model}", "is not a command"),
-    ],
-)
+@each_row("""check | message
+- true | does not say where the model goes
+- no-such-command {model} | there is no command 'no-such-command'
+- false {model} | fails on the original already
+- 'open {model} | is not a command
+""")
 def test_a_check_that_cannot_judge_is_refused(check, message):
     with pytest.raises(UsageError, match=message):
         invoke(*CONFIG, MODEL, "--check", check)
@@ -84,10 +82,8 @@ def test_noise_gives_no_answer_and_exit_code_4(tmp_path):
         "        return ir.passes.PassResult(model, True)\n"
     )
     (tmp_path / "p.yaml").write_text("imports: [bisect_nudge]\npasses: [cli-nudge]\n")
-    text = (
-        '<ir_version: 10, opset_import: ["": 21]> g (float[4] x) => (float[4] y) '
-        "<float k = {1.5}> { y = Mul(x, k) }"
-    )
+    text = """<ir_version: 10, opset_import: ["": 21]> g (float[4] x) => (float[4] y)
+        <float k = {1.5}> { y = Mul(x, k) }"""
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
     result = invoke("-c", tmp_path / "p.yaml", tmp_path / "m.onnx")
     assert result.exit_code == 4

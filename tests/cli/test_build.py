@@ -6,6 +6,7 @@ import pytest
 from onnx_passes.runtime.isolated import end_children
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.runtime.tensorrt.cuda import gpu_count
+from tests.tables import each_of
 
 absent = pytest.mark.skipif(
     installed_version("tensorrt-rtx") is not None, reason="tensorrt-rtx is installed here"
@@ -72,18 +73,14 @@ def test_build_writes_an_engine_and_nothing_else(cli, model, tmp_path):
 
 
 @pytest.mark.tensorrt
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("-e", "tensorrt-rtx{plugins=[nowhere.so]}"), "plugins: there is no file "),
-        (("-e", "tensorrt-rtx{plugins=[model.onnx]}"), "model.onnx registers nothing: "),
-    ],
+@each_of(
+    "words, told",
+    (("-e", "tensorrt-rtx{plugins=[nowhere.so]}"), "plugins: there is no file "),
+    (("-e", "tensorrt-rtx{plugins=[model.onnx]}"), "model.onnx registers nothing: "),
 )
 def test_what_the_compiler_does_not_have_is_told(cli, model, words, told):
     profiles = ("--profile", "a=1x2", "--profile", "b=1x2")
-    done = cli("build", model, "-o", "a.engine", *profiles, *words)
-    assert done.code == 2
-    assert told in done.err
+    cli("build", model, "-o", "a.engine", *profiles, *words).tells(2, told)
 
 
 @pytest.mark.tensorrt
@@ -91,8 +88,7 @@ def test_what_is_rejected_leaves_the_engine_of_before(cli, rejected, tmp_path):
     kept = tmp_path / "a.engine"
     kept.write_bytes(b"an earlier one")
     done = cli("build", rejected, "-o", kept)
-    assert done.code == 3
-    assert "error[unsupported-model]: node 'find' (NonZero): " in done.err
+    done.tells(3, "error[unsupported-model]: node 'find' (NonZero): ")
     assert kept.read_bytes() == b"an earlier one"
 
 
@@ -100,6 +96,5 @@ def test_what_is_rejected_leaves_the_engine_of_before(cli, rejected, tmp_path):
 def test_the_pipeline_reports_built(cli, model):
     each = ("-s", "engines.1.tensorrt-rtx.when=each")
     done = cli("-v", "-c", "tensorrt", *each, "-o", "out.onnx", model)
-    assert done.code == 0
-    assert "tensorrt-rtx[8.9] " in done.err
+    done.tells(0, "tensorrt-rtx[8.9] ")
     assert "built for compute capability 8.9" in done.err.replace("\n", " ").replace("  ", "")

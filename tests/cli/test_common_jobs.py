@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import onnx
-import pytest
+
+from tests.tables import each_of
 
 
 def operators(path):
@@ -19,26 +20,22 @@ def names(path):
     return [each["name"] for each in json.loads(Path(path).read_text())["passes"]]
 
 
-@pytest.mark.parametrize("words", [("-o", "out.onnx"), ("out.onnx",)])
+@each_of("words", ("-o", "out.onnx"), ("out.onnx",))
 def test_a_model_and_an_output_are_enough(cli, model, words):
-    done = cli(model, *words, "--json", "r.json")
-    assert done.code == 0, done.err
+    cli(model, *words, "--json", "r.json").tells(0)
     assert operators("out.onnx") == ["Add", "Relu"]
     assert {"fuse-all", "remove-inferred-shapes"} <= set(names("r.json"))
 
 
 def test_an_output_in_place_is_not_written_over_without_its_option(cli, model):
     Path("out.onnx").write_text("old")
-    done = cli(model, "out.onnx")
-    assert done.code == 2
-    assert "write -o out.onnx to replace it" in done.err
+    cli(model, "out.onnx").tells(2, "write -o out.onnx to replace it")
     assert Path("out.onnx").read_text() == "old"
     assert cli(model, "-o", "out.onnx").code == 0
 
 
 def test_without_passes_the_model_is_copied(cli, model):
-    done = cli(model, "-o", "copy.onnx", "--no-passes")
-    assert done.code == 0
+    assert cli(model, "-o", "copy.onnx", "--no-passes").code == 0
     assert operators("copy.onnx") == operators(model)
     assert cli(model, "--no-passes", "-c", "cleanup").code == 2
     assert cli(model, "--no-passes", "eliminate-identity").code == 2
@@ -63,8 +60,7 @@ def test_a_terminal_gets_no_weights(tmp_path, model):
 
 
 def test_dimensions_are_fixed_before_the_passes_run(cli, model):
-    done = cli(model, "-o", "out.onnx", "--dims", "N=3", "--json", "r.json")
-    assert done.code == 0, done.err
+    cli(model, "-o", "out.onnx", "--dims", "N=3", "--json", "r.json").tells(0)
     assert names("r.json")[0] == "freeze-dims{dims={N: 3}}"
     fixed = onnx.load("out.onnx").graph.input[0].type.tensor_type.shape.dim[0]
     assert fixed.dim_value == 3
@@ -77,7 +73,7 @@ def test_help_and_version_are_words_as_well(cli):
     assert "version" in cli("version").out
 
 
-@pytest.mark.parametrize("words", [(), ("run",), ("inspect",), ("config",)])
+@each_of("words", (), ("run",), ("inspect",), ("config",))
 def test_without_words_the_help_stands_alone(cli, words):
     done = cli(*words)
     assert done.code == 2

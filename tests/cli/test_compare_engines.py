@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import pytest
 
 from onnx_passes.verify.saved import read_samples
+from tests.tables import each_of
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
 
@@ -33,10 +33,12 @@ def test_times_are_told_with_percentiles_and_layers(cli):
 def test_times_in_a_child_process_are_taken_there(cli):
     words = ("--engine", "onnxruntime{isolate=true}", "--time", "--iterations", "3")
     done = cli("compare", DIGITS, *words)
-    assert done.code == 0, done.err
-    assert "of 3 runs, after 10 runs that do not count" in done.out
-    assert "Conv /conv1/Conv by CPUExecutionProvider" in done.out
-    assert "and 16 more; -v lists all" in done.out
+    done.prints(
+        0,
+        "of 3 runs, after 10 runs that do not count",
+        "Conv /conv1/Conv by CPUExecutionProvider",
+        "and 16 more; -v lists all",
+    )
 
 
 def test_engines_keep_no_copies_of_many_weights_in_files(cli, tmp_path, monkeypatch):
@@ -55,7 +57,7 @@ def save(text, opset=18):
     onnx.save(model, "model.onnx")
 
 
-@pytest.mark.parametrize("opset", [10, 12, 13, 18])
+@each_of("opset", 10, 12, 13, 18)
 def test_the_reference_runs_quantisers_of_old_opsets(cli, opset):
     save(
         """g (float[N,4] x) => (float[N,4] y) <float s = {0.125},
@@ -65,19 +67,15 @@ def test_the_reference_runs_quantisers_of_old_opsets(cli, opset):
         opset,
     )
     found = cli("compare", "model.onnx", "-e", "onnxruntime", "-e", "reference")
-    assert found.code == 0, found.out
-    assert "agrees  y: max abs 0" in found.out
+    found.prints(0, "agrees  y: max abs 0")
 
 
 def test_sizes_of_one_input_are_those_of_the_dimensions_it_shares(cli):
-    save(
-        "g (int64[b,s] ids, int64[b,s] mask, float[s] w) => (int64[b,s] y, float[s] v)"
-        " { y = Add(ids, mask) v = Neg(w) }"
-    )
-    found = cli(
+    save("""g (int64[b,s] ids, int64[b,s] mask, float[s] w) => (int64[b,s] y, float[s] v)
+        { y = Add(ids, mask) v = Neg(w) }""")
+    cli(
         "compare", "model.onnx", "--generate", "shape=ids:2x7", "--save-inputs", "in.json"
-    )
-    assert found.code == 0, found.err
+    ).tells(0)
     for sample in read_samples("in.json"):
         assert {n: v.shape for n, v in sample.items()} == {
             "ids": (2, 7),
@@ -87,10 +85,8 @@ def test_sizes_of_one_input_are_those_of_the_dimensions_it_shares(cli):
 
 
 def test_an_engine_that_hides_what_overflows_says_so(cli):
-    save(
-        "g (float16[n,4] x) => (float16[n,4] y)"
-        "{ a = Mul(x, x) b = Mul(a, a) c = Sqrt(b) y = Sqrt(c) }"
-    )
+    save("""g (float16[n,4] x) => (float16[n,4] y) { a = Mul(x, x) b = Mul(a, a) c = Sqrt(b)
+        y = Sqrt(c) }""")
     np.save("x.npy", np.full((2, 4), 300, np.float16))
     words = ("compare", "model.onnx", "--inputs", "x.npy", "--validate")
     hidden, shown = (

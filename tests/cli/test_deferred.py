@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from tests.tables import each_of
 
 CODE = """
 import sys
@@ -111,16 +111,14 @@ print(os.environ["OPENBLAS_THREAD_TIMEOUT"])
 """
 
 
-@pytest.mark.parametrize(
-    ("code", "words", "printed"),
-    [
-        (CODE, (), "4\n"),
-        (THREADS, (".",), ""),
-        (REDUCE, (MODEL,), ""),
-        (OPERATORS, (), "[-1. -1.]\n"),
-        (SCRIPTED, (), ""),
-        (ASLEEP, (), "4\n20\n"),
-    ],
+@each_of(
+    "code, words, printed",
+    (CODE, (), "4\n"),
+    (THREADS, (".",), ""),
+    (REDUCE, (MODEL,), ""),
+    (OPERATORS, (), "[-1. -1.]\n"),
+    (SCRIPTED, (), ""),
+    (ASLEEP, (), "4\n20\n"),
     ids=["sizes", "threads", "a reduction", "operators", "a whole package", "asleep"],
 )
 def test_what_is_deferred_is_whole_when_it_is_used(tmp_path, code, words, printed):

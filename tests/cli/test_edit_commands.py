@@ -1,9 +1,13 @@
 """``onnx-passes extract``: cuts as text, and bad input."""
 
 import json
+from pathlib import Path
 
 import onnx
-import pytest
+
+from tests.tables import each_of
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
 
 
 def test_a_part_is_written(cli, model, tmp_path):
@@ -25,29 +29,21 @@ def test_types_that_nobody_knows_are_asked_for(cli, write, tmp_path):
     write("foo.onnxtxt", text)
     part = tmp_path / "part.onnx"
     words = ("extract", "foo.onnxtxt", "-o", part, "--outputs")
-    done = cli(*words, "a")
-    assert done.code == 2
-    assert "the type of 'a' is not known" in done.err
+    cli(*words, "a").tells(2, "the type of 'a' is not known")
     assert not part.exists()
-    done = cli(*words, "a:float32")
-    assert done.code == 0
-    assert "the shape of 'a' is not known" in done.err
+    cli(*words, "a:float32").tells(0, "the shape of 'a' is not known")
     assert cli(*words, "a:[N]:float32").err == ""
     assert onnx.load(part).graph.output[0].type.tensor_type.shape.dim[0].dim_param == "N"
 
 
-@pytest.mark.parametrize(
-    ("last", "dims"),
-    [
-        ("MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (p)", ["n", 4, 4, 4]),
-        ("ReduceMax <keepdims = 0, axes = [1]> (p)", ["n", 8, 8]),
-        ("Concat <axis = 1> (p, p)", ["n", 8, 8, 8]),
-    ],
+@each_of(
+    "last, dims",
+    ("MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (p)", ["n", 4, 4, 4]),
+    ("ReduceMax <keepdims = 0, axes = [1]> (p)", ["n", 8, 8]),
+    ("Concat <axis = 1> (p, p)", ["n", 8, 8, 8]),
 )
-@pytest.mark.parametrize("auto", [":auto", ""])
-def test_the_shape_of_an_output_that_declares_none_is_inferred(
-    cli, tmp_path, last, dims, auto
-):
+@each_of("auto", ":auto", "")
+def test_the_shape_of_an_output_without_one_is_inferred(cli, tmp_path, last, dims, auto):
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : 16]> g (float[n,4,8,8] x) => (float[] y)
         {{ p = Relu(x) y = {last} }}"""

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import onnx.parser
 import pytest
 
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 DIGITS = Path(__file__).parents[2] / "examples/digits/model.onnx"
 OFF_BY_0 = re.compile(r"(?:\bby|at most|max (?:abs|rel)) 0(?![\d.])")
@@ -132,11 +132,9 @@ def repro(folder):
     return subprocess.run(script, capture_output=True, text=True)
 
 
-CHAIN = (
-    "(float[N, 4] x) => (float[N, 4] y) "
-    "<float[4] w0 = {1, 2, 3, 4}, float[4] w1 = {5, 6, 7, 8}, float[4] w2 = {2, 2, 2, 2}> "
-    "{ n = Neg(x) a = Add(n, w0) b = Add(a, w1) c = Add(b, w2) y = Neg(c) }"
-)
+CHAIN = """(float[N, 4] x) => (float[N, 4] y) <float[4] w0 = {1, 2, 3, 4}, float[4] w1 =
+    {5, 6, 7, 8}, float[4] w2 = {2, 2, 2, 2}> { n = Neg(x) a = Add(n, w0) b = Add(a, w1)
+    c = Add(b, w2) y = Neg(c) }"""
 
 
 def test_a_nan_is_never_off_by_0(go, tmp_path):
@@ -216,9 +214,8 @@ def test_a_pass_without_rules_is_traced_to_the_first_value_that_diverges(go):
     assert repro(bundle).returncode == 1
 
 
-@pytest.mark.parametrize(
-    ("step", "told"),
-    [("fail-structure", "after.onnx is not valid"), ("fail-interface", "renamed")],
+@each_of(
+    "step, told", ("fail-structure", "after.onnx is not valid"), ("fail-interface", "renamed")
 )
 def test_faults_of_structure_and_interface_leave_a_bundle_that_repeats_them(go, step, told):
     done, report, bundle = go(CHAIN, step)
@@ -232,9 +229,7 @@ def test_faults_of_structure_and_interface_leave_a_bundle_that_repeats_them(go, 
     assert repeated["passes"][0]["name"] == step
 
 
-@pytest.mark.parametrize(
-    ("step", "model"),
-    cases("""
+@each_row("""step | model
 strings: fail-text | (string[2] x, string[2] z) => (string[2] y) { y = StringConcat(x, z) }
 overridable: fail-sums{wrong=w} | (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1,
   2}> { y = Add(x, w) }
@@ -246,9 +241,8 @@ int4: fail-sums{wrong=w} | (int4[2] x, float[2] w) => (float[2] y) { t = Cast<to
   Add(t, w) }
 sequence: fail-sums{wrong=w} | (seq(float[2]) x, float[2] w) => (float[2] y) <int64 i = {0}> {
   t = SequenceAt(x, i) y = Add(t, w) }
-"""),
-)
-@pytest.mark.parametrize("seconds", [0, 20])
+""")
+@each_of("seconds", 0, 20)
 def test_bundles_run_whatever_the_types_are(go, step, model, seconds):
     done, report, bundle = go(model, step, "-s", f"limits.reproducer_seconds={seconds}")
     assert done.code == 1
@@ -258,7 +252,7 @@ def test_bundles_run_whatever_the_types_are(go, step, model, seconds):
     assert shown.returncode == 1, shown.stdout + shown.stderr
 
 
-@pytest.mark.parametrize("check", [False, True])
+@each_of("check", False, True)
 def test_bisect_names_every_culprit_where_nothing_was_checked(cli, go, check, tmp_path):
     (tmp_path / "judge.py").write_text(
         "import sys, onnx\n"
@@ -269,9 +263,9 @@ def test_bisect_names_every_culprit_where_nothing_was_checked(cli, go, check, tm
     given = ["-s", "imports=[failing]", "-s", "verify=false"]
     command = ["--check", f"{sys.executable} judge.py {{model}}"] if check else []
     done = cli("bisect", *given, *command, path, "fail-sums{wrong='w0 w2'}")
-    assert done.code == 1, done.err
-    assert "first bad rewrite  1 fail-sums" in done.out
-    assert "without it, bad    3 fail-sums of pass 1" in done.out
+    done.prints(
+        1, "first bad rewrite  1 fail-sums", "without it, bad    3 fail-sums of pass 1"
+    )
 
 
 def test_a_pass_whose_constructor_raises_is_named_with_its_place(cli, write, model):
@@ -290,14 +284,11 @@ def test_a_pass_whose_constructor_raises_is_named_with_its_place(cli, write, mod
     )
     write("odd.yaml", "imports: [odd]\npasses: [odd]\n")
     end = cli("-c", "odd.yaml", "-o", "o.onnx", model)
-    assert end.code == 1
-    assert "pass 'odd' cannot be made: TypeError" in end.err
-    assert "odd.yaml:2" in end.err
+    end.tells(1, "pass 'odd' cannot be made: TypeError", "odd.yaml:2")
 
 
 def test_code_of_a_user_that_ends_the_program_is_an_error(cli, tmp_path, monkeypatch):
     (tmp_path / "leaves.py").write_text("def feeds():\n    raise SystemExit(0)\n    yield\n")
     monkeypatch.syspath_prepend(tmp_path)
     done = cli("compare", DIGITS, "--data-loader", "leaves:feeds")
-    assert done.code == 2
-    assert "code that the command called ended the program (0)" in done.err
+    done.tells(2, "code that the command called ended the program (0)")

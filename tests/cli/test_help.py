@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import click
-import pytest
 
 from onnx_passes.cli.main import COMMANDS, program
+from tests.tables import each_of
 
 ROOT = Path(__file__).parents[2]
 # Of the issue of the debugging bench: each says what it found as JSON.
@@ -40,13 +40,13 @@ def examples(command):
     return [line.strip() for line in block.splitlines() if line.strip()]
 
 
-@pytest.mark.parametrize("name", ALL)
+@each_of("name", *ALL)
 def test_no_line_of_it_is_wider_than_80_columns(name, cli, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert [line for line in cli(*name.split(), "-h").out.splitlines() if len(line) > 80] == []
 
 
-@pytest.mark.parametrize("name", ALL)
+@each_of("name", *ALL)
 def test_the_examples_are_commands_that_there_are(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for line in examples(ALL[name]):
@@ -76,7 +76,7 @@ def test_help_imports_click_and_nothing_else_from_outside():
     assert imported(code) == {"click", "onnx_passes"}
 
 
-@pytest.mark.parametrize("name", LEAVES)
+@each_of("name", *LEAVES)
 def test_help_of_a_command_imports_no_model_library(name):
     heavy = ("numpy", "onnx", "onnx_ir", "onnxruntime", "onnxscript", "sympy", "z3")
     code = (
@@ -96,3 +96,34 @@ def imported(code):
     )
     assert done.returncode == 0, done.stderr
     return set(done.stderr.split())
+
+
+# A shell asks by the environment, and gets what a half typed word may become.
+
+
+def ask(instruction, **words):
+    done = subprocess.run(
+        [sys.executable, "-m", "onnx_passes"],
+        env={**os.environ, "_ONNX_PASSES_COMPLETE": instruction, **words},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+@each_of(
+    "words, offered",
+    ("ex", ["plain,extract", "plain,explain"]),
+    ("compare --toler", ["plain,--tolerance"]),
+    ("diff --color al", ["plain,always"]),
+)
+def test_a_word_is_completed(words, offered):
+    count = str(len(words.split()))
+    found = ask("bash_complete", COMP_WORDS=f"onnx-passes {words}", COMP_CWORD=count)
+    assert found.split() == offered
+
+
+@each_of("shell", "bash", "zsh", "fish")
+def test_each_shell_has_a_script(shell):
+    assert "_ONNX_PASSES_COMPLETE" in ask(f"{shell}_source")

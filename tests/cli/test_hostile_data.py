@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.tables import each_of
+
 pytest.importorskip("scipy", reason="scipy is not installed: pip install -e '.[dev]'")
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 MODEL = DIGITS / "model.onnx"
@@ -103,7 +105,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("source", "message"), LEFT_OUT, ids=[s for s, _ in LEFT_OUT])
+@each_of("source, message", *LEFT_OUT, ids=[s for s, _ in LEFT_OUT])
 def test_what_cannot_be_evaluated_is_left_out_and_counted(hostile, source, message):
     found = hostile(source, *ENGINES)
     assert found.code == 5, found.err
@@ -120,11 +122,9 @@ def _counts(text):
     return evaluated, int(words[words.index("could") - 1])
 
 
-@pytest.mark.parametrize(("source", "message"), WRONG, ids=[s for s, _ in WRONG])
+@each_of("source, message", *WRONG, ids=[s for s, _ in WRONG])
 def test_what_is_named_wrongly_is_an_error_of_usage(hostile, source, message):
-    found = hostile(source, *ENGINES)
-    assert found.code == 2
-    assert message in found.err
+    hostile(source, *ENGINES).tells(2, message)
 
 
 def test_columns_may_be_named_file_by_file(cli):
@@ -134,9 +134,7 @@ def test_columns_may_be_named_file_by_file(cli):
             np.save(f"{name.rstrip('s')}-{part}.npy", some)
     report_files = sorted(path.name for path in Path().glob("*.npy"))
     found = cli("compare", "--data", *report_files, MODEL, *ENGINES)
-    assert found.code == 0, found.err
-    assert "100 of 100 samples" in found.out
-    assert "accuracy" in found.out
+    found.prints(0, "100 of 100 samples", "accuracy")
 
 
 def test_findings_are_told_though_a_report_cannot_be_written(cli, monkeypatch):
@@ -148,6 +146,5 @@ def test_findings_are_told_though_a_report_cannot_be_written(cli, monkeypatch):
 
     monkeypatch.setattr(report_files, "write_text", full)
     found = cli("compare", MODEL, *ENGINES, "--html", "a.html")
-    assert found.code == 2
-    assert "agree" in found.out
+    found.prints(2, "agree")
     assert "No space left" in found.err

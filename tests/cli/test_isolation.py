@@ -7,29 +7,13 @@ import onnx
 import pytest
 
 from onnx_passes.runtime.isolated import end_children
+from tests.cli.modules import rule_pass
+from tests.tables import each_of
 
 MISBEHAVING = Path(__file__).parents[1] / "runtime" / "misbehaving_engine.py"
 
-PASSES = '''
-from onnx_passes import passes
-from onnx_passes.passes.base import RewriteRulePass, Transformation
-
-@passes.verify.equality
-@passes.register()
-class NegateTwice(Transformation, RewriteRulePass):
-    """Before: ``Identity(x)``. After: ``Neg(Neg(x))``."""
-
-    def pattern(self, op, x): return op.Identity(x)
-    def rewrite(self, op, x): return op.Neg(op.Neg(x))
-
-@passes.verify.equality
-@passes.register()
-class SwapAdd(Transformation, RewriteRulePass):
-    """Before: ``Add(x, y)``. After: ``Sum(y, x)``."""
-
-    def pattern(self, op, x, y): return op.Add(x, y)
-    def rewrite(self, op, x, y): return op.Sum(y, x)
-'''
+PASSES = rule_pass("NegateTwice", "op.Identity(x)", "op.Neg(op.Neg(x))")
+PASSES += rule_pass("SwapAdd", "op.Add(x, y)", "op.Sum(y, x)", "x, y")
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +61,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("engine", "message"), FAULTS)
+@each_of("engine, message", *FAULTS)
 def test_rollback_goes_on_with_a_new_process(go, engine, message):
     done, report = go(engine, "rollback")
     assert done.code == 0
@@ -91,8 +75,7 @@ def test_rollback_goes_on_with_a_new_process(go, engine, message):
 
 def test_stop_is_exit_code_1_and_writes_nothing(go):
     done, report = go(SEGFAULT, "stop")
-    assert done.code == 1
-    assert "fragile crashed with SIGSEGV while running; its last output: about to" in done.err
+    done.tells(1, "fragile crashed with SIGSEGV while running; its last output: about to")
     assert [p["action"] for p in report["passes"]] == ["stopped"]
     assert not Path("out.onnx").exists()
 
@@ -124,5 +107,4 @@ def test_a_crash_that_nothing_stands_in_for_is_exit_code_3(go, model):
     main (float[N,2] a) => (float[N,2] y) { s = Neg(a) t = my.Op(s) y = Identity(t) }"""
     Path(model).write_bytes(onnx.parser.parse_model(text).SerializeToString())
     done, _ = go("{isolate: true, how: segfault, at: prepare}", "stop", "eliminate-identity")
-    assert done.code == 3
-    assert "fragile crashed with SIGSEGV while preparing the model" in done.err
+    done.tells(3, "fragile crashed with SIGSEGV while preparing the model")

@@ -7,20 +7,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from onnx_passes.cli.main import CLOSED
+from tests.cli.modules import rule_pass
+from tests.tables import each_of
 
-WRONG = """\
-from onnx_passes import passes
-from onnx_passes.passes.base import RewriteRulePass, Transformation
-
-@passes.verify.equality
-@passes.register()
-class DropRelu(Transformation, RewriteRulePass):
-    def pattern(self, op, x): return op.Relu(x)
-    def rewrite(self, op, x): return op.Abs(x)
-"""
+WRONG = rule_pass("DropRelu", "op.Relu(x)", "op.Abs(x)")
 
 
 SILENT = """\
@@ -57,12 +49,9 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("head", "code", "words"), TABLE)
+@each_of("head, code, words", *TABLE)
 def test_a_verdict_has_its_code(cli, model, write, head, code, words):
-    for name, module, passes in (
-        ("wrong", WRONG, "drop-relu"),
-        ("silent", SILENT, "silent"),
-    ):
+    for name, module, passes in (("wrong", WRONG, "drop-relu"), ("silent", SILENT, "silent")):
         write(f"{name}_pass.py", module)
         write(f"{name}.yaml", f"imports: [{name}_pass]\npasses: [{passes}]\n")
     np.savez("a.npz", a=np.ones((3, 2), np.float32), b=np.ones((3, 2), np.float32))
@@ -76,7 +65,7 @@ def test_a_verdict_has_its_code(cli, model, write, head, code, words):
         assert json.loads(Path("r.json").read_text())["exit_code"] == code
 
 
-@pytest.mark.parametrize("engine", ["tensorrt", "tensorrt-rtx", "openvino", "onnxruntime:ACL"])
+@each_of("engine", "tensorrt", "tensorrt-rtx", "openvino", "onnxruntime:ACL")
 def test_an_engine_that_is_asked_for_and_absent_is_told(cli, model, monkeypatch, engine):
     from onnx_passes.runtime import openvino
     from onnx_passes.runtime.tensorrt import engine as tensorrt
@@ -85,12 +74,11 @@ def test_an_engine_that_is_asked_for_and_absent_is_told(cli, model, monkeypatch,
     openvino.load_openvino.cache_clear()
     monkeypatch.setitem(sys.modules, "openvino", None)
     done = cli("-c", "optimize", "-e", engine, "-o", "out.onnx", model)
-    assert done.code == 3, done.err
-    assert "error[engine-unavailable]" in done.err
+    done.tells(3, "error[engine-unavailable]")
     assert not Path("out.onnx").exists()
 
 
-@pytest.mark.parametrize("words", [("list",), ("run.onnx", "-q", "-o-")])
+@each_of("words", ("list",), ("run.onnx", "-q", "-o-"))
 def test_a_reader_that_goes_away_ends_a_command_quietly(cli, model, tmp_path, words):
     assert cli(model, "--json", "run.json", "-o", "run.onnx").code == 0
     reading, writing = os.pipe()
@@ -110,10 +98,8 @@ def test_a_full_disk_is_told_with_a_way_on(tmp_path):
     assert b"make room there" in done.stderr
 
 
-@pytest.mark.parametrize(("wrong", "code"), [(True, 1), (False, 2)])
-def test_a_report_that_cannot_be_written_hides_no_verdict(
-    cli, model, write, monkeypatch, wrong, code
-):
+@each_of("wrong, code", (True, 1), (False, 2))
+def test_a_report_that_fails_hides_no_verdict(cli, model, write, monkeypatch, wrong, code):
     from onnx_passes.model import save
 
     write("drop_relu.py", WRONG)
@@ -129,6 +115,4 @@ def test_a_report_that_cannot_be_written_hides_no_verdict(
 
     monkeypatch.setattr(save, "pending", full)
     done = cli(*words, model, "--json", "r.json", "--html", "r.html")
-    assert done.code == code, done.err
-    assert "r.json: No space left on device" in done.err
-    assert "r.html: No space left on device" in done.err
+    done.tells(code, "r.json: No space left on device", "r.html: No space left on device")

@@ -7,6 +7,8 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.tables import each_of
+
 MODULE = '''
 from onnx_passes import passes
 from onnx_passes.passes.base import RewriteRulePass, Transformation
@@ -130,7 +132,7 @@ def test_passes_of_the_library_are_measured(run):
     assert (kept["rules"], kept["without"], kept["with_it"]) == ("fuse-matmul-add", 2, 1)
 
 
-@pytest.mark.parametrize("words", [(), ("--no-verify",)])
+@each_of("words", (), ("--no-verify",))
 def test_what_is_slower_is_undone(run, words):
     report, operators, told = run(NEGATIVE, "--objective", "time", *words, steps=["slow-down"])
     assert operators == ["Abs", "Neg", "Relu"]

@@ -13,7 +13,7 @@ import pytest
 
 from onnx_passes.cli import output
 from onnx_passes.cli.output import StepCount, advance, ticking
-from tests.tables import model_of
+from tests.tables import each_of, each_row, model_of
 
 
 @pytest.fixture
@@ -37,33 +37,26 @@ def untouched(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["-o", "folder"], "-o folder is a folder"),
-        (["-o", "model.onnx/out.onnx"], "is not a folder"),
-        (["-o", "/dev/null"], "-o /dev/null is a pipe or device"),
-        (["-o", "cfg.yaml"], "-o cfg.yaml would write over the pipeline file"),
-        (["-o", "./folder/../cfg.yaml"], "would write over the pipeline file"),
-        (["--json", "model.onnx/r.json"], "is not a folder"),
-        (["--json", "/dev/null"], "--json /dev/null is a pipe or device"),
-        (["--html", "model.onnx"], "--html model.onnx would write over the model"),
-        (["--junit", "link.onnx"], "--junit link.onnx would write over the model"),
-        (["--json", "r", "--html", "./r"], "--html and --json name the same file"),
-        (["--json", "-"], "--json prints nothing on -"),
-        (["-o", "x.onnx", "--json", "x.onnx"], "--json and -o name the same file"),
-    ],
+@each_of(
+    "words, message",
+    (["-o", "folder"], "-o folder is a folder"),
+    (["-o", "model.onnx/out.onnx"], "is not a folder"),
+    (["-o", "/dev/null"], "-o /dev/null is a pipe or device"),
+    (["-o", "cfg.yaml"], "-o cfg.yaml would write over the pipeline file"),
+    (["-o", "./folder/../cfg.yaml"], "would write over the pipeline file"),
+    (["--json", "model.onnx/r.json"], "is not a folder"),
+    (["--json", "/dev/null"], "--json /dev/null is a pipe or device"),
+    (["--html", "model.onnx"], "--html model.onnx would write over the model"),
+    (["--junit", "link.onnx"], "--junit link.onnx would write over the model"),
+    (["--json", "r", "--html", "./r"], "--html and --json name the same file"),
+    (["--json", "-"], "--json prints nothing on -"),
+    (["-o", "x.onnx", "--json", "x.onnx"], "--json and -o name the same file"),
 )
-def test_a_place_for_no_file_is_told_before_anything_runs(
-    cli, model, never, tmp_path, words, message
-):
+def test_a_place_for_no_file_is_told_before_a_run(cli, model, never, tmp_path, words, message):
     (tmp_path / "folder").mkdir()
     (tmp_path / "link.onnx").symlink_to(model)
     before = untouched(tmp_path)
-    done = cli("-c", never, *words, model)
-    assert done.code == 2
-    assert message in done.err
-    assert "= help:" in done.err
+    cli("-c", never, *words, model).tells(2, message, "= help:")
     assert untouched(tmp_path) == before
 
 
@@ -74,9 +67,7 @@ def test_a_folder_that_may_not_be_written_to(cli, model, never, monkeypatch):
         return not mode & os.W_OK and allowed(path, mode, **options)
 
     monkeypatch.setattr("os.access", access)
-    done = cli("-c", never, "-o", "out.onnx", model)
-    assert done.code == 2
-    assert "may not be written to" in done.err
+    cli("-c", never, "-o", "out.onnx", model).tells(2, "may not be written to")
     assert not Path("ran").exists()
 
 
@@ -91,25 +82,20 @@ def external(tmp_path):
     return path
 
 
-@pytest.mark.parametrize(
-    ("location", "told"),
-    [
-        ("none.bin", "none.bin"),
-        ("short.bin", "short.bin"),
-        ("../secret", "outside"),
-        ("/etc/hostname", "outside"),
-        ("sub/../../secret", "outside"),
-    ],
-)
+@each_row("""location | told
+- none.bin | none.bin
+- short.bin | short.bin
+- ../secret | outside
+- /etc/hostname | outside
+- sub/../../secret | outside
+""")
 def test_a_model_whose_data_is_not_there(cli, external, tmp_path, location, told):
     (tmp_path.parent / "secret").write_bytes(b"\0" * 16)
     (tmp_path / "short.bin").write_bytes(b"\0" * 8)
     proto = onnx.load(external, load_external_data=False)
     proto.graph.initializer[0].external_data[0].value = location
     external.write_bytes(proto.SerializeToString())
-    done = cli("-c", "cleanup", "-o", "out.onnx", external)
-    assert done.code == 3
-    assert told in done.err
+    cli("-c", "cleanup", "-o", "out.onnx", external).tells(3, told)
     assert not Path("out.onnx").exists()
 
 
@@ -121,8 +107,7 @@ def test_a_disk_that_fills_leaves_the_old_output_and_tells_the_report(cli, model
         done = cli("-c", "cleanup", "-o", "out.onnx", model)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert done.code == 3
-    assert "cannot be written: File too large" in done.err
+    done.tells(3, "cannot be written: File too large")
     assert Path("out.onnx").read_text() == "old"
     assert sorted(p.name for p in Path().iterdir()) == ["model.onnx", "out.onnx"]
 
@@ -134,17 +119,14 @@ def test_a_result_that_cannot_be_saved_is_a_failure_in_the_report_too(cli, model
         raise ModelError("the model cannot be written: gone")
 
     monkeypatch.setattr("onnx_passes.model.save.save_model", fails)
-    done = cli("-c", "cleanup", "-o", "out.onnx", "--json", "r.json", model)
-    assert done.code == 3
+    cli("-c", "cleanup", "-o", "out.onnx", "--json", "r.json", model).tells(3)
     report = json.loads(Path("r.json").read_text())
     assert report["exit_code"] == 3
     assert report["output"] is None
     assert "gone" in report["error"]
 
 
-def test_a_pass_that_changes_the_working_folder_does_not_move_the_output(
-    cli, model, write, tmp_path
-):
+def test_a_pass_that_changes_the_folder_does_not_move_the_output(cli, model, write, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     write(
         "mover.py",
@@ -252,15 +234,13 @@ def test_steps_are_shown_with_the_time_that_is_left(terminal, monkeypatch):
     assert re.search(r"compare: \d+ s, 3 of 1,000 samples", terminal.getvalue())
 
 
-@pytest.mark.parametrize(
-    ("done", "latest", "now", "text"),
-    [
-        (0, 10.0, 15.0, "0 of 8 samples"),
-        (2, 20.0, 20.0, "2 of 8 samples, about 30 s left"),
-        (2, 20.0, 25.0, "2 of 8 samples, about 25 s left"),
-        (2, 20.0, 60.0, "2 of 8 samples"),  # slower than it was: nobody knows
-        (7, 10.5, 10.5, "7 of 8 samples"),
-    ],
+@each_of(
+    "done, latest, now, text",
+    (0, 10.0, 15.0, "0 of 8 samples"),
+    (2, 20.0, 20.0, "2 of 8 samples, about 30 s left"),
+    (2, 20.0, 25.0, "2 of 8 samples, about 25 s left"),
+    (2, 20.0, 60.0, "2 of 8 samples"),  # slower than it was: nobody knows
+    (7, 10.5, 10.5, "7 of 8 samples"),
 )
 def test_the_time_left_is_that_of_the_steps_so_far(done, latest, now, text):
     assert StepCount("sample", 8, 10.0, done, latest).text(now) == text
@@ -274,7 +254,7 @@ def test_a_command_that_prints_at_once_is_not_named(terminal, monkeypatch):
     assert terminal.getvalue() == "there\n"
 
 
-@pytest.mark.parametrize(("is_terminal", "term"), [(False, "xterm"), (True, "dumb")])
+@each_of("is_terminal, term", (False, "xterm"), (True, "dumb"))
 def test_nothing_is_drawn_elsewhere(terminal, monkeypatch, is_terminal, term):
     def forbidden(*given):
         raise AssertionError(given)

@@ -1,21 +1,16 @@
 """What holds on the inputs that were given, and not on others."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
-LEAKY = """\
-from onnx_passes import passes
-from onnx_passes.passes.base import RewriteRulePass, Transformation
+from tests.cli.modules import rule_pass
+from tests.tables import each_of
 
-@passes.verify.equality
-@passes.register()
-class ForgetSlopes(Transformation, RewriteRulePass):
-    def pattern(self, op, x): return op.LeakyRelu(x)
-    def rewrite(self, op, x): return op.Relu(x)
-"""
+LEAKY = rule_pass("ForgetSlopes", "op.LeakyRelu(x)", "op.Relu(x)")
 POSITIVE = """<ir_version: 8, opset_import: ["" : 17]> g (float[4, 3] x) => (float[4, 2] y)
     <float[3, 2] w = {1, 2, 3, 4, 5, 6}> { m = MatMul(x, w) l = LeakyRelu(m) y = Exp(l) }"""
 
@@ -64,3 +59,48 @@ def test_a_precondition_can_be_waived(run):
 
 def test_generated_inputs_refuse_it(run):
     assert run(given=False)[0].code == 1
+
+
+# Real networks whose outputs do not notice that activations are lost: the gate does.
+
+
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+PASS = '''
+from onnx_passes import passes
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+
+@passes.verify.{contract}
+@passes.register("lose-activations")
+class LoseActivations(Transformation, RewriteRulePass):
+    """Replace the first activations by nothing."""
+
+    left = iter(range({applications}))
+
+    def pattern(self, op, x):
+        return op.Relu(x)
+
+    def check(self, context, **_):
+        return next(self.left, None) is not None
+
+    def rewrite(self, op, x):
+        return op.Identity(x)
+'''
+
+
+@each_of(
+    "network, applications, contract",
+    ("squeezenet", 1, "tolerance"),
+    pytest.param("squeezenet", 26, "tolerance", marks=pytest.mark.slow),
+    ("squeezenet", 1, "equality"),
+    pytest.param("shufflenet", 99, "tolerance", marks=pytest.mark.slow),
+    pytest.param("vgg19", 99, "tolerance", marks=pytest.mark.slow),
+    pytest.param("inception_v1", 99, "tolerance", marks=pytest.mark.slow),
+    pytest.param("resnet50", 99, "equality", marks=pytest.mark.slow),
+)
+def test_a_lost_activation_fails_if_outputs_agree(cli, write, network, applications, contract):
+    write("losing.py", PASS.format(applications=applications, contract=contract))
+    write("losing.yaml", "imports: [losing]\npasses: [lose-activations]\n")
+    given = ("-s", "limits.reproducer_seconds=0")
+    model = LIGHT / f"light_{network}.onnx"
+    end = cli("-c", "losing.yaml", "-o", "o.onnx", *given, model)
+    end.tells(1, "lose-activations", ": Relu → ")

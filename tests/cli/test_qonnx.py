@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 from onnx_passes.ops import bodies
-from tests.tables import model_of
+from tests.tables import each_of, model_of
 
 DOMAIN = bodies.QONNX
 
@@ -37,7 +37,7 @@ def network(tmp_path, monkeypatch):
     return model
 
 
-@pytest.mark.parametrize("preset", ["cleanup", "optimize", "simplify", "lower"])
+@each_of("preset", "cleanup", "optimize", "simplify", "lower")
 def test_presets_verify_and_keep_them(preset, network, cli):
     done = cli("-c", preset, "-o", "out.onnx", "model.onnx")
     assert done.code == 0
@@ -74,14 +74,11 @@ def test_a_wrong_pass_behind_a_quantiser_is_refused(network, cli, tmp_path):
 
 
 def test_shapes_are_inferred_through_them(network, cli):
-    done = cli("-o", "out.onnx", "model.onnx", "shape-inference")
-    assert done.code == 0
+    assert cli("-o", "out.onnx", "model.onnx", "shape-inference").code == 0
     known = {info.name for info in onnx.load("out.onnx").graph.value_info}
     assert {"xq", "wq", "product", "normal"} <= known
 
 
 def test_inspect_names_them(network, cli):
     done = cli("inspect", "model", "model.onnx", "--show", "layers")
-    assert done.code == 0
-    assert "Quant" in done.out
-    assert "MultiThreshold" in done.out
+    done.prints(0, "Quant", "MultiThreshold")

@@ -12,6 +12,7 @@ import pytest
 
 from onnx_passes.bench.reducing.candidates import CandidateStore
 from onnx_passes.verify.saved import write_samples
+from tests.tables import each_of
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 MODEL = DIGITS / "model.onnx"
@@ -87,22 +88,15 @@ def test_golden_values_find_the_weight_that_is_off(cli, tmp_path):
     onnx.save(model, "wrong.onnx")
     golden = ("--load-inputs", "layerwise.json")
     own = (
-        "--engine",
-        "onnxruntime",
-        "--against",
-        "golden",
-        "--rtol",
-        "1e-3",
-        "--atol",
-        "1e-3",
+        *("--engine", "onnxruntime", "--against", "golden"),
+        *("--rtol", "1e-3", "--atol", "1e-3"),
     )
     for source, target, mode in (
         ("wrong.onnx", "first.onnx", "bisect"),
         ("first.onnx", "final.onnx", "linear"),
     ):
         told = cli("reduce", source, "-o", target, "--mode", mode, *golden, *own)
-        assert told.code == 0, told.err
-        assert "left as they are, since golden values" in told.out
+        told.prints(0, "left as they are, since golden values")
     assert operators("final.onnx") == ["Conv"]
     told = cli("inspect", "model", "final.onnx", "--show", "layers")
     assert "conv2.weight" in told.out
@@ -120,19 +114,17 @@ def test_the_guide_by_commands_and_a_pattern(cli, tmp_path):
         (MODEL, "first.onnx", "bisect"),
         ("first.onnx", "final.onnx", "linear"),
     ):
-        told = cli(
+        cli(
             *("reduce", source, "-o", target, "--mode", mode, "--no-shrink", "-q"),
             *("--fail-regex", "^MaxPool ", "--check", *shown),
-        )
-        assert told.code == 0, told.err
+        ).tells(0)
     assert operators("final.onnx") == ["MaxPool"]
 
 
 def test_a_pass_is_reduced(cli, tmp_path):
     run = [*ONNX_PASSES, "-c", DIGITS.parent / "break_adds/pipeline.yaml", "{model}"]
     run += ["-s", "reproducers=false", "-s", "reference={samples: 1}"]
-    told = cli("reduce", MODEL, "-o", "small.onnx", "--no-shrink", "--check", *run)
-    assert told.code == 0, told.err
+    cli("reduce", MODEL, "-o", "small.onnx", "--no-shrink", "--check", *run).tells(0)
     assert operators("small.onnx") == ["Add"]
 
 
@@ -162,26 +154,21 @@ def test_a_person_is_asked(cli, monkeypatch, tmp_path):
 
 def test_a_person_who_has_gone_ends_it(cli, monkeypatch, tmp_path):
     monkeypatch.setattr("sys.stdin", io.StringIO("f\n"))
-    told = cli("reduce", MODEL, "-o", "small.onnx", "--interactive")
-    assert told.code == 2
-    assert "there is no answer" in told.err
+    cli("reduce", MODEL, "-o", "small.onnx", "--interactive").tells(2, "there is no answer")
     assert not Path("small.onnx").exists()
 
 
-@pytest.mark.parametrize("option", ["-o", "--min-good", "--replay"])
+@each_of("option", "-o", "--min-good", "--replay")
 def test_the_model_is_never_written_over(cli, tmp_path, option):
     path = tmp_path / "model.onnx"
     path.write_bytes(MODEL.read_bytes())
     other = [] if option == "-o" else ["-o", "small.onnx"]
     outcome = cli("reduce", path, *other, option, "model.onnx", "--check", "true {model}")
-    assert outcome.code == 2
-    assert "is the model itself" in outcome.err
+    outcome.tells(2, "is the model itself")
     assert path.read_bytes() == MODEL.read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("method", "told"), [("write_bytes", ""), ("mkdir", "--artifacts cannot be written: ")]
-)
+@each_of("method, told", ("write_bytes", ""), ("mkdir", "--artifacts cannot be written: "))
 def test_a_full_disk_ends_it_with_one_sentence(cli, pair, monkeypatch, method, told):
     def full(self, *given, **more):
         raise OSError(28, "No space left on device", str(self))
@@ -189,17 +176,14 @@ def test_a_full_disk_ends_it_with_one_sentence(cli, pair, monkeypatch, method, t
     monkeypatch.setattr(f"pathlib.Path.{method}", full)
     words = ("--artifacts", "kept") if told else ()
     outcome = cli("reduce", MODEL, "-o", "small.onnx", *words, "--check", pair)
-    assert outcome.code == 3
-    assert f"{told}No space left on device" in outcome.err
+    outcome.tells(3, f"{told}No space left on device")
     assert not Path("small.onnx").exists()
 
 
-@pytest.mark.parametrize("failing", [0, 1, 2])
+@each_of("failing", 0, 1, 2)
 def test_every_sample_is_asked(cli, tmp_path, failing):
-    model = onnx.parser.parse_model(
-        '<ir_version: 8, opset_import: ["" : 17]> g (float[n,4] x) => (float[n,4] y)'
-        " { a = Relu(x) b = Log(a) y = Neg(b) }"
-    )
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[n,4] x) => (float[n,4] y) { a = Relu(x) b = Log(a) y = Neg(b) }""")
     onnx.save(model, tmp_path / "m.onnx")
     samples = [{"x": np.full((1, 4), 2 if i != failing else 0, np.float32)} for i in range(3)]
     path = tmp_path / "in.json"

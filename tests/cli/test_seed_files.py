@@ -7,6 +7,7 @@ import onnx.parser
 import pytest
 
 from onnx_passes.passes import registry
+from tests.cli.modules import read_json
 
 SILU = """\
 import onnx_passes.passes as passes
@@ -60,8 +61,7 @@ def kinds():
 
 
 def rows():
-    with open("report.json") as file:
-        return json.load(file)["passes"]
+    return read_json("report.json")["passes"]
 
 
 @pytest.fixture(autouse=True)
@@ -101,8 +101,7 @@ def test_a_file_for_the_seed_system_keeps_its_own_pass(cli, write, silu_model):
 def test_several_classes_under_one_name_run_in_order(cli, write, silu_model):
     write("own_folding.py", FOLDING)
     write("cfg.yaml", "imports: [own_folding]\npasses: [fold-constants, FoldConstants]\n")
-    done = cli("-c", "cfg.yaml", *RUN, silu_model)
-    assert done.code == 0, done.err
+    cli("-c", "cfg.yaml", *RUN, silu_model).tells(0)
     names = [row["name"] for row in rows()]
     assert names == ["FoldConstants", "fold-more", "FoldConstants"]
     assert all(len(row["notes"]) == 1 for row in rows())
@@ -133,12 +132,10 @@ def test_list_explain_and_certify_know_it(cli, write):
     assert [row["group"] for row in listed] == ["fusion", "own_silu_again"]
     assert "own_silu_again.FuseSilu" in cli("explain", "-c", "cfg.yaml", "fuse-silu").out
     assert "fusion.fuse_silu.FuseSilu" in cli("explain", "fuse-silu").out
-    done = cli(
+    cli(
         *("certify", "-c", "cfg.yaml", "fuse-silu", "--level", "test", "--models", "1"),
         *("--json", "verdict.json"),
-    )
-    assert done.code == 0, done.err
-    with open("verdict.json") as file:
-        (row,) = json.load(file)
+    ).tells(0)
+    (row,) = read_json("verdict.json")
     assert {rule["verdict"] for rule in row["rules"]} == {"tested"}
     print(row)

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import onnx_passes.passes.verify as verify
+from tests.cli.modules import read_json
+from tests.tables import each_of
 
 PASS = """\
 import types
@@ -52,8 +54,7 @@ def run(cli, model, write):
         done = cli("-c", path, "-o", "o.onnx", model, "--json", "report.json", *words)
         sys.modules.pop(f"seed_{name}", None)
         try:
-            with open("report.json") as file:
-                checks = json.load(file)["passes"][0]["checks"]
+            checks = read_json("report.json")["passes"][0]["checks"]
         except FileNotFoundError:
             return done, {}
         return done, {m["name"]: m["value"] for c in checks for m in c["metrics"]}
@@ -65,18 +66,14 @@ MINE = "types.SimpleNamespace(mean=lambda p, e: float(p[0].mean()))"
 TWICE = "lambda p, e: 2 * verify.max_abs_error(p, [x - 1 for x in e])"
 
 
-@pytest.mark.parametrize(
-    ("metric", "name", "code", "found"),
-    [
-        ("largest", "largest", "lambda produced, expected: np.max(produced[0])", 4.0),
-        ("mine.mean", "mine", MINE, 4.0),
-        ("max_abs_error", "max_abs_error", "lambda produced, expected: 17.0", 17.0),
-        ("twice", "twice", TWICE, 2.0),
-    ],
+@each_of(
+    "metric, name, code, found",
+    ("largest", "largest", "lambda produced, expected: np.max(produced[0])", 4.0),
+    ("mine.mean", "mine", MINE, 4.0),
+    ("max_abs_error", "max_abs_error", "lambda produced, expected: 17.0", 17.0),
+    ("twice", "twice", TWICE, 2.0),
 )
-def test_a_function_put_into_the_module_is_a_metric_of_its_name(
-    run, metric, name, code, found
-):
+def test_a_function_in_the_module_is_a_metric_of_its_name(run, metric, name, code, found):
     done, values = run(
         name.replace("_", ""), f"verify.{name} = {code}\n", {metric: [found] * 2}
     )
@@ -84,19 +81,15 @@ def test_a_function_put_into_the_module_is_a_metric_of_its_name(
     assert values == {metric: found}
 
 
-@pytest.mark.parametrize(
-    ("metric", "limits", "code", "out", "told"),
-    [
-        # It gets the outputs that the file names.
-        ("off", [0, 0.5], "float(abs(p[0] - e[0] - 1).max())", "out.npy", "has off 1 on"),
-        ("gain", [15, 1000], "float('inf')", "out.npy", "allow .inf"),
-        ("off", [0, 0.5], "0.0", "", "metric off needs labels"),
-        ("partial", [0, 1], "", "out.npy", "there is no metric 'partial'"),
-    ],
+@each_of(
+    "metric, limits, code, out, told",
+    # It gets the outputs that the file names.
+    ("off", [0, 0.5], "float(abs(p[0] - e[0] - 1).max())", "out.npy", "has off 1 on"),
+    ("gain", [15, 1000], "float('inf')", "out.npy", "allow .inf"),
+    ("off", [0, 0.5], "0.0", "", "metric off needs labels"),
+    ("partial", [0, 1], "", "out.npy", "there is no metric 'partial'"),
 )
-def test_a_metric_that_the_original_does_not_keep_is_told(
-    run, metric, limits, code, out, told
-):
+def test_a_metric_that_the_original_misses_is_told(run, metric, limits, code, out, told):
     text = f"verify.{metric} = lambda p, e: {code}\n" if code else ""
     done, found = run(f"{metric}{len(code)}", text, {metric: limits}, out=[out] if out else ())
     assert (done.code, found) == (2, {})
@@ -108,8 +101,7 @@ def test_an_error_is_measured_against_the_expected_outputs_of_the_file(run):
     assert (done.code, found) == (0, {"max_abs_error": 0.0}), done.err
     np.save("other.npy", np.full((3, 2), 3.5, np.float32))
     done, found = run("other", "", {"max_abs_error": [0, 0.01]}, out=("other.npy",))
-    assert done.code == 2
-    assert "the original itself has max_abs_error 0.5 on" in done.err
+    done.tells(2, "the original itself has max_abs_error 0.5 on")
 
 
 def test_an_error_is_measured_against_the_original_if_the_file_has_labels(run):
@@ -118,19 +110,16 @@ def test_an_error_is_measured_against_the_original_if_the_file_has_labels(run):
     assert (done.code, found) == (0, {"max_abs_error": 0.0}), done.err
 
 
-@pytest.mark.parametrize("verify", [{}, False])
+@each_of("verify", {}, False)
 def test_an_empty_section_switches_verification_off(cli, model, write, verify):
     path = write("cfg.yaml", json.dumps({"passes": ["eliminate-identity"], "verify": verify}))
-    done = cli("-c", path, "-o", "out.onnx", model)
-    assert done.code == 0
-    assert "VERIFICATION IS OFF" in done.err
+    cli("-c", path, "-o", "out.onnx", model).tells(0, "VERIFICATION IS OFF")
 
 
 def test_the_step_verify_is_a_checkpoint(cli, model, write):
     path = write("cfg.yaml", json.dumps({"passes": ["eliminate-identity"]}))
     words = ["-c", path, "-o", "out.onnx", model, "--json", "report.json"]
     assert cli(*words, "shape-inference", "verify").code == 0
-    with open("report.json") as file:
-        last = json.load(file)["passes"][-1]
+    last = read_json("report.json")["passes"][-1]
     assert (last["name"], last["contract"]) == ("verify", "drift")
     assert cli(*words, "verify{deep=1}").code == 2

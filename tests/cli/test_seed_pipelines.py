@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from tests.tables import model_of
+from tests.tables import model_of, outputs_of
 
 CONFIG = """\
 imports: [{imports}]
@@ -51,8 +51,7 @@ def demo(tmp_path, cli, monkeypatch):
         text = f"{header} demo (float[{sizes}] x) => (float[{ends}] y) {{ {graph} }}"
         onnx.save(model_of(text, **weights), "model.onnx")
         x = np.random.default_rng(1).normal(size=shape).astype(np.float32)
-        with OnnxRuntimeEngine().prepare(load_model("model.onnx").model) as session:
-            y = session.run({"x": x})["y"]
+        y = outputs_of(OnnxRuntimeEngine(), load_model("model.onnx").model, {"x": x})["y"]
         np.save("inp.npy", x)
         np.save("out.npy", y)
         imported = IMPORTS if domain else ""

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import click
-import pytest
 
 from onnx_passes.cli.main import COMMANDS, program
 from onnx_passes.configs.pipeline_files import shipped_configs
+from tests.tables import each_of
 
 
 def leaves():
@@ -31,7 +31,7 @@ def spellings(command):
     }
 
 
-@pytest.mark.parametrize("name", LEAVES)
+@each_of("name", *LEAVES)
 def test_one_thing_has_one_spelling(name):
     texts = [text for param in LEAVES[name].params for text in param.opts]
     assert len(texts) == len(set(texts))
@@ -49,9 +49,12 @@ def test_one_thing_has_one_spelling(name):
     assert debug.help == "Show Python's traceback of an error."
 
 
-@pytest.mark.parametrize(
+@each_of(
     "words",
-    [("inspect", "model"), ("lint",), ("compare",), ("list", "gelu")],
+    ("inspect", "model"),
+    ("lint",),
+    ("compare",),
+    ("list", "gelu"),
     ids=lambda words: words[0],
 )
 def test_json_is_printed_or_written(cli, model, words):

@@ -10,6 +10,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from tests.tables import each_of
+
 TEXT = """<ir_version: 10, opset_import: ["": 21]>
 g (float[4] x) => (float[4] y) <float w = {2}>
 { a = Identity(x) b = Mul(a, w) c = Identity(b) y = Identity(c) }"""
@@ -66,8 +68,8 @@ def is_right(folder):
     return operators == ["Mul"] and float(weight.const_value.numpy().item()) == 2
 
 
-@pytest.mark.parametrize("stop", ["wrong", "raise"])
-@pytest.mark.parametrize("step", ["own-stop", "3"])
+@each_of("stop", "wrong", "raise")
+@each_of("step", "own-stop", "3")
 def test_a_failed_run_continues_from_the_model_before_the_step(folder, run, stop, step):
     code, err = run("m.onnx", stop=stop)
     assert code == 1
@@ -79,7 +81,7 @@ def test_a_failed_run_continues_from_the_model_before_the_step(folder, run, stop
     assert is_right(folder)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@each_of("number", signal.SIGTERM, signal.SIGINT)
 def test_so_does_an_interrupted_one(folder, number):
     command = [sys.executable, "-m", "onnx_passes", "-c", "p.yaml", "-o", "out.onnx", "m.onnx"]
     done = subprocess.run(
@@ -104,7 +106,7 @@ def test_a_wrong_pass_behind_the_start_is_found(run):
     assert "own-stop" in err
 
 
-@pytest.mark.parametrize("step", ["0", "5", "fuse-gelu", ""])
+@each_of("step", "0", "5", "fuse-gelu", "")
 def test_steps_that_there_are_not_are_refused_with_those_there_are(run, step):
     code, err = run("m.onnx", "--start-at", step)
     assert code == 2

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
-import pytest
 from onnx import helper, numpy_helper
 
 from onnx_passes.ops.bodies import CUSTOM, QONNX
+from tests.tables import each_of
 
 
 class Network:
@@ -148,7 +148,7 @@ def pooled(net):
     return net.quant(x, 0.4, 3), [1, 2, 12, 12]
 
 
-@pytest.mark.parametrize("build", [standard, thresholds, pooled])
+@each_of("build", standard, thresholds, pooled)
 def test_no_quantiser_is_left(build, cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     net = Network(opset=13)
@@ -160,14 +160,13 @@ def test_no_quantiser_is_left(build, cli, tmp_path, monkeypatch):
     Path("check.yaml").write_text(
         "passes: [shape-inference, assert: {integers_between_thresholds: true}]"
     )
-    done = cli("-c", "check.yaml", "-o", "same.onnx", "out.onnx")
-    assert done.code == 0, done.err
+    cli("-c", "check.yaml", "-o", "same.onnx", "out.onnx").tells(0)
     kinds = {node.op_type for node in onnx.load("out.onnx").graph.node}
     assert not kinds & {"QuantizeLinear", "DequantizeLinear", "Quant", "Sigmoid", "Relu"}
     assert not kinds & {"Trunc", "AveragePool", "Div"}
 
 
-@pytest.mark.parametrize("build", [convolutional, residual])
+@each_of("build", convolutional, residual)
 def test_integers_stand_between_thresholds(build, cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     net = Network()

@@ -14,6 +14,7 @@ import pytest
 
 from onnx_passes import risky_runs
 from onnx_passes.cli import supervision
+from tests.tables import each_of, each_row
 
 PROGRAM = [sys.executable, "-m", "onnx_passes"]
 
@@ -48,7 +49,7 @@ def test_nohup_is_respected(tmp_path, model):
     assert (tmp_path / "out.onnx").exists()
 
 
-@pytest.mark.parametrize("delay", [0.15, 0.5, 1.1])
+@each_of("delay", 0.15, 0.5, 1.1)
 def test_ctrl_c_at_any_moment_leaves_all_or_nothing(tmp_path, model, delay):
     before = model.read_bytes()
     process = start(tmp_path, "-c", "optimize", "-o", "out.onnx", model)
@@ -68,9 +69,7 @@ def test_ctrl_c_at_any_moment_leaves_all_or_nothing(tmp_path, model, delay):
     assert "internal error" not in err
 
 
-def test_an_interrupt_while_saving_leaves_the_old_output_and_no_scraps(
-    cli, model, monkeypatch
-):
+def test_an_interrupt_while_saving_leaves_the_old_output_alone(cli, model, monkeypatch):
     Path("out.onnx").write_text("old")
 
     def interrupted(handle):
@@ -84,9 +83,7 @@ def test_an_interrupt_while_saving_leaves_the_old_output_and_no_scraps(
     assert names(Path()) == ["model.onnx", "out.onnx"]
 
 
-def test_a_second_interrupt_while_the_first_is_reported_changes_nothing(
-    cli, model, monkeypatch
-):
+def test_a_second_interrupt_while_one_is_reported_changes_nothing(cli, model, monkeypatch):
     say = sys.modules["onnx_passes.cli.main"]._tell
 
     def press_again(text):
@@ -112,8 +109,7 @@ def test_an_interrupt_after_saving_says_what_is_there(cli, model, monkeypatch):
 
     monkeypatch.setattr("os.replace", interrupted)
     done = cli("-c", "cleanup", "-o", "out.onnx", model)
-    assert done.code == 130
-    assert "interrupted: out.onnx was complete by then" in done.err
+    done.tells(130, "interrupted: out.onnx was complete by then")
     onnx.checker.check_model(onnx.load("out.onnx"))
 
 
@@ -133,8 +129,7 @@ class Swallow(passes.Analysis):
 """,
     )
     config = write("cfg.yaml", "imports: [swallow]\npasses: [swallow]\n")
-    done = cli("-c", config, "-o", "out.onnx", model)
-    assert done.code == 130
+    assert cli("-c", config, "-o", "out.onnx", model).code == 130
     assert not Path("out.onnx").exists()
 
 
@@ -373,13 +368,11 @@ main (int64[1] x, float[2,3] f) => (int64[1] y, float[2,3] z)
 }"""
 
 
-@pytest.mark.parametrize(
+@each_of(
     "words",
-    [
-        ("compare", "model.onnx", "model.onnx"),
-        ("reduce", "model.onnx", "-o", "o.onnx", "--engine", "onnxruntime"),
-        ("tune", "model.onnx", "-c", "c.yaml", "-o", "o.onnx"),
-    ],
+    ("compare", "model.onnx", "model.onnx"),
+    ("reduce", "model.onnx", "-o", "o.onnx", "--engine", "onnxruntime"),
+    ("tune", "model.onnx", "-c", "c.yaml", "-o", "o.onnx"),
 )
 def test_no_command_ends_without_a_word(tmp_path, write, words):
     save(tmp_path, CONSTANTS)
@@ -392,7 +385,7 @@ def test_no_command_ends_without_a_word(tmp_path, write, words):
     assert "'isolate: true' of an engine" in err
 
 
-@pytest.mark.parametrize(("dies", "named"), [("data_prop", "values"), ("True", "types")])
+@each_of("dies, named", ("data_prop", "values"), ("True", "types"))
 def test_what_ends_the_inference_of_onnx_is_not_asked_again(tmp_path, write, dies, named):
     save(tmp_path, DIVISION.replace("-1}", "-2}"))
     write(
@@ -420,14 +413,11 @@ def test_reduce_finds_what_ends_an_engine_in_a_child(tmp_path):
     assert [node.op_type for node in onnx.load(tmp_path / "o.onnx").graph.node] == ["Div"]
 
 
-@pytest.mark.parametrize(
-    ("name", "code", "message"),
-    [
-        ("exits", 2, "ended the program in pass 'exits' (os._exit(0))"),
-        ("dies", 1, "error[pass]: the program died of SIGSEGV in pass 'dies'"),
-        ("killed", 3, "error[memory]: the program died of SIGKILL in pass 'killed'"),
-    ],
-)
+@each_row("""name | code | message
+- exits | =2 | ended the program in pass 'exits' (os._exit(0))
+- dies | =1 | error[pass]: the program died of SIGSEGV in pass 'dies'
+- killed | =3 | error[memory]: the program died of SIGKILL in pass 'killed'
+""")
 def test_a_pass_that_ends_the_program_is_named(tmp_path, model, write, name, code, message):
     write("ends.py", PASSES)
     config = write("c.yaml", f"imports: [ends]\npasses: [eliminate-identity, {name}]\n")
@@ -450,21 +440,17 @@ def fragile(write, on, how):
 REPLACED = "fragile cannot run the original: an engine died of SIGSEGV there"
 
 
-@pytest.mark.parametrize(
-    ("on", "how", "given", "code", "told"),
-    [
-        # As a system does that is out of memory.
-        ("one", "SIGKILL", False, 0, "inputs (size 1): an engine died of SIGKILL there"),
-        ("one", "exits", False, 0, "an engine ended the process with exit code 0 there"),
-        ("drawn", "SIGSEGV", False, 0, "the run was repeated without drawn values ("),
-        ("any", "SIGSEGV", False, 0, REPLACED),
-        ("any", "SIGSEGV", True, 0, REPLACED),
-        ("result", "SIGSEGV", True, 3, "SIGSEGV in the check of the result on fragile"),
-    ],
+@each_of(
+    "on, how, given, code, told",
+    # As a system does that is out of memory.
+    ("one", "SIGKILL", False, 0, "inputs (size 1): an engine died of SIGKILL there"),
+    ("one", "exits", False, 0, "an engine ended the process with exit code 0 there"),
+    ("drawn", "SIGSEGV", False, 0, "the run was repeated without drawn values ("),
+    ("any", "SIGSEGV", False, 0, REPLACED),
+    ("any", "SIGSEGV", True, 0, REPLACED),
+    ("result", "SIGSEGV", True, 3, "SIGSEGV in the check of the result on fragile"),
 )
-def test_where_an_engine_of_the_user_may_end(
-    tmp_path, model, write, on, how, given, code, told
-):
+def test_where_a_users_engine_may_end(tmp_path, model, write, on, how, given, code, told):
     config = fragile(write, on, how)
     np.savez(tmp_path / "in.npz", a=np.ones((2, 2), "f"), b=np.ones((2, 2), "f"))
     words = ("-s", "reference.inputs=in.npz") if given else ()
@@ -511,18 +497,14 @@ def sleeping(request, tmp_path, model, write):
         process.kill()
 
 
-@pytest.mark.parametrize(
-    ("send", "number", "word"),
-    [
-        (os.kill, signal.SIGINT, "interrupted"),
-        (os.killpg, signal.SIGINT, "interrupted"),
-        (os.killpg, signal.SIGTERM, "terminated"),
-        (os.kill, signal.SIGHUP, "terminated"),
-    ],
+@each_of(
+    "send, number, word",
+    (os.kill, signal.SIGINT, "interrupted"),
+    (os.killpg, signal.SIGINT, "interrupted"),
+    (os.killpg, signal.SIGTERM, "terminated"),
+    (os.kill, signal.SIGHUP, "terminated"),
 )
-def test_a_signal_to_the_parent_or_to_both_is_handled_once(
-    sleeping, tmp_path, send, number, word
-):
+def test_a_signal_to_parent_or_both_is_handled_once(sleeping, tmp_path, send, number, word):
     process, child = sleeping
     assert child != process.pid
     send(process.pid, number)
@@ -533,7 +515,7 @@ def test_a_signal_to_the_parent_or_to_both_is_handled_once(
     assert names(tmp_path) == ["c.yaml", "ends.py", "model.onnx", "o.onnx", "started"]
 
 
-@pytest.mark.parametrize("sleeping", ["deaf"], indirect=True)
+@each_of("sleeping", "deaf", indirect=True)
 def test_a_child_that_does_not_hear_a_signal_is_killed(sleeping):
     process, _ = sleeping
     process.terminate()
@@ -548,7 +530,7 @@ def test_a_parent_that_is_killed_leaves_no_child(sleeping):
     process.communicate(timeout=30)  # their stderr is closed when both are gone
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_of("seed", *range(20))
 def test_the_parent_gives_up_in_the_end(seed):
     rng = np.random.default_rng(seed)
     parent = object.__new__(supervision._Keeper)

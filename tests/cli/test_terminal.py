@@ -10,7 +10,7 @@ import sys
 import termios
 from pathlib import Path
 
-import pytest
+from tests.tables import each_of
 
 ROOT = Path(__file__).parents[2]
 DIGITS, BROKEN = ROOT / "examples" / "digits", ROOT / "examples" / "break_adds"
@@ -47,15 +47,13 @@ def words_of(text):
     return re.sub(r"[\d.]+ m?s", "TIME", " ".join(text.split()))
 
 
-@pytest.mark.parametrize("columns", [60, 80])
-@pytest.mark.parametrize(
-    ("words", "folder"),
-    [
-        (("compare", DIGITS / "model.onnx", "-e", "onnxruntime{optimization=all}"), DIGITS),
-        (("-c", "pipeline.yaml", "model.onnx", "-s", "reproducers=false"), BROKEN),
-        (("list",), DIGITS),
-        (("-c", "optimise", "model.onnx"), DIGITS),
-    ],
+@each_of("columns", 60, 80)
+@each_of(
+    "words, folder",
+    (("compare", DIGITS / "model.onnx", "-e", "onnxruntime{optimization=all}"), DIGITS),
+    (("-c", "pipeline.yaml", "model.onnx", "-s", "reproducers=false"), BROKEN),
+    (("list",), DIGITS),
+    (("-c", "optimise", "model.onnx"), DIGITS),
 )
 def test_words_of_a_log_are_whole_on_a_terminal(words, folder, columns):
     piped = start(words, folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -1,6 +1,5 @@
 """``onnx-passes tune``, through the program."""
 
-import json
 import signal
 from pathlib import Path
 
@@ -10,6 +9,8 @@ import pytest
 from onnx_passes.cli import supervision
 from onnx_passes.tuning.loss_budget import SamplesInMemory
 from tests.cli.conftest import ROOT
+from tests.cli.modules import read_json
+from tests.tables import each_row
 
 DIGITS = ROOT / "examples" / "digits"
 MODEL = DIGITS / "model.onnx"
@@ -35,15 +36,14 @@ def test_a_model_is_written_that_is_smaller_and_says_why(cli, config):
     found = cli("tune", MODEL, "-c", config, "-o", "out.onnx", "--json", "out.json")
     assert found.code == 0, found.err
     onnx.checker.check_model("out.onnx", full_check=True)
-    with open("out.json") as file:
-        data = json.load(file)
+    data = read_json("out.json")
     assert data["cost"]["chosen"] < 0.3 * data["cost"]["original"]
     assert data["gap"] <= 0.01
     others = [other for group in data["groups"] for other in group["others"].values()]
     assert others
     assert all(other["why"].startswith("not chosen, ") for other in others)
     assert {group["format"] for group in data["groups"]} <= {
-        *("float32", "float16", "int8-dynamic", "int8-weights"),
+        *("float32", "float16", "int8-dynamic", "int8-weights")
     }
     assert data["flips"]["at most"] <= 0.05
     assert data["flips"]["kind"].startswith("statistical")
@@ -58,8 +58,7 @@ def test_culprits_of_a_format(cli, config):
         *("--set", "verify.metrics={snr: [38, .inf]}", "--json", "found.json"),
     )
     assert found.code == 0, found.err
-    with open("found.json") as file:
-        nodes = json.load(file)["nodes"]
+    nodes = read_json("found.json")["nodes"]
     assert "must stay in float32" in found.out
     assert nodes
     assert all(name in found.out for name in nodes)
@@ -77,40 +76,30 @@ def test_there_has_to_be_data_and_a_budget(cli, write):
 
 
 def test_formats_and_groups_of_ones_own(cli, config):
-    found = cli(
+    cli(
         *("tune", MODEL, "-c", config, "-o", "out.onnx", "--json", "out.json"),
         *("--set", "tune.formats=[{mine: {quantize-weights: {weights: uint8, least: 1}}}]"),
         *("--set", "tune.groups={head: {nodes: ['/fc*']}}"),
-    )
-    assert found.code == 0, found.err
-    with open("out.json") as file:
-        (group,) = json.load(file)["groups"]
+    ).tells(0)
+    (group,) = read_json("out.json")["groups"]
     assert (group["group"], group["format"]) == ("head", "mine")
     kinds = {t.name: t.data_type for t in onnx.load("out.onnx").graph.initializer}
     assert kinds["fc1.weight_uint8"] == onnx.TensorProto.UINT8
     assert kinds["conv2.weight"] == onnx.TensorProto.FLOAT
 
 
-@pytest.mark.parametrize(
-    ("words", "members"),
-    [
-        ("after: [/pool/MaxPool_output_0]", {"/fc1/Gemm", "/fc2/MatMul"}),
-        ("before: [/relu1/Relu_output_0]", {"/conv1/Conv"}),
-        ("operators: [Conv], skip: ['/conv1*']", {"/conv2/Conv"}),
-        (
-            "after: [/relu1/Relu_output_0], before: [/relu3/Relu_output_0]",
-            {"/conv2/Conv", "/fc1/Gemm"},
-        ),
-    ],
-)
+@each_row("""words | members
+- after: [/pool/MaxPool_output_0] | ={"/fc1/Gemm", "/fc2/MatMul"}
+- before: [/relu1/Relu_output_0] | ={"/conv1/Conv"}
+- operators: [Conv], skip: ['/conv1*'] | ={"/conv2/Conv"}
+- after: [/relu1/Relu_output_0], before: [/relu3/Relu_output_0] | ={"/conv2/Conv", "/fc1/Gemm"}
+""")
 def test_groups_by_region_and_operator(cli, config, words, members):
-    found = cli(
+    cli(
         *("tune", MODEL, "-c", config, "-o", "out.onnx", "--json", "out.json"),
         *("--set", "tune.formats=[int8-weights]", "--set", f"tune.groups={{g: {{{words}}}}}"),
-    )
-    assert found.code == 0, found.err
-    with open("out.json") as file:
-        (group,) = json.load(file)["groups"]
+    ).tells(0)
+    (group,) = read_json("out.json")["groups"]
     original = onnx.load(MODEL).graph.node
     layers = {n.name for n in original if n.op_type in ("Conv", "Gemm", "MatMul")}
     assert layers & set(group["nodes"]) == members
@@ -123,8 +112,7 @@ def test_an_interrupt_writes_the_best_model_so_far(cli, config, monkeypatch):
 
     monkeypatch.setattr(SamplesInMemory, "measure", interrupted)
     found = cli("tune", MODEL, "-c", config, "-o", "out.onnx")
-    assert found.code == 130
-    assert "out.onnx holds the best model so far" in found.err
+    found.tells(130, "out.onnx holds the best model so far")
     onnx.checker.check_model("out.onnx", full_check=True)
 
 
@@ -135,8 +123,7 @@ def test_what_is_written_is_held_against_what_was_chosen(cli, config, monkeypatc
     monkeypatch.setattr("onnx_passes.tuning.budget_search.audit", lambda *given: [])
     monkeypatch.setattr("onnx_passes.tuning.format_scores.audit", lambda *given: [])
     found = cli("tune", MODEL, "-c", config, "-o", "out.onnx")
-    assert found.code == 1
-    assert "does not hold the chosen formats: /conv1/Conv" in found.err
+    found.tells(1, "does not hold the chosen formats: /conv1/Conv")
     assert not Path("out.onnx").exists()
 
 
@@ -144,10 +131,9 @@ def test_no_report_changes_the_model_that_is_written(cli, config):
     words = ("tune", MODEL, "-c", config, "-s", "verify.metrics.kl_divergence=[0, 0.00001]")
     words += ("-s", "tune.formats=[float16, int8-static]", "-q", "-o")
     cli(*words, "plain.onnx")
-    found = cli(*words, "told.onnx", "--json", "found.json")
-    assert found.code == 0, found.err
+    cli(*words, "told.onnx", "--json", "found.json").tells(0)
     assert Path("told.onnx").read_bytes() == Path("plain.onnx").read_bytes()
-    data = json.loads(Path("found.json").read_text())
+    data = read_json("found.json")
     assert data["cost"]["chosen"] == Path("plain.onnx").stat().st_size
     assert all(group["snr"] != "nan" for group in data["groups"])
 

@@ -7,9 +7,8 @@ import numpy as np
 import onnx
 import onnx.parser
 import onnx.reference
-import pytest
 
-from tests.tables import model_of
+from tests.tables import each_of, model_of
 
 ROWS = np.random.default_rng(3).normal(size=(64, 16)).astype(np.float32)
 WEIGHT = np.random.default_rng(4).normal(size=(16, 4)).astype(np.float32)
@@ -57,16 +56,14 @@ def as_onnx_has_it(path):
     return onnx.reference.ReferenceEvaluator(path).run(None, {"x": ROWS})[0]
 
 
-@pytest.mark.parametrize(
-    "metric", [{"top_1_agreement": [0.9, 1]}, {"cosine": [-1, 1]}], ids=str
-)
+@each_of("metric", {"top_1_agreement": [0.9, 1]}, {"cosine": [-1, 1]}, ids=str)
 def test_a_network_that_is_not_finite_in_float16_keeps_no_budget(cli, metric):
     lost_tails()
     config = settings(metric, ["float16"])
     found = cli("tune", "model.onnx", "-c", config, "-o", "out.onnx")
-    assert found.code == 0, found.err
-    assert "the original is returned" in found.out
-    assert "y has NaN or infinity where the original has not" in found.out
+    found.prints(
+        0, "the original is returned", "y has NaN or infinity where the original has not"
+    )
     assert np.isfinite(as_onnx_has_it("out.onnx")).all()
 
 
@@ -103,21 +100,18 @@ def test_what_the_pass_itself_keeps_is_named(cli):
     found = cli(
         "tune", "model.onnx", "-c", settings({"cosine": [0.9, 1]}, ["float16"]), "--culprits"
     )
-    assert found.code == 0, found.err
-    assert "convert-float16 itself keeps 3 nodes:\n  q_node\n  s_node\n  r_node\n" in found.out
+    found.prints(0, "convert-float16 itself keeps 3 nodes:\n  q_node\n  s_node\n  r_node\n")
 
 
 def test_a_format_that_needs_another_opset_raises_it(cli):
     layers(opset=13)
     config = settings({"cosine": [0.9, 1]}, ["int4-weights"], "size")
     found = cli("tune", "model.onnx", "-c", config, "-o", "out.onnx")
-    assert found.code == 0, found.err
-    assert "int4-weights needs opset 21: raised from 13" in found.out
+    found.prints(0, "int4-weights needs opset 21: raised from 13")
     made = onnx.load("out.onnx")
     assert onnx.TensorProto.INT4 in {t.data_type for t in made.graph.initializer}
     assert made.opset_import[0].version == 21
-    culprits = cli("tune", "model.onnx", "-c", config, "--culprits")
-    assert culprits.code == 0, culprits.err
+    cli("tune", "model.onnx", "-c", config, "--culprits").tells(0)
 
 
 def test_an_opset_that_cannot_be_raised_is_told(cli):
@@ -126,26 +120,20 @@ def test_an_opset_that_cannot_be_raised_is_told(cli):
     )
     config = settings({"cosine": [0.9, 1]}, ["int4-weights"], "size")
     found = cli("tune", "model.onnx", "-c", config, "-o", "out.onnx")
-    assert found.code == 0, found.err
-    assert "int4-weights needs opset 21: " in found.out
+    found.prints(0, "int4-weights needs opset 21: ")
 
 
 def test_a_pass_that_converts_nothing_says_so(cli):
     save(
         "h = Relu(x) y = Slice(h, from, to, axes)",
-        **{
-            "from": np.array([0]),
-            "to": np.array([4]),
-            "axes": np.array([1]),
-        },
+        **{"from": np.array([0]), "to": np.array([4]), "axes": np.array([1])},
     )
     config = settings({"cosine": [0.9, 1]}, ["int8-weights"], "size")
     found = cli("tune", "model.onnx", "-c", config, "-o", "out.onnx")
-    assert found.code == 0, found.err
-    assert "the original is returned: no group can have another format" in found.out
-    assert (
-        "quantize-weights changes nothing in it: nothing to convert: the model has no Conv"
-        in found.out
+    found.prints(
+        0,
+        "the original is returned: no group can have another format",
+        "quantize-weights changes nothing in it: nothing to convert: the model has no Conv",
     )
 
 

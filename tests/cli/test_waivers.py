@@ -5,24 +5,16 @@ from xml.etree import ElementTree
 
 import pytest
 
-BREAK = """\
-from onnx_passes import passes
-from onnx_passes.passes.base import RewriteRulePass, Transformation
+from tests.cli.modules import BREAK_ADDS, read_json, rule_pass
+from tests.tables import each_of, each_row
 
-@passes.verify.equality
-@passes.register()
-class BreakAdds(Transformation, RewriteRulePass):
-    def pattern(self, op, x, y): return op.Add(x, y)
-    def check(self, _, x, y): return x != y
-    def rewrite(self, op, x, y): return op.Add(x, x)
-"""
-SILENT = BREAK.replace("@passes.verify.equality\n", "").replace("BreakAdds", "SilentAdds")
+SILENT = BREAK_ADDS.replace("@passes.verify.equality\n", "").replace("BreakAdds", "SilentAdds")
 
 
 @pytest.fixture
 def run(cli, model, write):
     """Run the broken pass with the given waivers; return the outcome and the report."""
-    write("breaking.py", BREAK)
+    write("breaking.py", BREAK_ADDS)
     write("silent.py", SILENT)
 
     def call(waivers, *words, passes=("BreakAdds",)):
@@ -31,8 +23,7 @@ def run(cli, model, write):
         path = write("cfg.yaml", json.dumps(config))
         done = cli("-c", path, "-o", "out.onnx", model, "--json", "report.json", *words)
         try:
-            with open("report.json") as file:
-                return done, json.load(file)
+            return done, read_json("report.json")
         except FileNotFoundError:
             return done, {}
 
@@ -45,7 +36,7 @@ def test_without_a_waiver_the_failure_ends_the_run(run):
     assert report["waivers"] == []
 
 
-@pytest.mark.parametrize("what", [{"pass": "BreakAdds"}, {"rule": "break-adds"}])
+@each_of("what", {"pass": "BreakAdds"}, {"rule": "break-adds"})
 def test_a_waived_failure_is_kept_and_is_not_an_error(run, what, tmp_path):
     done, report = run([{**what, "reason": "see issue 7"}], "--strict")
     assert done.code == 0, done.err
@@ -65,12 +56,7 @@ def test_a_waived_failure_is_kept_and_is_not_an_error(run, what, tmp_path):
 
 
 def test_a_waiver_does_not_hide_another_fault(run, write):
-    relu = """
-    def pattern(self, op, x): return op.Relu(x)
-    def rewrite(self, op, x): return op.Neg(x)
-"""
-    head = BREAK.partition("    def pattern")[0].replace("BreakAdds", "BreakRelus")
-    write("silent.py", head + relu)
+    write("silent.py", rule_pass("BreakRelus", "op.Relu(x)", "op.Neg(x)"))
     waiver = {"pass": "break-adds", "reason": "see issue 7"}
     done, report = run([waiver], passes=("BreakAdds", "BreakRelus"))
     assert done.code == 1
@@ -86,14 +72,12 @@ def test_the_first_line_does_not_say_verified(run):
     assert report["waived"] == report["not_verified"] != []
 
 
-@pytest.mark.parametrize(
+@each_of(
     "waiver",
-    [
-        {"pass": "BreakAdds", "expires": "2020-01-31"},
-        {"pass": "BreakAdds", "model": "other-*.onnx"},
-        {"pass": "SilentAdds"},
-        {"rule": "another-rule"},
-    ],
+    {"pass": "BreakAdds", "expires": "2020-01-31"},
+    {"pass": "BreakAdds", "model": "other-*.onnx"},
+    {"pass": "SilentAdds"},
+    {"rule": "another-rule"},
 )
 def test_a_waiver_that_is_over_or_for_something_else_accepts_nothing(run, waiver):
     done, report = run([{**waiver, "reason": "see issue 7"}])
@@ -114,7 +98,7 @@ def test_what_strict_refuses_can_be_accepted(run):
     assert "(waived: has no contract yet)" in done.err
 
 
-@pytest.mark.parametrize("words", [(), ("-v",)])
+@each_of("words", (), ("-v",))
 def test_every_report_shows_all_waivers(run, words, tmp_path):
     waivers = [
         {"pass": "BreakAdds", "reason": "see issue 7", "expires": "2999-12-31"},
@@ -139,32 +123,23 @@ def test_every_report_shows_all_waivers(run, words, tmp_path):
 
 
 def test_a_model_that_is_not_valid_is_never_accepted(run, write):
-    body = BREAK.replace("op.Add(x, x)", "op.NoSuchOperator(x, y)")
+    body = BREAK_ADDS.replace("op.Add(x, x)", "op.NoSuchOperator(x, y)")
     write("breaking.py", body)
     done, report = run([{"pass": "BreakAdds", "reason": "see issue 7"}])
     assert done.code == 1
     assert not report["waivers"][0]["used"]
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("{pass: merge-relus}", "'reason' is missing in 'waivers.0'"),
-        ("{pass: merge-relus, reason: ' '}", "waivers.0.reason: expected text that is not"),
-        ("{reason: why}", "waivers.0: expected either 'rule' or 'pass'"),
-        ("{pass: a, rule: b, reason: c}", "waivers.0: expected either 'rule' or 'pass'"),
-        ("{pass: a, reason: c, expires: soon}", "waivers.0.expires: expected a date such as"),
-        ("{pass: a, reason: c, until: 2027-01-31}", "unknown key 'until' in 'waivers.0'"),
-        ("{pass: eliminate-identty, reason: c}", "did you mean 'eliminate-identity'?"),
-        (
-            "{pass: fuse, reason: c}",
-            "'fuse' is a group of passes, and a waiver is of one pass",
-        ),
-    ],
-)
+@each_row("""line | told
+- {pass: merge-relus} | 'reason' is missing in 'waivers.0'
+- {pass: merge-relus, reason: ' '} | waivers.0.reason: expected text that is not
+- {reason: why} | waivers.0: expected either 'rule' or 'pass'
+- {pass: a, rule: b, reason: c} | waivers.0: expected either 'rule' or 'pass'
+- {pass: a, reason: c, expires: soon} | waivers.0.expires: expected a date such as
+- {pass: a, reason: c, until: 2027-01-31} | unknown key 'until' in 'waivers.0'
+- {pass: eliminate-identty, reason: c} | did you mean 'eliminate-identity'?
+- {pass: fuse, reason: c} | 'fuse' is a group of passes, and a waiver is of one pass
+""")
 def test_a_wrong_waiver_is_an_error_with_its_place(cli, model, write, line, told):
     path = write("cfg.yaml", f"passes: [eliminate-identity]\nwaivers:\n  - {line}\n")
-    done = cli("-c", path, "-o", "out.onnx", model)
-    assert done.code == 2
-    assert told in done.err
-    assert f"{path}:3:" in done.err
+    cli("-c", path, "-o", "out.onnx", model).tells(2, told, f"{path}:3:")

@@ -11,16 +11,15 @@ from onnx_passes.cli.word_syntax import (
     read_shape,
 )
 from onnx_passes.errors import UsageError
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize(
-    ("text", "shape"),
-    [
-        ("1x3x224x224", (1, 3, 224, 224)),
-        ("7", (7,)),
-        ("[]", ()),
-        ("[batch, 3, past + 1]", ("batch", 3, "past + 1")),
-    ],
+@each_of(
+    "text, shape",
+    ("1x3x224x224", (1, 3, 224, 224)),
+    ("7", (7,)),
+    ("[]", ()),
+    ("[batch, 3, past + 1]", ("batch", 3, "past + 1")),
 )
 def test_shapes_have_two_spellings(text, shape):
     assert read_shape(text, f"x:{text}", "--inputs") == shape

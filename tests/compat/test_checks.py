@@ -9,6 +9,7 @@ from onnx_passes.errors import VerificationError
 from onnx_passes.passes import collect
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.testing import parse
+from tests.tables import each_of
 
 MODEL = """(float[2,2] a, float[2,2] b) => (float[2,2] y) { c = Add(a, b) y = Relu(c) }"""
 
@@ -47,14 +48,12 @@ def causes(error):
         error = error.__cause__ or error.__context__
 
 
-@pytest.mark.parametrize(
-    ("contract", "verify", "told"),
-    [
-        (passes.verify.equality, {"tolerance": {}}, "y is not as expected"),
-        (passes.verify.tolerance, {"tolerance": {"atol": 1e-3}}, "the tolerance, by up to 1"),
-        (passes.verify.tolerance, {True: True}, "the tolerance, by up to 1"),
-        (passes.verify.metric, {"metrics": {"max_abs_error": [0, 0.5]}}, "is 1, not in"),
-    ],
+@each_of(
+    "contract, verify, told",
+    (passes.verify.equality, {"tolerance": {}}, "y is not as expected"),
+    (passes.verify.tolerance, {"tolerance": {"atol": 1e-3}}, "the tolerance, by up to 1"),
+    (passes.verify.tolerance, {True: True}, "the tolerance, by up to 1"),
+    (passes.verify.metric, {"metrics": {"max_abs_error": [0, 0.5]}}, "is 1, not in"),
     ids=["equality", "tolerance", "defaults", "metric"],
 )
 def test_a_wrong_pass_raises(tmp_path, contract, verify, told):
@@ -67,7 +66,7 @@ def test_a_wrong_pass_raises(tmp_path, contract, verify, told):
     assert told in str(cause)
 
 
-@pytest.mark.parametrize("verify", [{}, None, {"tolerance": {"atol": 2}}])
+@each_of("verify", {}, None, {"tolerance": {"atol": 2}})
 def test_it_is_accepted_where_nothing_asks_or_the_tolerance_is_wide(tmp_path, verify):
     given = config(tmp_path) | {"verify": verify}
     assert run(break_adds(passes.verify.tolerance), given).modified
@@ -83,7 +82,7 @@ def test_inputs_that_are_missing_are_a_precondition(tmp_path):
     assert any("reference.inp has 1 of 2 inputs" in str(each) for each in found)
 
 
-@pytest.mark.parametrize("name", ["cleanup", "streamline", "lower-conv"])
+@each_of("name", "cleanup", "streamline", "lower-conv")
 def test_right_passes_of_the_library_pass(tmp_path, name):
     given = config(tmp_path, tolerance={"atol": 1e-5})
     given["reference"]["inp"] = [np.ones((1, 2, 4, 4), np.float32)]

@@ -15,9 +15,10 @@ from onnx_passes import compat
 from onnx_passes.cli.main import program
 from onnx_passes.ops.bodies import QONNX_ALIASES
 from onnx_passes.passes.registry import lookup
+from tests.tables import each_of, each_row
 
 
-@pytest.mark.parametrize("name", sorted(compat.MODULES))
+@each_of("name", *sorted(compat.MODULES))
 def test_each_of_its_modules_imports_and_no_file_hides_it(name):
     importlib.import_module(name)
     path = Path(onnx_passes.__file__).parents[1] / name.replace(".", "/")
@@ -116,20 +117,17 @@ def test_a_model_is_evaluated_with_its_own_operators(graph):
     assert len(model.graph.outputs) == 1
 
 
-@pytest.mark.parametrize(
-    ("module", "names"),
-    [
-        ("passes", "cleanup eliminate fusion imports inline lowering streamline convert"),
-        ("passes.base", "PassBase InPlacePass RewritePass RewriteRuleSet remove_unused_nodes"),
-        ("passes.compose", "is_isomorphic"),
-        ("ops", "InjectCustomOps"),
-        ("traits.elementwise", "is_elementwise ELEMENTWISE_UNARY ELEMENTWISE_NARY"),
-        ("traits.pooling", "is_pooling POOLING"),
-        ("traits.reduction", "is_reduction REDUCTIONS"),
-        ("tests.base", "PassesTestBase"),
-        ("__main__", "main"),
-    ],
-)
+@each_row("""module | names
+- passes | cleanup eliminate fusion imports inline lowering streamline convert
+- passes.base | PassBase InPlacePass RewritePass RewriteRuleSet remove_unused_nodes
+- passes.compose | is_isomorphic
+- ops | InjectCustomOps
+- traits.elementwise | is_elementwise ELEMENTWISE_UNARY ELEMENTWISE_NARY
+- traits.pooling | is_pooling POOLING
+- traits.reduction | is_reduction REDUCTIONS
+- tests.base | PassesTestBase
+- __main__ | main
+""")
 def test_names_that_modules_of_the_seed_system_have(module, names):
     found = importlib.import_module(f"onnx_passes.{module}")
     assert all(hasattr(found, name) for name in names.split())

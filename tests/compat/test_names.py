@@ -2,16 +2,15 @@
 
 from pathlib import Path
 
-import pytest
-
 from onnx_passes import testing
 from onnx_passes.compat.names import is_for_seed, uses_of
 from onnx_passes.passes.registry import lookup
+from tests.tables import each_of
 
 ALL = (Path(__file__).parent / "seed_names.txt").read_text().split()
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if name != "verify"])
+@each_of("name", *[name for name in ALL if name != "verify"])
 def test_each_is_a_pass_or_a_group(name):
     assert lookup(name)
 
@@ -24,15 +23,9 @@ def test_groups_hold_the_schemas():
         "unify-reshapes",
     }
     assert {cls.name for cls in lookup("algebraic")} == {
-        "absorb-into-comparisons",
-        "eliminate-noop-reduce",
-        "fold-decided-results",
-        "gather-constants",
-        "gather-terms",
-        "merge-products",
-        "simplify-booleans",
-        "simplify-lattices",
-        "unify-comparisons",
+        *("absorb-into-comparisons", "eliminate-noop-reduce", "fold-decided-results"),
+        *("gather-constants", "gather-terms", "merge-products", "simplify-booleans"),
+        *("simplify-lattices", "unify-comparisons"),
     }
 
 
@@ -63,16 +56,14 @@ def test_passes_of_a_client_with_the_configuration_of_the_seed_system_do_what_th
     assert "Im2Col" in {n.op_type for n in made.graph}
 
 
-@pytest.mark.parametrize(
-    ("name", "passes"),
-    [
-        ("eliminate.where.EliminateWhereLhs", {"eliminate-constant-where"}),
-        ("cleanup.remove.RemoveUnusedNodes", {"remove-unused-nodes", "topological-sort"}),
-        ("streamline.reorder.transpose.MoveAddPastTranspose", {"sink-transposes"}),
-        ("streamline.reorder.shapes.MoveElementwisePastReshape", {"sink-past-movement"}),
-        ("streamline.algebraic.numeric.GroupAdd", {"gather-terms"}),
-        ("onnx_passes.passes.inline.qonnx.FoldConstantQONNXQuant", {"inline-qonnx"}),
-    ],
+@each_of(
+    "name, passes",
+    ("eliminate.where.EliminateWhereLhs", {"eliminate-constant-where"}),
+    ("cleanup.remove.RemoveUnusedNodes", {"remove-unused-nodes", "topological-sort"}),
+    ("streamline.reorder.transpose.MoveAddPastTranspose", {"sink-transposes"}),
+    ("streamline.reorder.shapes.MoveElementwisePastReshape", {"sink-past-movement"}),
+    ("streamline.algebraic.numeric.GroupAdd", {"gather-terms"}),
+    ("onnx_passes.passes.inline.qonnx.FoldConstantQONNXQuant", {"inline-qonnx"}),
 )
 def test_dotted_names_of_classes_mean_what_does_the_same(name, passes):
     assert passes <= {cls.name for cls in lookup(name)}

@@ -1,79 +1,48 @@
 """Passes derived from the templates of the seed system run."""
 
-import pytest
-
 from onnx_passes import passes, testing
 from onnx_passes.compat import operator_properties
+from tests.tables import each_row
 
 HEAD = "(bool[2,3] x, bool[2,3] u, bool[2,3] v) => (bool[2,3] y) <bool f = {0}, bool t = {1}> "
 
 
-@passes.verify.equality
-class Grouped(operator_properties._Associative, operator_properties._Commutative):
-    __OP__ = lambda _, op, x, y: op.And(x, y)  # noqa: E731
+def law(templates, **members):
+    """Return a pass of templates for operators, as a client of the seed system writes it."""
+    bases = tuple(getattr(operator_properties, f"_{name}") for name in templates.split())
+    names = {f"__{name}__": member for name, member in members.items()}
+    return passes.verify.equality(type("Law", bases, names))
 
 
-@passes.verify.equality
-class Distributed(operator_properties._Distributive):
-    __MUL__ = lambda _, op, x, y: op.And(x, y)  # noqa: E731
-    __ADD__ = lambda _, op, x, y: op.Or(x, y)  # noqa: E731
+AND = lambda _, op, x, y: op.And(x, y)  # noqa: E731
+OR = lambda _, op, x, y: op.Or(x, y)  # noqa: E731
+XOR = lambda _, op, x, y: op.Xor(x, y)  # noqa: E731
 
 
-@passes.verify.equality
-class DistributedRight(operator_properties._DistributiveRhs):
-    __MUL__ = lambda _, op, x, y: op.And(x, y)  # noqa: E731
-    __ADD__ = lambda _, op, x, y: op.Xor(x, y)  # noqa: E731
-
-
-@passes.verify.equality
-class Twice(operator_properties._Involution):
-    __OP__ = lambda _, op, x: op.Not(x)  # noqa: E731
-
-
-@passes.verify.equality
-class Both(operator_properties._Idempotence):
-    __OP__ = lambda _, op, x, y: op.And(x, y)  # noqa: E731
-
-
-@passes.verify.equality
-class Absorbed(operator_properties._Absorption):
-    __OP1__ = lambda _, op, x, y: op.And(x, y)  # noqa: E731
-    __OP2__ = lambda _, op, x, y: op.Or(x, y)  # noqa: E731
-
-
-@passes.verify.equality
-class Annihilated(operator_properties._Annihilator):
-    __OP__ = lambda _, op, x, y: op.And(x, y)  # noqa: E731
-    __ANNIHILATOR__ = False
-
-
-@passes.verify.equality
-class Turned(operator_properties._Converse):
-    __OP__ = lambda _, op, x, y: op.Less(x, y)  # noqa: E731
-    __CONVERSE__ = lambda _, op, x, y: op.Greater(x, y)  # noqa: E731
-
-
-@pytest.mark.parametrize(
-    ("cls", "body", "kinds"),
-    [
-        (Grouped, "a = And(x, t) y = And(a, f)", ["And", "And"]),
-        (Distributed, "a = And(x, u) b = And(x, v) y = Or(a, b)", ["Or", "And"]),
-        (DistributedRight, "a = And(u, x) b = And(v, x) y = Xor(a, b)", ["Xor", "And"]),
-        (Twice, "a = Not(x) y = Not(a)", ["Identity"]),
-        (Both, "y = And(x, x)", ["Identity"]),
-        (Absorbed, "a = And(x, u) y = Or(x, a)", ["Identity"]),
-        (Annihilated, "y = And(x, f)", ["Constant", "Expand"]),
-    ],
-)
+@each_row("""cls | body | kinds
+- =law("Associative Commutative", OP=AND) | a = And(x, t) y = And(a, f) | And And
+- =law("Distributive", MUL=AND, ADD=OR) | a = And(x, u) b = And(x, v) y = Or(a, b) | Or And
+- =law("DistributiveRhs", MUL=AND, ADD=XOR) | a = And(u, x) b = And(v, x) y = Xor(a, b) | Xor
+  And
+- =law("Involution", OP=lambda _, op, x: op.Not(x)) | a = Not(x) y = Not(a) | Identity
+- =law("Idempotence", OP=AND) | y = And(x, x) | Identity
+- =law("Absorption", OP1=AND, OP2=OR) | a = And(x, u) y = Or(x, a) | Identity
+- =law("Annihilator", OP=AND, ANNIHILATOR=False) | y = And(x, f) | Constant Expand
+""")
 def test_fires(cls, body, kinds):
     model = testing.parse(HEAD + "{ " + body + " }")
     before = testing.Snapshot(model)
     assert cls()(model).modified
     testing.assert_verified(cls(), before, model)
-    assert [node.op_type for node in model.graph] == kinds
+    assert [node.op_type for node in model.graph] == kinds.split()
 
 
 def test_a_comparison_is_turned():
     model = testing.parse("(float[N] x, float[N] u) => (bool[N] y) { y = Less(x, u) }")
-    assert Turned()(model).modified
+    turned = law(
+        "Converse",
+        OP=lambda _, op, x, y: op.Less(x, y),
+        CONVERSE=lambda _, op, x, y: op.Greater(x, y),
+    )
+    assert turned()(model).modified
     assert [node.op_type for node in model.graph] == ["Greater"]

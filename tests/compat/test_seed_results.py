@@ -2,13 +2,13 @@
 
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.passes import collect
 from onnx_passes.passes.analysis._demands import floats_between
 from onnx_passes.passes.constants import numbers_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from tests.corpus.seed_networks import SEED, network, wide
+from tests.tables import each_of, outputs_of
 
 IMAGES = [{"assumes": ["N", "C", "H", "W"], "perm": [0, 2, 3, 1]}]
 STEPS = (
@@ -30,11 +30,10 @@ def run(model):
 
 
 def outputs(model, x):
-    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        return session.run({"x": x})["y"]
+    return outputs_of(OnnxRuntimeEngine(prepacking=False), model, {"x": x})["y"]
 
 
-@pytest.mark.parametrize("name", SEED)
+@each_of("name", *SEED)
 def test_hardware_gets_what_it_got(name):
     wanted, model = SEED[name], run(ir.from_proto(network(name)))
     x = np.random.default_rng(0).normal(size=model.graph.inputs[0].shape.numpy())

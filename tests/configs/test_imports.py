@@ -8,6 +8,7 @@ from onnx_passes.configs.imports import import_modules, search_path
 from onnx_passes.configs.pipeline_files import config_from_data, load_config
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.errors import ConfigError
+from tests.tables import each_of
 
 PASS = """\
 from onnx_passes import passes
@@ -116,20 +117,15 @@ def complaint(config):
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        ("x = 1\nundefined_name", "NameError: name 'undefined_name' is not defined (FILE:2)"),
-        ("def f(:\n  pass", "SyntaxError: invalid syntax (FILE:1)"),
-        (
-            "import cfg_not_there",
-            "ModuleNotFoundError: No module named 'cfg_not_there' (FILE:1)",
-        ),
-        ("raise SystemExit(3)", "SystemExit: 3 (FILE:1)"),
-        ("def f():\n  1 / 0\nf()", "ZeroDivisionError: division by zero (FILE:2)"),
-        ("from onnx_passes import passes\npasses.register()(3)", "3 is not a pass"),
-        ("\0", f"{NULL_BYTES}: source code string cannot contain null bytes"),
-    ],
+@each_of(
+    "code, message",
+    ("x = 1\nundefined_name", "NameError: name 'undefined_name' is not defined (FILE:2)"),
+    ("def f(:\n  pass", "SyntaxError: invalid syntax (FILE:1)"),
+    ("import cfg_not_there", "ModuleNotFoundError: No module named 'cfg_not_there' (FILE:1)"),
+    ("raise SystemExit(3)", "SystemExit: 3 (FILE:1)"),
+    ("def f():\n  1 / 0\nf()", "ZeroDivisionError: division by zero (FILE:2)"),
+    ("from onnx_passes import passes\npasses.register()(3)", "3 is not a pass"),
+    ("\0", f"{NULL_BYTES}: source code string cannot contain null bytes"),
 )
 def test_a_module_that_fails_to_import(folder, tmp_path, code, message):
     config = folder("a", {"cfg_bad.py": code}, "imports:\n  - cfg_bad")
@@ -149,18 +145,16 @@ def test_two_passes_of_one_name(folder):
     assert "two passes are named 'cfg-fold'" in error.message
 
 
-@pytest.mark.parametrize(
-    ("name", "message", "help_"),
-    [
-        ("cfg_min", "there is no module 'cfg_min'", "did you mean 'cfg_mine'?"),
-        ("zzz", "there is no module 'zzz'", "nor in the environment"),
-        ("cfg_mine.inner", "there is no module 'cfg_mine.inner'", ""),
-        ("cfg_mine.py", "there is no module 'cfg_mine.py'", "write cfg_mine"),
-        ("sub/mod.py", "is not the name of a module", "write sub.mod"),
-        (".mod", "is not the name of a module", "write mod"),
-        ("a b", "is not the name of a module", "letters"),
-        ("''", "is not the name of a module", ""),
-    ],
+@each_of(
+    "name, message, help_",
+    ("cfg_min", "there is no module 'cfg_min'", "did you mean 'cfg_mine'?"),
+    ("zzz", "there is no module 'zzz'", "nor in the environment"),
+    ("cfg_mine.inner", "there is no module 'cfg_mine.inner'", ""),
+    ("cfg_mine.py", "there is no module 'cfg_mine.py'", "write cfg_mine"),
+    ("sub/mod.py", "is not the name of a module", "write sub.mod"),
+    (".mod", "is not the name of a module", "write mod"),
+    ("a b", "is not the name of a module", "letters"),
+    ("''", "is not the name of a module", ""),
 )
 def test_a_module_that_is_not_there(folder, name, message, help_):
     error = complaint(folder("a", {"cfg_mine.py": ""}, f"imports: [json, {name}]"))

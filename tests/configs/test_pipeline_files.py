@@ -5,18 +5,12 @@ import threading
 
 import pytest
 
-from onnx_passes.configs.pipeline_files import (
-    apply_override,
-    config_from_data,
-    default_config,
-    load_config,
-    shipped_configs,
-)
+from onnx_passes.configs import pipeline_files
 from onnx_passes.configs.schema import EngineUse
 from onnx_passes.configs.steps import Checkpoint, Group, PassUse
 from onnx_passes.configs.yaml_tree import Source, parse_yaml
 from onnx_passes.errors import ConfigError
-from tests.tables import cases
+from tests.tables import cases, each_of
 
 FILE = """\
 verify:
@@ -30,30 +24,27 @@ empty:
 
 def override(text):
     tree = parse_yaml(Source("f.yaml", FILE))
-    apply_override(tree, text)
+    pipeline_files.apply_override(tree, text)
     return tree
 
 
-@pytest.mark.parametrize(
-    ("text", "path", "value"),
-    [
-        ("verify.scope=model", ("verify", "scope"), "model"),
-        ("verify.tolerance={rtol: 1e-3}", ("verify", "tolerance"), {"rtol": 1e-3}),
-        ("verify=false", ("verify",), False),
-        ("passes.1.b.x=[1, 2]", ("passes", 1, "b", "x"), [1, 2]),
-        ("passes.0=c", ("passes", 0), "c"),
-        ("new.deep.key=1", ("new", "deep", "key"), 1),
-        ("empty.x=1", ("empty", "x"), 1),
-        ('ranges."input.1"=[0, 1]', ("ranges", "input.1"), [0, 1]),
-        ("ranges.'a=b'=1", ("ranges", "a=b"), 1),
-        ("x=a=b", ("x",), "a=b"),
-        ("x=", ("x",), None),
-        ("x.0=1", ("x", "0"), 1),
-    ],
+@each_of(
+    "text, path, value",
+    ("verify.scope=model", ("verify", "scope"), "model"),
+    ("verify.tolerance={rtol: 1e-3}", ("verify", "tolerance"), {"rtol": 1e-3}),
+    ("verify=false", ("verify",), False),
+    ("passes.1.b.x=[1, 2]", ("passes", 1, "b", "x"), [1, 2]),
+    ("passes.0=c", ("passes", 0), "c"),
+    ("new.deep.key=1", ("new", "deep", "key"), 1),
+    ("empty.x=1", ("empty", "x"), 1),
+    ('ranges."input.1"=[0, 1]', ("ranges", "input.1"), [0, 1]),
+    ("ranges.'a=b'=1", ("ranges", "a=b"), 1),
+    ("x=a=b", ("x",), "a=b"),
+    ("x=", ("x",), None),
+    ("x.0=1", ("x", "0"), 1),
 )
 def test_a_key_is_set(text, path, value):
-    tree = override(text)
-    found = tree.data
+    found = override(text).data
     for part in path:
         found = found[part]
     assert found == value
@@ -66,24 +57,22 @@ def test_what_an_override_set_is_blamed_on_it():
     assert tree.key(("verify", "tolerance")).place == "--set, column 8"
 
 
-@pytest.mark.parametrize(
-    ("text", "message", "column"),
-    [
-        ("", "expected a key", 1),
-        ("verify", "expected '='", 7),
-        ("verify.=1", "expected a key", 8),
-        ("=1", "expected a key", 1),
-        ("verify scope=1", "expected '='", 7),
-        ("off.x=1", "'off' is false, which has no key 'x'", 5),
-        ("verify.scope.x=1", "'verify.scope' is the text 'auto'", 14),
-        ("passes.2=a", "a list with items 0 to 1, and '2' is none", 8),
-        ("passes.-1=a", "'-1' is none of them", 8),
-        ("passes.b=a", "'b' is none of them", 8),
-        ("passes.99999999999999999999=a", "is none of them", 8),
-        ("x=[1", "not valid YAML", 5),
-        ("x={a: 1, a: 2}", "'a' is given twice", 10),
-        ("x=!!python/name:os.system", "tag", 3),
-    ],
+@each_of(
+    "text, message, column",
+    ("", "expected a key", 1),
+    ("verify", "expected '='", 7),
+    ("verify.=1", "expected a key", 8),
+    ("=1", "expected a key", 1),
+    ("verify scope=1", "expected '='", 7),
+    ("off.x=1", "'off' is false, which has no key 'x'", 5),
+    ("verify.scope.x=1", "'verify.scope' is the text 'auto'", 14),
+    ("passes.2=a", "a list with items 0 to 1, and '2' is none", 8),
+    ("passes.-1=a", "'-1' is none of them", 8),
+    ("passes.b=a", "'b' is none of them", 8),
+    ("passes.99999999999999999999=a", "is none of them", 8),
+    ("x=[1", "not valid YAML", 5),
+    ("x={a: 1, a: 2}", "'a' is given twice", 10),
+    ("x=!!python/name:os.system", "tag", 3),
 )
 def test_complaints_point_into_the_override(text, message, column):
     with pytest.raises(ConfigError) as caught:
@@ -172,31 +161,29 @@ DIMS = "reference: {dims: {batch: 4, N: [1, 8]}, ranges: {0: [-1, .inf]}}"
 NOTHING = "imports:\npasses:\nengines:\nreference:\n  seed:\nlimits:\n  pass_seconds:\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "path", "value"),
-    [
-        ("passes: 'a,{group: [b], repeat: fixpoint}'", "passes", (PassUse("a"), GROUP)),
-        (b"\xef\xbb\xbfpasses: [a]", "passes", (PassUse("a"),)),
-        (
-            "engines: [reference, {onnxruntime: {threads: 2, when: checkpoint}}]",
-            "engines",
-            ENGINES,
-        ),
-        (DIMS, "reference.dims", {"batch": 4, "N": (1, 8)}),
-        (DIMS, "reference.ranges", {"0": (-1, float("inf"))}),
-        ("reference: {inp: [], out: []}", "reference.inputs", None),
-        ("reference: {inp: [], out: []}", "reference.outputs", None),
-        ("verify: {tolerance: {atol: 1e-6, equal_nan: true}}", "verify.tolerance.atol", 1e-6),
-        (NOTHING, "imports", ()),
-        (NOTHING, "reference.seed", 0),
-        (NOTHING, "engines", default_config().engines),
-        (NOTHING, "limits.pass_seconds", None),  # null is a value there: no limit
-        ("verify: false", "verify.enabled", False),
-        ("verify: no", "verify.enabled", False),
-        ("verify: {}", "verify.enabled", False),
-        ("verify:", "verify.enabled", True),
-        ("verify: {metrics: {}}", "verify.enabled", True),
-    ],
+@each_of(
+    "text, path, value",
+    ("passes: 'a,{group: [b], repeat: fixpoint}'", "passes", (PassUse("a"), GROUP)),
+    (b"\xef\xbb\xbfpasses: [a]", "passes", (PassUse("a"),)),
+    (
+        "engines: [reference, {onnxruntime: {threads: 2, when: checkpoint}}]",
+        "engines",
+        ENGINES,
+    ),
+    (DIMS, "reference.dims", {"batch": 4, "N": (1, 8)}),
+    (DIMS, "reference.ranges", {"0": (-1, float("inf"))}),
+    ("reference: {inp: [], out: []}", "reference.inputs", None),
+    ("reference: {inp: [], out: []}", "reference.outputs", None),
+    ("verify: {tolerance: {atol: 1e-6, equal_nan: true}}", "verify.tolerance.atol", 1e-6),
+    (NOTHING, "imports", ()),
+    (NOTHING, "reference.seed", 0),
+    (NOTHING, "engines", pipeline_files.default_config().engines),
+    (NOTHING, "limits.pass_seconds", None),  # null is a value there: no limit
+    ("verify: false", "verify.enabled", False),
+    ("verify: no", "verify.enabled", False),
+    ("verify: {}", "verify.enabled", False),
+    ("verify:", "verify.enabled", True),
+    ("verify: {metrics: {}}", "verify.enabled", True),
 )
 def test_what_a_key_means(load, text, path, value):
     assert operator.attrgetter(path)(load(text)) == value
@@ -211,10 +198,9 @@ def test_command_line_passes_run_last(load):
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "message", "place", "help_"),
-    [
-        *cases(r"""
+@each_of(
+    "text, message, place, help_",
+    *cases(r"""
 - pases: [] | unknown key 'pases' | 1:1 | did you mean 'passes'?
 - frames: [] | unknown key 'frames' | 1:1 | extra:
 - verify: {engines: []} | unknown key | 1:10 | 'engines' is a key of the file itself
@@ -265,31 +251,25 @@ def test_command_line_passes_run_last(load):
 - - a | a pipeline file is a mapping, not a list | 1:1 | =None
 - just text | a pipeline file is a mapping, not the text | 1:1 | =None
 """),
-        ("verify:\n  scop: model", "unknown key 'scop' in 'verify'", "2:3", "'scope'"),
-        (
-            "reference:\n  inp: [a]\n  inputs: [b]",
-            "'inputs' and 'inp' are two names",
-            "3:3",
-            None,
-        ),
-        ("passes:\n  - a: {}\n    b: {}", "one step names 2 passes: a, b", "3:5", None),
-        ("passes:\n- a: {}\n  on_failure: x", "passes.0.on_failure: expected", "3:15", None),
-        ("passes:\n- group: [a]\n  repeat: ever", "expected once or fixpoint", "3:11", None),
-        (
-            "passes:\n- group: [a]\n  limit: 0",
-            "limit: expected a number of at least 1",
-            "3:10",
-            None,
-        ),
-        (
-            "passes:\n- group: [a]\n  tolerance: {}",
-            "unknown key 'tolerance' in 'passes.0'",
-            "3:3",
-            None,
-        ),
-        ("passes:\n  - a{x=1", "'{' is never closed", "2:6", None),
-        ("passes:\n  - 'a{x=1}('", "unexpected '('", "2:12", None),
-    ],
+    ("verify:\n  scop: model", "unknown key 'scop' in 'verify'", "2:3", "'scope'"),
+    ("reference:\n  inp: [a]\n  inputs: [b]", "'inputs' and 'inp' are two names", "3:3", None),
+    ("passes:\n  - a: {}\n    b: {}", "one step names 2 passes: a, b", "3:5", None),
+    ("passes:\n- a: {}\n  on_failure: x", "passes.0.on_failure: expected", "3:15", None),
+    ("passes:\n- group: [a]\n  repeat: ever", "expected once or fixpoint", "3:11", None),
+    (
+        "passes:\n- group: [a]\n  limit: 0",
+        "limit: expected a number of at least 1",
+        "3:10",
+        None,
+    ),
+    (
+        "passes:\n- group: [a]\n  tolerance: {}",
+        "unknown key 'tolerance' in 'passes.0'",
+        "3:3",
+        None,
+    ),
+    ("passes:\n  - a{x=1", "'{' is never closed", "2:6", None),
+    ("passes:\n  - 'a{x=1}('", "unexpected '('", "2:12", None),
 )
 def test_complaints(load, text, message, place, help_):
     error = complaint(load, text)
@@ -305,17 +285,15 @@ def test_text_with_escapes_is_quoted_on_its_own(load):
     assert "a{x=1" in where
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "is empty"),
-        ("# only a comment\n", "is empty"),
-        (b"\xff\xfea\x00", "UTF-16"),
-        (b"passes: []\n# caf\xe9", "the byte 0xE9 at"),
-        (b"\x08\x0a\x12\x07pytorch", "U+0008"),
-        (b"\0" * 100, "U+0000"),
-        (b"a: " + b"x" * (1 << 20), "larger than 1 MiB"),
-    ],
+@each_of(
+    "text, message",
+    ("", "is empty"),
+    ("# only a comment\n", "is empty"),
+    (b"\xff\xfea\x00", "UTF-16"),
+    (b"passes: []\n# caf\xe9", "the byte 0xE9 at"),
+    (b"\x08\x0a\x12\x07pytorch", "U+0008"),
+    (b"\0" * 100, "U+0000"),
+    (b"a: " + b"x" * (1 << 20), "larger than 1 MiB"),
 )
 def test_what_is_no_pipeline_file(load, text, message):
     assert message in complaint(load, text).message
@@ -323,15 +301,15 @@ def test_what_is_no_pipeline_file(load, text, message):
 
 def test_paths_that_cannot_be_read(tmp_path):
     with pytest.raises(ConfigError, match="is a folder"):
-        load_config(tmp_path)
+        pipeline_files.load_config(tmp_path)
     with pytest.raises(ConfigError, match="there is no pipeline file"):
-        load_config(tmp_path / "none.yaml")
+        pipeline_files.load_config(tmp_path / "none.yaml")
     with pytest.raises(ConfigError, match="cannot be read"):
-        load_config("a\0b")
+        pipeline_files.load_config("a\0b")
     link = tmp_path / "dangling"
     link.symlink_to(tmp_path / "gone")
     with pytest.raises(ConfigError, match="there is no pipeline file"):
-        load_config(link)
+        pipeline_files.load_config(link)
 
 
 def test_a_file_without_permission(tmp_path, monkeypatch):
@@ -340,7 +318,7 @@ def test_a_file_without_permission(tmp_path, monkeypatch):
 
     monkeypatch.setattr("onnx_passes.configs.pipeline_files.open", refuse, raising=False)
     with pytest.raises(ConfigError, match="may not be read: Permission denied"):
-        load_config(tmp_path / "c.yaml")
+        pipeline_files.load_config(tmp_path / "c.yaml")
 
 
 def test_a_pipe_is_read(tmp_path):
@@ -348,40 +326,38 @@ def test_a_pipe_is_read(tmp_path):
     os.mkfifo(path)
     writer = threading.Thread(target=path.write_text, args=("passes: [a]",))
     writer.start()
-    assert load_config(path).passes == (PassUse("a"),)
+    assert pipeline_files.load_config(path).passes == (PassUse("a"),)
     writer.join()
 
 
 def test_shipped_pipelines_are_found_by_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert {"cleanup", "optimize"} <= set(shipped_configs())
-    for name in shipped_configs():
-        assert load_config(name).passes
+    assert {"cleanup", "optimize"} <= set(pipeline_files.shipped_configs())
+    for name in pipeline_files.shipped_configs():
+        assert pipeline_files.load_config(name).passes
     with pytest.raises(ConfigError) as caught:
-        load_config("optimise")
+        pipeline_files.load_config("optimise")
     assert caught.value.help == "did you mean 'optimize'?"
 
 
 def test_a_path_wins_over_a_shipped_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cleanup").write_text("passes: [mine]")
-    assert load_config("cleanup").passes == (PassUse("mine"),)
+    assert pipeline_files.load_config("cleanup").passes == (PassUse("mine"),)
 
 
-@pytest.mark.parametrize(
-    "preset", ["cleanup", "simplify", "optimize", "optimize-ort", "lower"]
-)
+@each_of("preset", "cleanup", "simplify", "optimize", "optimize-ort", "lower")
 def test_the_presets_leave_what_callers_may_give_to_its_user(preset):
     dropping = PassUse("remove-initializers-from-inputs", {"before_ir_version": 4})
-    for use in load_config(preset).passes:
+    for use in pipeline_files.load_config(preset).passes:
         if isinstance(use, PassUse) and use.name == dropping.name:
             assert dict(use.options) == dropping.options
 
 
 def test_plain_data_makes_a_config(tmp_path):
-    config = config_from_data({"passes": ["a"], "verify": False}, tmp_path)
+    config = pipeline_files.config_from_data({"passes": ["a"], "verify": False}, tmp_path)
     assert config.passes == (PassUse("a"),)
     assert config.folder == tmp_path
     with pytest.raises(ConfigError, match="unknown key 'pases'") as caught:
-        config_from_data({"pases": ["a"]})
+        pipeline_files.config_from_data({"pases": ["a"]})
     assert caught.value.where is None

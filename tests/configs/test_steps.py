@@ -2,6 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onnx_passes.configs.engine_text import parse_engine
+from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.configs.sections import OutputTolerance, ToleranceSection
 from onnx_passes.configs.steps import (
     Checkpoint,
@@ -12,6 +14,8 @@ from onnx_passes.configs.steps import (
     parse_pipeline,
 )
 from onnx_passes.errors import ConfigError
+from onnx_passes.runtime.isolated import IsolatedEngine
+from tests.tables import each_of
 
 
 def complaint(text):
@@ -55,41 +59,35 @@ def test_values_are_yaml():
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "message", "column"),
-    [
-        ("", "expected the name of a pass", 1),
-        ("a,", "expected the name of a pass", 3),
-        ("a,,b", "expected the name of a pass, got ','", 3),
-        ("a b", "unexpected 'b'", 3),
-        ("a)", "unexpected ')'", 2),
-        ("a{x=1", "'{' is never closed", 2),
-        ("a{", "'{' is never closed", 2),
-        ("a{x=[1}", "'[' is never closed", 5),
-        ("a{x='1}", "'{' is never closed", 2),
-        ("a{x}", "'x' needs a value", 4),
-        ("a{x=}", "'x' has no value", 5),
-        ("a{=1}", "expected the name of an option, got '='", 3),
-        ("a{x=1,}", "expected the name of an option, got '}'", 7),
-        ("a{x=1,x=2}", "'x' is given twice", 7),
-        ("a{x=!foo 1}", "tag '!foo'", 5),
-        ("a{x=@}", "not valid YAML", 5),
-        ("a<b>", "unexpected '<'", 2),
-        ("a(b)", "unexpected '('", 2),
-        ("{a: 1", "'{' is never closed", 1),
-        ("{}", "this step names no pass", 1),
-        ("{a: {}, on_failur: stop}", "one step names 2 passes", 9),
-        ("{a: {}, on_failure: stp}", "on_failure: expected stop, rollback or warn", 21),
-        ("b,{group: []}", "the group has no steps", 4),
-        (
-            "{group: [a], repeat: fixpoint, limit: 0}",
-            "limit: expected a number of at least 1",
-            39,
-        ),
-        ("{checkpoint: {nam: x}}", "unknown key 'nam'", 15),
-        ("{<}", "'<' is not the name of a pass", 2),
-        ("{group: " * 70 + "a", "'{' is never closed", 553),
-    ],
+@each_of(
+    "text, message, column",
+    ("", "expected the name of a pass", 1),
+    ("a,", "expected the name of a pass", 3),
+    ("a,,b", "expected the name of a pass, got ','", 3),
+    ("a b", "unexpected 'b'", 3),
+    ("a)", "unexpected ')'", 2),
+    ("a{x=1", "'{' is never closed", 2),
+    ("a{", "'{' is never closed", 2),
+    ("a{x=[1}", "'[' is never closed", 5),
+    ("a{x='1}", "'{' is never closed", 2),
+    ("a{x}", "'x' needs a value", 4),
+    ("a{x=}", "'x' has no value", 5),
+    ("a{=1}", "expected the name of an option, got '='", 3),
+    ("a{x=1,}", "expected the name of an option, got '}'", 7),
+    ("a{x=1,x=2}", "'x' is given twice", 7),
+    ("a{x=!foo 1}", "tag '!foo'", 5),
+    ("a{x=@}", "not valid YAML", 5),
+    ("a<b>", "unexpected '<'", 2),
+    ("a(b)", "unexpected '('", 2),
+    ("{a: 1", "'{' is never closed", 1),
+    ("{}", "this step names no pass", 1),
+    ("{a: {}, on_failur: stop}", "one step names 2 passes", 9),
+    ("{a: {}, on_failure: stp}", "on_failure: expected stop, rollback or warn", 21),
+    ("b,{group: []}", "the group has no steps", 4),
+    ("{group: [a], repeat: fixpoint, limit: 0}", "limit: expected a number of at least 1", 39),
+    ("{checkpoint: {nam: x}}", "unknown key 'nam'", 15),
+    ("{<}", "'<' is not the name of a pass", 2),
+    ("{group: " * 70 + "a", "'{' is never closed", 553),
 )
 def test_complaints_point_at_the_column(text, message, column):
     error = complaint(text)
@@ -97,15 +95,12 @@ def test_complaints_point_at_the_column(text, message, column):
     assert f"pipeline, column {column}\n" in error.where
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "null", "True", "~", "1", "1e5", ".inf", "a b", "a,b", "-", "<<", "#"],
-)
+@each_of("text", "", "null", "True", "~", "1", "1e5", ".inf", "a b", "a,b", "-", "<<", "#")
 def test_text_that_looks_like_something_else_stays_text(text):
     assert parse_pipeline(f"p{{x={format_value(text)}}}")[0].options == {"x": text}
 
 
-@pytest.mark.parametrize("value", [object(), "\ud800", [b"x"]])
+@each_of("value", object(), "\ud800", [b"x"])
 def test_what_no_text_stands_for_is_refused(value):
     with pytest.raises(TypeError, match="has no place in a pipeline text"):
         format_value(value)
@@ -184,3 +179,34 @@ def test_a_key_longer_than_yaml_searches_for_its_colon():
     key = "k" * 3000
     (step,) = parse_pipeline(f"p{{x={format_value({key: 1})}}}")
     assert step.options == {"x": {key: 1}}
+
+
+def test_isolation_is_asked_for_beside_the_text_or_in_it():
+    assert isinstance(parse_engine("onnxruntime", isolate=True), IsolatedEngine)
+    engine = parse_engine("onnxruntime{isolate=true,memory_limit=2GiB}")
+    assert engine.describe()["memory_limit"] == 2 << 30
+
+
+@each_of(
+    "text, said",
+    ("onnxruntime:Cuda2", "did you mean 'cuda'"),
+    ("onnxruntime:", "known: "),
+    ("onnxruntime:CUDA{provider=CPUExecutionProvider}", "one of them"),
+    ("reference:CPU", "only onnxruntime has providers"),
+    ("onnxruntime,reference", "is not one engine"),
+    ("onnx", "unknown engine"),
+    ("onnxruntime{optimization=some}", "cannot be 'some'"),
+    ("onnxruntime{memory_limit=much}", "memory_limit"),
+    ("", "engine"),
+)
+def test_what_is_no_engine_is_told(text, said):
+    with pytest.raises(ConfigError, match=said):
+        parse_engine(text)
+
+
+@each_of("text", "onnxruntime:CPU", "onnxruntime{provider=CPUExecutionProvider}")
+def test_a_file_names_an_engine_as_the_option_does(text):
+    config = config_from_data({"passes": ["optimize"], "engines": ["reference", text]})
+    assert config.engines[1].options == {"provider": "CPUExecutionProvider"}
+    with pytest.raises(ConfigError, match="no execution provider 'Fast'"):
+        config_from_data({"engines": ["onnxruntime:Fast"]})

@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 
 from onnx_passes.contracts import metrics
-from onnx_passes.errors import (
-    ConfigError,
-    UnknownMetricError,
-    VerificationError,
-)
+from onnx_passes.errors import ConfigError, UnknownMetricError, VerificationError
+from tests.tables import each_of
 
 
 @pytest.fixture(autouse=True)
@@ -50,15 +47,13 @@ def test_a_users_metric_takes_the_place_of_a_built_in_one():
     assert metrics.lookup("accuracy").measure([[]], [[]]) == 42
 
 
-@pytest.mark.parametrize("name", ["top_0_accuracy", "top_k_accuracy", "", "top_03_accuracy"])
+@each_of("name", "top_0_accuracy", "top_k_accuracy", "", "top_03_accuracy")
 def test_knows_no_other_pattern(name):
     with pytest.raises(UnknownMetricError):
         metrics.lookup(name)
 
 
-@pytest.mark.parametrize(
-    ("samples", "value"), [("mean", 2.5), ("max", 4), ("min", 1), ("sum", 5)]
-)
+@each_of("samples, value", ("mean", 2.5), ("max", 4), ("min", 1), ("sum", 5))
 def test_combines_samples(samples, value):
     metrics.register("first", samples=samples)(lambda p, e: p[0][0])
     # Two samples of one row each; they weigh the same.
@@ -82,7 +77,7 @@ def test_concatenates_samples():
         spread.measure([[np.ones((1, 2))], [np.ones((1, 3))]], [[np.ones(1)]] * 2)
 
 
-@pytest.mark.parametrize("samples", ["mean", "max", "min", "sum"])
+@each_of("samples", "mean", "max", "min", "sum")
 def test_nan_of_one_sample_is_not_lost(samples):
     metrics.register("first", samples=samples)(lambda p, e: p[0][0])
     values = [[np.array([1.0])], [np.array([math.nan])], [np.array([2.0])]]

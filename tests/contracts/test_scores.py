@@ -7,32 +7,31 @@ import pytest
 from onnx_passes.contracts import scores
 from onnx_passes.contracts.scores import blocks, kind_of, kl_divergence
 from onnx_passes.errors import ReferenceDataError, VerificationError
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize(
-    ("dtype", "kind"),
-    [
-        (np.float16, "float"),
-        (ml_dtypes.bfloat16, "float"),
-        (ml_dtypes.float8_e4m3fn, "float"),
-        (ml_dtypes.float8_e5m2, "float"),
-        (ml_dtypes.float4_e2m1fn, "float"),
-        (ml_dtypes.int4, "int"),
-        (ml_dtypes.uint2, "int"),
-        (np.uint64, "int"),
-        (np.complex64, "complex"),
-        (bool, "bool"),
-        (object, "string"),
-        ("<U3", "string"),
-        ("datetime64[s]", "other"),
-        ([("a", int)], "other"),
-    ],
+@each_of(
+    "dtype, kind",
+    (np.float16, "float"),
+    (ml_dtypes.bfloat16, "float"),
+    (ml_dtypes.float8_e4m3fn, "float"),
+    (ml_dtypes.float8_e5m2, "float"),
+    (ml_dtypes.float4_e2m1fn, "float"),
+    (ml_dtypes.int4, "int"),
+    (ml_dtypes.uint2, "int"),
+    (np.uint64, "int"),
+    (np.complex64, "complex"),
+    (bool, "bool"),
+    (object, "string"),
+    ("<U3", "string"),
+    ("datetime64[s]", "other"),
+    ([("a", int)], "other"),
 )
 def test_kind(dtype, kind):
     assert kind_of(np.dtype(dtype)) == kind
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (7,), (3, 5, 2)])
+@each_of("shape", (), (0,), (3, 0), (7,), (3, 5, 2))
 def test_blocks_cover_every_element_in_order(shape):
     array = np.arange(np.prod(shape, dtype=int)).reshape(shape)
     for layout in (array, np.asfortranarray(array), array.T.copy().T):
@@ -44,44 +43,34 @@ def test_blocks_cover_every_element_in_order(shape):
 
 
 REFERENCE = [
-    scores.max_abs_error,
-    scores.max_rel_error,
-    scores.rmse,
-    scores.cosine,
-    scores.snr,
-    scores.psnr,
+    *(scores.max_abs_error, scores.max_rel_error, scores.rmse),
+    *(scores.cosine, scores.snr, scores.psnr),
 ]
 E = np.array([1.0, -2, 4])
 P = np.array([1.0, -3, 4])
 
 
-@pytest.mark.parametrize(
-    ("metric", "value"),
-    [
-        (scores.max_abs_error, 1),
-        (scores.max_rel_error, 0.5),
-        (scores.rmse, math.sqrt(1 / 3)),
-        (scores.cosine, 23 / math.sqrt(26 * 21)),
-        (scores.snr, 10 * math.log10(21)),
-        (scores.psnr, 10 * math.log10(16 * 3)),
-    ],
+@each_of(
+    "metric, value",
+    (scores.max_abs_error, 1),
+    (scores.max_rel_error, 0.5),
+    (scores.rmse, math.sqrt(1 / 3)),
+    (scores.cosine, 23 / math.sqrt(26 * 21)),
+    (scores.snr, 10 * math.log10(21)),
+    (scores.psnr, 10 * math.log10(16 * 3)),
 )
-@pytest.mark.parametrize("dtype", [np.float64, np.float16, ml_dtypes.bfloat16, np.int8])
+@each_of("dtype", np.float64, np.float16, ml_dtypes.bfloat16, np.int8)
 def test_value(metric, value, dtype):
     assert metric([P.astype(dtype)], [E.astype(dtype)]) == pytest.approx(value)
 
 
-@pytest.mark.parametrize(
-    ("metric", "value"), list(zip(REFERENCE, [0, 0, 0, 1, math.inf, math.inf], strict=True))
-)
-@pytest.mark.parametrize(
-    "signal", [E, np.zeros(3), np.array([1, math.nan, -math.inf]), E.astype(np.complex64)]
-)
+@each_of("metric, value", *list(zip(REFERENCE, [0, 0, 0, 1, math.inf, math.inf], strict=True)))
+@each_of("signal", E, np.zeros(3), np.array([1, math.nan, -math.inf]), E.astype(np.complex64))
 def test_identical_signals(metric, value, signal):
     assert metric([signal], [signal.copy()]) == pytest.approx(value)
 
 
-@pytest.mark.parametrize("metric", REFERENCE)
+@each_of("metric", *REFERENCE)
 def test_a_new_nan_makes_the_result_nan(metric):
     assert math.isnan(metric([np.array([1, math.nan, 4])], [E]))
     assert math.isnan(metric([E, np.array([1, math.nan, 4])], [E, E]))
@@ -119,7 +108,7 @@ def test_unlike_outputs_are_not_pooled():
     assert scores.rmse([small * 0, large], [small, large]) == pytest.approx(1e-3)
 
 
-@pytest.mark.parametrize("metric", [*REFERENCE, kl_divergence])
+@each_of("metric", *REFERENCE, kl_divergence)
 def test_shapes_are_never_broadcast(metric):
     with pytest.raises(VerificationError, match=r"shape \[3\] .* shape \[2,3\]"):
         metric([np.ones(3)], [np.ones((2, 3))])
@@ -138,13 +127,11 @@ def test_no_output_that_can_be_measured_is_no_success():
 SCORES = np.array([[0.1, 0.7, 0.2], [0.5, 0.4, 0.1], [0.2, 0.3, 0.5]])
 
 
-@pytest.mark.parametrize(
+@each_of(
     "labels",
-    [
-        np.array([1, 1, 2]),
-        np.array([[1], [1], [2]], np.int32),
-        np.array([1.0, 1, 2], np.float32),
-    ],
+    np.array([1, 1, 2]),
+    np.array([[1], [1], [2]], np.int32),
+    np.array([1.0, 1, 2], np.float32),
 )
 def test_accuracy(labels):
     assert scores.accuracy([SCORES], [labels]) == pytest.approx(2 / 3)
@@ -168,15 +155,13 @@ def test_a_row_with_nan_is_wrong():
     assert scores.accuracy([row], [np.array([1])]) == 0
 
 
-@pytest.mark.parametrize(
-    ("labels", "complaint"),
-    [
-        (np.array([0, 1]), r"labels of shape \[2\] do not fit class scores of shape \[3,3\]"),
-        (np.array([0, 1, 3]), "label 3 is none of the 3 classes"),
-        (np.array([0, 1, -1]), "label -1 is none"),
-        (np.array([0.5, 1, 2]), "class numbers, not float64"),
-        (np.array(["a", "b", "c"]), "class numbers, not string"),
-    ],
+@each_of(
+    "labels, complaint",
+    (np.array([0, 1]), r"labels of shape \[2\] do not fit class scores of shape \[3,3\]"),
+    (np.array([0, 1, 3]), "label 3 is none of the 3 classes"),
+    (np.array([0, 1, -1]), "label -1 is none"),
+    (np.array([0.5, 1, 2]), "class numbers, not float64"),
+    (np.array(["a", "b", "c"]), "class numbers, not string"),
 )
 def test_says_what_is_wrong_with_labels(labels, complaint):
     with pytest.raises(ReferenceDataError, match=complaint):

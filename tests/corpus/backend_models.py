@@ -10,7 +10,7 @@ process, so tests can be spread over workers by ``ids`` or ``shard``; ``load`` r
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -119,9 +119,7 @@ def _fed(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     return [value for value in model.graph.input if value.name not in given]
 
 
-def _sample(
-    model: onnx.ModelProto, inputs: Sequence[object], outputs: Sequence[object]
-) -> Sample:
+def _sample(model, inputs, outputs):
     feeds = zip(_fed(model), inputs, strict=True)
     expected = zip(model.graph.output, outputs, strict=True)
     return {v.name: _data(x) for v, x in feeds}, {v.name: _data(x) for v, x in expected}

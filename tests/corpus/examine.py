@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import onnx
 import onnx_ir as ir
 
@@ -17,7 +14,7 @@ from onnx_passes.model.digest import canonical_hash
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.pipeline.run import PipelineRun, run_pipeline
+from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.engine_base import Engine, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
@@ -46,14 +43,7 @@ def contract_of(name: str) -> Equality | Tolerance:
     return Equality() if name in EXACT else Tolerance()
 
 
-def examine(
-    case: BackendModel,
-    config: PipelineConfig,
-    contract: Equality | Tolerance,
-    folder: Path,
-    *,
-    given: bool = True,
-) -> tuple[str, str | None]:
+def examine(case, config, contract, folder, *, given=True):
     """Run one model through a pipeline; return what became of it, and what was wrong.
 
     Args:
@@ -160,9 +150,7 @@ def why(stand_in: str) -> str:
     return f"reference, since onnxruntime cannot: {next(found, 'it rejects the model')}"
 
 
-def verified_run(
-    model: ir.Model, case: BackendModel, config: PipelineConfig, *, given: bool
-) -> tuple[PipelineRun, str | None]:
+def verified_run(model, case, config, *, given):
     """Run verified on the case's own inputs; unverified where no engine runs the original."""
     untouched = model.clone()
     samples = [feeds for feeds, _ in case.samples if given]
@@ -189,9 +177,7 @@ def outputs(engine: Engine, model: ir.Model, case: BackendModel) -> list[Outputs
         return [session.run(feeds) for feeds, _ in case.samples]
 
 
-def differences(
-    expected: Sequence[Outputs], actual: Sequence[Outputs], contract: Equality | Tolerance
-) -> str:
+def differences(expected, actual, contract):
     """Say in which outputs two runs differ, apart from what the gate says."""
     return "; ".join(
         f"{check.output}: {check.reason}"

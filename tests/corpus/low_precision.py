@@ -117,13 +117,7 @@ class LowScope(GraphScope):
         """Return a constant as the model has it."""
         return super().tensor(self.precision.array(array), name)
 
-    def emit(
-        self,
-        operator: str,
-        inputs: Sequence[KnownValue | None],
-        outputs: int = 1,
-        **attributes: object,
-    ) -> list[KnownValue]:
+    def emit(self, operator, inputs, outputs=1, **attributes):
         """Add a node, if need be in float32 with Casts of bfloat16 around it."""
         try:
             return super().emit(operator, inputs, outputs, **attributes)
@@ -351,9 +345,7 @@ class _Grid:
     dtype: int
 
 
-def _grid(
-    p: FormBuilder, dtype: int, channels: int | None = None, axis: int | None = None
-) -> _Grid:
+def _grid(p, dtype, channels=None, axis=None):
     low, high = _LIMITS[dtype]
     sizes = () if channels is None else (channels,)
     scale = p.constant((p.rng.uniform(2, 6, sizes) / (high - low)).astype(np.float32))
@@ -547,15 +539,8 @@ QUANTIZED_STEPS = (
     *(
         make_step(form, sealed=True)
         for form in (
-            quantized_moved,
-            quantized_layer,
-            quantized_layer,
-            quantized_layer,
-            quantized_layer,
-            dynamic,
-            dynamic,
-            integer,
-            quantized_stored,
+            *(quantized_moved, quantized_layer, quantized_layer, quantized_layer),
+            *(quantized_layer, dynamic, dynamic, integer, quantized_stored),
         )
     ),
 )

@@ -21,6 +21,7 @@ from onnx_passes.runtime.engine_base import Data, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from tests.corpus.backend_models import BackendModel, ids, load
+from tests.tables import outputs_of
 
 Key = tuple[str, str, int]
 """Domain, operator and version."""
@@ -135,9 +136,7 @@ def with_constants(case: BackendModel) -> BackendModel:
     return BackendModel(f"{case.id}/constants", model, None, ((given, outputs),), 1e-3, 1e-5)
 
 
-def _case(
-    key: Key, model: onnx.ModelProto, feeds: Mapping[str, Data], outputs: Outputs
-) -> BackendModel:
+def _case(key, model, feeds, outputs):
     name = "/".join(map(str, key))
     return BackendModel(name, model, None, ((dict(feeds), dict(outputs)),), 1e-3, 1e-5)
 
@@ -146,8 +145,7 @@ def run(model: onnx.ModelProto, feeds: Mapping[str, Data]) -> Outputs | None:
     """Return what ONNX Runtime computes, or the reference; None if neither runs the model."""
     for engine in (OnnxRuntimeEngine(prepacking=False), ReferenceEngine()):
         try:
-            with engine.prepare(ir.from_proto(model)) as session:
-                return session.run(dict(feeds))
+            return outputs_of(engine, ir.from_proto(model), dict(feeds))
         except OnnxPassesError:
             continue
     return None
@@ -225,9 +223,7 @@ def _place(new: OpSchema, old: OpSchema, index: int) -> tuple[int | None, str | 
     return (index if same else None), None
 
 
-def _attribute(
-    name: str, array: np.ndarray[Any, Any], schema: OpSchema
-) -> onnx.AttributeProto:
+def _attribute(name, array, schema):
     kinds = OpSchema.AttrType
     kind = schema.attributes[name].type
     if kind in (kinds.INTS, kinds.FLOATS):

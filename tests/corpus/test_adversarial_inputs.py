@@ -17,6 +17,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.isolated import end_children
 from onnx_passes.verify.reference_data import ReferenceData
 from tests.corpus.backend_models import load, shard
+from tests.tables import each_of
 
 SHARDS = 8
 ISOLATED = {"isolate": True, "time_limit": 60, "memory_limit": "4GiB"}
@@ -70,8 +71,8 @@ def examine(model_id, config, folder):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("number", range(SHARDS))
-@pytest.mark.parametrize("pipeline", PASSES)
+@each_of("number", *range(SHARDS))
+@each_of("pipeline", *PASSES)
 def test_no_pipeline_is_wrong_on_special_values(pipeline, number, tmp_path, corpus_log):
     logging.getLogger("onnx_ir").setLevel(logging.ERROR)
     config = with_special_values(PASSES[pipeline]())

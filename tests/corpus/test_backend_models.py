@@ -16,6 +16,7 @@ from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from tests.corpus import backend_models as corpus
+from tests.tables import each_of
 
 ROOT = Path(__file__).parents[2]
 FIRST_ON_ONNX_RUNTIME = {
@@ -75,12 +76,12 @@ def check_runs_and_matches(engine: Engine, model_id: str) -> None:
                 )
 
 
-@pytest.mark.parametrize("kind", corpus.KINDS)
+@each_of("kind", *corpus.KINDS)
 def test_first_model_of_a_kind_that_onnx_runtime_has_runs_and_matches(kind):
     check_runs_and_matches(OnnxRuntimeEngine(), f"{kind}/{FIRST_ON_ONNX_RUNTIME[kind]}")
 
 
-@pytest.mark.parametrize("kind", ["pytorch-converted", "pytorch-operator"])
+@each_of("kind", "pytorch-converted", "pytorch-operator")
 def test_first_model_of_a_kind_that_onnx_runtime_lacks_runs_on_the_reference(kind):
     first = corpus.ids(kind)[0]
     with (

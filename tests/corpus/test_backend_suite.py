@@ -14,6 +14,7 @@ import pytest
 from onnx_passes.configs.pipeline_files import shipped_configs
 from tests.corpus.backend_models import ids, load, shard
 from tests.corpus.examine import contract_of, examine, preset
+from tests.tables import each_of
 
 SHARDS = 24
 FAST = "simplify"
@@ -46,7 +47,7 @@ def check(pipeline, models, folder, corpus_log):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("pipeline", "number"), CASES)
+@each_of("pipeline, number", *CASES)
 def test_no_model_is_changed_refused_or_broken(pipeline, number, tmp_path, corpus_log):
     models = [name for name in shard(number, SHARDS) if not name.startswith("real/")]
     check(pipeline, models, tmp_path, corpus_log)
@@ -54,8 +55,8 @@ def test_no_model_is_changed_refused_or_broken(pipeline, number, tmp_path, corpu
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("model_id", ids("real"))
-@pytest.mark.parametrize("pipeline", shipped_configs())
+@each_of("model_id", *ids("real"))
+@each_of("pipeline", *shipped_configs())
 def test_no_real_network_is_changed_refused_or_broken(
     pipeline, model_id, tmp_path, corpus_log
 ):

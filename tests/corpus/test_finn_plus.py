@@ -14,6 +14,7 @@ from onnx_passes.ops.bodies.operator_bodies import QONNX
 from onnx_passes.passes.constants import numbers_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from tests.corpus.seed_networks import SEED, network
+from tests.tables import each_of
 
 ROOT = Path(__file__).parents[2]
 NETWORKS = ROOT / "examples" / "quantised_digits"
@@ -57,7 +58,7 @@ def frontend(python, source, folder, *, images):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", SEED)
+@each_of("name", *SEED)
 def test_its_frontend_gives_what_the_seed_system_gave(name, python, tmp_path):
     onnx.save(network(name), tmp_path / "in.onnx")
     result = frontend(python, tmp_path / "in.onnx", tmp_path, images=name != "mlp")
@@ -77,12 +78,8 @@ def test_its_frontend_gives_what_the_seed_system_gave(name, python, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(
-    ("name", "thresholds"), [("mlp_1w1a", 4), ("mlp_2w2a", 4), ("cnn_w4a4", 6)]
-)
-def test_its_frontend_makes_thresholds_that_compute_the_same(
-    name, thresholds, python, tmp_path
-):
+@each_of("name, thresholds", ("mlp_1w1a", 4), ("mlp_2w2a", 4), ("cnn_w4a4", 6))
+def test_its_frontend_makes_thresholds_that_compute_it(name, thresholds, python, tmp_path):
     source = NETWORKS / f"{name}.onnx"
     result = frontend(python, source, tmp_path, images=name.startswith("cnn"))
     kinds = Counter((node.domain, node.op_type) for node in result.graph)

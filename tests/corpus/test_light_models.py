@@ -10,6 +10,7 @@ from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.model.load import load_model
 from tests.corpus.backend_models import ids, load
 from tests.corpus.examine import interface_changes
+from tests.tables import each_of
 
 
 def onnx_passes(*words):
@@ -30,10 +31,8 @@ MODELS = [
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "config", ["optimize", pytest.param("cleanup", marks=pytest.mark.slow)]
-)
-@pytest.mark.parametrize("model_id", MODELS)
+@each_of("config", "optimize", pytest.param("cleanup", marks=pytest.mark.slow))
+@each_of("model_id", *MODELS)
 def test_a_light_model_comes_out_verified(config, model_id, tmp_path, corpus_log):
     source, target = load(model_id).path, tmp_path / "out.onnx"
     told = tmp_path / "report.json"

@@ -14,6 +14,7 @@ from onnx_passes.model.save import save_model
 from onnx_passes.pipeline.run import run_pipeline
 from tests.corpus.backend_models import load
 from tests.corpus.examine import contract_of, examine, preset
+from tests.tables import each_of
 
 ROOT = Path(__file__).parents[2]
 MODELS = {
@@ -57,12 +58,10 @@ COARSE = ["attention_4d_causal_bf16"]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    ("operator", "name"),
-    [
-        *((operator, name) for operator, names in MODELS.items() for name in names),
-        *(("Attention", name) for name in COARSE),
-    ],
+@each_of(
+    "operator, name",
+    *((operator, name) for operator, names in MODELS.items() for name in names),
+    *(("Attention", name) for name in COARSE),
 )
 def test_the_operator_goes_and_the_result_stays(operator, name, tmp_path):
     logging.getLogger("onnx_ir").setLevel(logging.ERROR)

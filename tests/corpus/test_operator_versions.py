@@ -10,6 +10,7 @@ from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.model.inference import infer
 from tests.corpus.examine import contract_of, examine, preset
 from tests.corpus.operator_versions import NotMadeError, make, schemas, with_constants
+from tests.tables import each_of
 
 PRESETS = ("cleanup", "simplify", "optimize", "optimize-ort")
 EARLY = (
@@ -53,20 +54,20 @@ def check(keys, name, folder):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", PRESETS)
+@each_of("name", *PRESETS)
 def test_each_version_passes_each_preset(name, tmp_path):
     assert len(check(schemas(), name, tmp_path)) <= NOT_MADE
 
 
-@pytest.mark.parametrize("part", range(4))
+@each_of("part", *range(4))
 def test_versions_are_cleaned_up(part, tmp_path):
     """A twentieth of them; the slow test takes all."""
     keys = [key for key in schemas() if key[1] not in ("Loop", "If", "Scan")]
     check(keys[5 * part :: 80], "cleanup", tmp_path)
 
 
-@pytest.mark.parametrize("name", PRESETS)
-@pytest.mark.parametrize("key", EARLY, ids=lambda key: f"{key[1]}-{key[2]}")
+@each_of("name", *PRESETS)
+@each_of("key", *EARLY, ids=lambda key: f"{key[1]}-{key[2]}")
 def test_early_versions_pass_every_preset(key, name, tmp_path):
     assert judge(key, name, tmp_path) is None
 
@@ -85,15 +86,15 @@ def convert(key, target, folder):
     return wrong
 
 
-@pytest.mark.parametrize("target", [9, 13])
-@pytest.mark.parametrize("key", EARLY, ids=lambda key: f"{key[1]}-{key[2]}")
+@each_of("target", 9, 13)
+@each_of("key", *EARLY, ids=lambda key: f"{key[1]}-{key[2]}")
 def test_early_versions_are_converted(key, target, tmp_path):
     assert convert(key, target, tmp_path) == []
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("target", [9, 11, 13, 18, 21])
+@each_of("target", 9, 11, 13, 18, 21)
 def test_each_version_is_converted_or_has_no_equivalent(target, tmp_path):
     wrong = []
     for key in schemas():
@@ -105,7 +106,7 @@ def test_each_version_is_converted_or_has_no_equivalent(target, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("named", [False, True])
+@each_of("named", False, True)
 def test_what_is_inferred_of_each_version_is_what_engines_compute(named):
     wrong = []
     for key in schemas():

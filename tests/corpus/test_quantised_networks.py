@@ -15,6 +15,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.inputs import generate
 from tests.corpus.quantised_networks import outcome
 from tests.corpus.settled import quiet
+from tests.tables import each_of
 
 NIGHTLY, PARTS = 400, 8
 PRODUCTS = ("MatMul", "Conv")
@@ -67,6 +68,6 @@ def test_the_gate_tells_an_undecided_element_from_a_fault():
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("part", range(PARTS))
+@each_of("part", *range(PARTS))
 def test_many_networks_become_integers_and_compute_the_same(part):
     check(islice(network_recipes(NIGHTLY, seed=4), part, None, PARTS), at_least=20)

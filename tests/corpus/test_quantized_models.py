@@ -7,9 +7,8 @@ from collections import Counter
 import numpy as np
 import onnx
 import onnxruntime
-import pytest
 
-from tests.tables import model_of
+from tests.tables import each_of, model_of
 
 BODY = """
   qx = QuantizeLinear(x, step, zero) dx = DequantizeLinear(qx, step, zero)
@@ -47,7 +46,7 @@ def run(model, feeds):
     return session.run(None, feeds)[0]
 
 
-@pytest.mark.parametrize("preset", ["simplify", "optimize", "optimize-ort"])
+@each_of("preset", "simplify", "optimize", "optimize-ort")
 def test_pairs_stay_around_operators_and_weights_stay_integers(preset, tmp_path):
     before = quantised()
     source, target = tmp_path / "model.onnx", tmp_path / "out.onnx"

@@ -8,6 +8,7 @@ from onnx_passes.certifying.models import recipes
 from onnx_passes.configs.pipeline_files import shipped_configs
 from tests.corpus.low_precision import mixed_recipes
 from tests.corpus.random_models import findings_of
+from tests.tables import each_of
 
 pytestmark = pytest.mark.usefixtures("random_models_are_kept")
 NIGHTLY = 2000
@@ -17,7 +18,7 @@ LOW = 60
 """Models; a third of them, all kinds of low precision among them, is tested by default."""
 
 
-@pytest.mark.parametrize("config", shipped_configs())
+@each_of("config", *shipped_configs())
 @pytest.mark.timeout(900)
 def test_a_shipped_pipeline_changes_no_result(config):
     found = findings_of(config, recipes(40, seed=11))
@@ -26,7 +27,7 @@ def test_a_shipped_pipeline_changes_no_result(config):
     assert found.judged >= 38
 
 
-@pytest.mark.parametrize("config", shipped_configs())
+@each_of("config", *shipped_configs())
 @pytest.mark.timeout(900)
 def test_a_shipped_pipeline_changes_no_result_of_low_precision(config):
     low = (recipe for recipe in mixed_recipes(LOW, seed=11) if recipe.precision is not None)
@@ -38,8 +39,8 @@ def test_a_shipped_pipeline_changes_no_result_of_low_precision(config):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("config", shipped_configs())
+@each_of("part", *range(PARTS))
+@each_of("config", *shipped_configs())
 def test_a_shipped_pipeline_changes_no_result_of_2000_models(config, part):
     models = islice(mixed_recipes(NIGHTLY, seed=12), part, None, PARTS)
     found = findings_of(config, models)
@@ -51,7 +52,7 @@ def test_a_shipped_pipeline_changes_no_result_of_2000_models(config, part):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("config", shipped_configs())
+@each_of("config", *shipped_configs())
 def test_the_gate_of_a_shipped_pipeline_refuses_nothing_that_is_right(config):
     found = findings_of(config, recipes(VERIFIED, seed=21), verify=True)
     print(f"{config}, verified: {found}")

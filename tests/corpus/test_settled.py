@@ -14,6 +14,7 @@ from onnx_passes.certifying.models import recipes
 from onnx_passes.configs.pipeline_files import shipped_configs
 from tests.corpus.backend_models import ids, shard
 from tests.corpus.settled import backend, digest_of, made_up, quiet, unsettled
+from tests.tables import each_of
 
 ROOT = Path(__file__).parents[2]
 NIGHTLY = 1000
@@ -48,22 +49,22 @@ def may_depend_on_order(preset, fault):
 
 @pytest.mark.usefixtures("random_models_are_kept")
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("preset", shipped_configs())
+@each_of("preset", *shipped_configs())
 def test_a_second_run_changes_nothing(preset):
     assert not faults(preset, backend(sample()))
     assert not faults(preset, made_up(recipes(12, seed=13)))
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("preset", REORDERED)
+@each_of("preset", *REORDERED)
 def test_the_order_of_the_passes_does_not_matter(preset):
     assert not faults(preset, backend(sample()[::2]), SEEDS[:1])
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("number", range(SHARDS))
-@pytest.mark.parametrize("preset", shipped_configs())
+@each_of("number", *range(SHARDS))
+@each_of("preset", *shipped_configs())
 def test_every_model_comes_to_rest_whatever_the_order(preset, number):
     seeds = SEEDS if preset in REORDERED else ()
     found = faults(preset, backend(shard(number, SHARDS)), seeds)
@@ -109,6 +110,6 @@ def test_processes_give_the_same_bytes():
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("preset", shipped_configs())
+@each_of("preset", *shipped_configs())
 def test_processes_give_the_same_bytes_for_all_models(preset):
     assert_same_bytes([preset], 1)

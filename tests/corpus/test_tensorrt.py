@@ -11,6 +11,7 @@ from onnx_passes.model.load import load_model
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.isolated import end_children
 from onnx_passes.verify.evidence import LEVEL, Verdict
+from tests.tables import each_of
 
 pytestmark = pytest.mark.tensorrt
 
@@ -41,6 +42,6 @@ def test_a_decomposed_transformer_is_built():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(p.stem for p in LIGHT.glob("*.onnx")))
+@each_of("name", *sorted(p.stem for p in LIGHT.glob("*.onnx")))
 def test_light_models_are_built(name):
     check(load_model(LIGHT / f"{name}.onnx").model)

@@ -8,6 +8,7 @@ from tests.corpus.quantised_networks import outcome
 from tests.corpus.settled import quiet
 from tests.corpus.ties import ties_of
 from tests.corpus.topologies import HELD_OUT, SEEN
+from tests.tables import each_of
 
 SAMPLES = 6
 FLOATS = {"attention": {"Softmax", "Mul"}}
@@ -31,13 +32,13 @@ def check(name, build):
     assert found.ties.found == found.ties.steps
 
 
-@pytest.mark.parametrize("name", SEEN)
+@each_of("name", *SEEN)
 def test_they_become_integers_and_decide_the_same(name):
     check(name, SEEN[name])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", HELD_OUT)
+@each_of("name", *HELD_OUT)
 def test_others_become_integers_and_decide_the_same(name):
     check(name, HELD_OUT[name])
 

@@ -10,7 +10,7 @@ difference behind it, only itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,13 +111,7 @@ def ties_of(original: ir.Model, result: ir.Model, feeds: Sequence[Feeds]) -> Tie
     return min(found, key=lambda ties: ties.unexplained)
 
 
-def _account(
-    original: ir.Model,
-    steps: Sequence[Step],
-    runs: Iterable[tuple[Feeds, Mapping[str, np.ndarray], Mapping[str, np.ndarray]]],
-    matches: Mapping[str, Match],
-    nearest: bool,
-) -> Ties:
+def _account(original, steps, runs, matches, nearest):
     """Replay each run of the result; readings of thresholds are the nearest, or the usual."""
     found = Ties(steps=len(steps), found=len(matches))
     for sample, old, new in runs:
@@ -133,9 +127,7 @@ def _account(
     return found
 
 
-def _runs(
-    model: ir.Model, shown: Sequence[ir.Value], feeds: Sequence[Feeds]
-) -> list[dict[str, np.ndarray]]:
+def _runs(model, shown, feeds):
     """Return the outputs of a model, and inner values, for each sample."""
     copy = model.clone()
     values = {str(v.name): v for node in copy.graph for v in node.outputs}
@@ -150,12 +142,7 @@ def _runs(
 Match = Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]
 
 
-def _matches(
-    steps: Sequence[Step],
-    thresholds: Sequence[str],
-    before: Sequence[Mapping[str, np.ndarray]],
-    after: Sequence[Mapping[str, np.ndarray]],
-) -> dict[str, Match]:
+def _matches(steps, thresholds, before, after):
     """Find the thresholds that count what a quantiser decides, by what they count.
 
     Levels differ by an integer for each channel. Whatever is matched is held against the
@@ -186,15 +173,11 @@ def _matches(
     return found
 
 
-def _decision(
-    threshold: str, offsets: Sequence[np.ndarray], scale: np.ndarray, zero: np.ndarray
-) -> Match:
+def _decision(threshold, offsets, scale, zero):
     return lambda run: [(run[threshold] + offset - zero) * scale for offset in offsets]
 
 
-def _offsets(
-    levels: Sequence[np.ndarray], counts: Sequence[np.ndarray], usual: Sequence[float]
-) -> tuple[float, list[np.ndarray]]:
+def _offsets(levels, counts, usual):
     """Return what share of counts become levels, by one term or one for each channel.
 
     Where many elements are flipped, the commonest difference may be off: counting mostly
@@ -236,14 +219,7 @@ def _constants(graph: ir.Graph) -> set[ir.Value]:
     return found
 
 
-def _replay(
-    model: ir.Model,
-    steps: Sequence[Step],
-    sample: Feeds,
-    decided: Mapping[str, Sequence[np.ndarray]],
-    found: Ties,
-    nearest: bool,
-) -> dict[str, Tensor]:
+def _replay(model, steps, sample, decided, found, nearest):
     """Return the outputs that the original computes from what the result decided."""
     semantics = RoundingSemantics()
     opset = model.graph.opset_imports[""]
@@ -281,14 +257,7 @@ def _replay(
     return {str(value.name): known[value] for value in model.graph.outputs}
 
 
-def _decide(
-    step: Step,
-    tensor: Tensor,
-    decided: Sequence[np.ndarray],
-    opset: int,
-    found: Ties,
-    nearest: bool,
-) -> Tensor:
+def _decide(step, tensor, decided, opset, found, nearest):
     """Return what the result decides; what it may decide where it does not show it.
 
     Args:

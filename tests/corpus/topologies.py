@@ -91,9 +91,7 @@ class Layers:
         flags = {"signed": 1, "narrow": 1, "rounding_mode": "ROUND"}
         return self.node("Quant", array, *inputs, domain=QONNX, **flags)
 
-    def conv(
-        self, x: str, inputs: int, outputs: int, kernel: int = 3, *, group: int = 1, stride=1
-    ) -> str:
+    def conv(self, x, inputs, outputs, kernel=3, *, group=1, stride=1):
         """Convolve, keeping the size of images but for the stride."""
         w = self.weights(outputs, inputs // group, kernel, kernel)
         return self.node(
@@ -113,9 +111,7 @@ class Layers:
         )
         return self.node("BatchNormalization", x, *map(self.constant, parts))
 
-    def act(
-        self, x: str, channels: int, kind: str = "Relu", scale: float | None = None
-    ) -> str:
+    def act(self, x, channels, kind="Relu", scale=None):
         """Normalise, activate and quantise."""
         x = self.norm(x, channels)
         return self.quantise(self.node(kind, x), scale, signed=kind != "Relu")

@@ -12,6 +12,7 @@ from onnx_passes.data.job_evaluation import evaluate
 from onnx_passes.data.measures import Measures
 from onnx_passes.data.workers import InProcess
 from onnx_passes.model.load import load_model
+from tests.tables import each_of
 
 
 def stored(folder, rng, x, y):
@@ -44,7 +45,7 @@ def drawn_spec(folder, rng, batch):
     return DataSpec((str(folder),), **chosen)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@each_of("seed", *range(24))
 def test_the_numbers_are_those_of_numpy(tmp_path, save_classifier, samples, seed):
     rng = np.random.default_rng(1000 + seed)
     batch = ["N", 1, 4, 7][seed % 4]

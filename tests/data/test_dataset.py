@@ -10,6 +10,7 @@ from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, Ru
 from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.measures import Measures
 from onnx_passes.errors import ReferenceDataError
+from tests.tables import each_of
 
 
 def interface(batch="N", width=8, dtype="float32"):
@@ -39,9 +40,7 @@ def test_a_plan_is_the_same_in_another_folder_and_through_json(folder, tmp_path)
     assert DataJob.from_text(job.to_text()) == job
 
 
-@pytest.mark.parametrize(
-    "change", [{"shuffle": 4}, {"limit": 20}, {"batch": 2}, {"shard": 10}]
-)
+@each_of("change", {"shuffle": 4}, {"limit": 20}, {"batch": 2}, {"shard": 10})
 def test_what_changes_the_shards_changes_the_plan(folder, change):
     plan = make_plan(DataSpec((str(folder),)), interface())
     assert make_plan(DataSpec((str(folder),), **change), interface()).digest != plan.digest
@@ -74,16 +73,14 @@ def test_samples_of_several_shapes_are_never_in_one_batch(tmp_path):
     assert shapes == [(2, 3), (2, 4), (1, 4), (1, 3)]
 
 
-@pytest.mark.parametrize(
-    ("spec", "inputs", "message"),
-    [
-        ({"columns": {"z": "x"}}, {}, "no input 'z'"),
-        ({"columns": {"x": "z"}}, {}, "no column 'z' for input 'x'"),
-        ({"labels": "z"}, {}, "no column 'z' for the labels"),
-        ({"batch": 3}, {"batch": 2}, "the model demands 2"),
-        ({}, {"width": 9}, r"has shape \[8\], and the model needs \[9\]"),
-        ({}, {"dtype": "float16"}, "is given float32, and the model needs float16"),
-    ],
+@each_of(
+    "spec, inputs, message",
+    ({"columns": {"z": "x"}}, {}, "no input 'z'"),
+    ({"columns": {"x": "z"}}, {}, "no column 'z' for input 'x'"),
+    ({"labels": "z"}, {}, "no column 'z' for the labels"),
+    ({"batch": 3}, {"batch": 2}, "the model demands 2"),
+    ({}, {"width": 9}, r"has shape \[8\], and the model needs \[9\]"),
+    ({}, {"dtype": "float16"}, "is given float32, and the model needs float16"),
 )
 def test_what_does_not_fit_is_told_before_the_run(folder, spec, inputs, message):
     with pytest.raises(ReferenceDataError, match=message):
@@ -103,7 +100,7 @@ def test_the_only_column_beside_the_labels_feeds_the_only_input(tmp_path, sample
     assert (dict(plan.binding.columns), plan.binding.labels) == ({"x": "pixels"}, "y")
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 64, 65, 1000, 4097])
+@each_of("count", 1, 2, 3, 5, 64, 65, 1000, 4097)
 def test_a_shuffled_order_is_a_permutation(count):
     assert sorted(Order(count, 7).rows(0, count)) == list(range(count))
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.data.demand import DecisionFlips, clopper_pearson
+from tests.tables import each_of
 
 
 def test_clopper_pearson_has_the_bounds_of_the_literature():
@@ -16,7 +17,7 @@ def test_clopper_pearson_has_the_bounds_of_the_literature():
     assert clopper_pearson(5, 5, 0.9).high == 1.0
 
 
-@pytest.mark.parametrize("drop", [0.0, 0.02, 0.1])
+@each_of("drop", 0.0, 0.02, 0.1)
 def test_the_bounds_of_a_drop_hold_as_often_as_they_say(drop):
     rng = np.random.default_rng(3)
     lost = 0.05 + drop
@@ -45,7 +46,7 @@ def ever(found, size, evidence):
     )
 
 
-@pytest.mark.parametrize(("lost", "gained"), [(0.01, 0.0), (0.06, 0.05), (0.3, 0.29)])
+@each_of("lost, gained", (0.01, 0.0), (0.06, 0.05), (0.3, 0.29))
 def test_evidence_seldom_lies_however_often_one_looks(lost, gained):
     # The drop is exactly at the limit, where a lie is likeliest.
     found = looks(np.random.default_rng(4), lost, gained, 200, 30, 100)

@@ -1,16 +1,29 @@
 """Outputs of batches are joined by sample, whatever their form."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.data import evaluation_job
-from onnx_passes.data.dataset import Shard
-from onnx_passes.data.evaluation_job import OutputBlocks
-from onnx_passes.data.input_binding import Binding
+from onnx_passes.data.dataset import Shard, make_plan
+from onnx_passes.data.demand import Demand, RunOutcome
+from onnx_passes.data.evaluation_job import (
+    DataJob,
+    EngineChoice,
+    ModelFile,
+    OutputBlocks,
+    RunSpec,
+)
+from onnx_passes.data.input_binding import Binding, DataInterface
+from onnx_passes.data.job_evaluation import evaluate
 from onnx_passes.data.measures import Measures, PairState
+from onnx_passes.data.workers import Pool
 from onnx_passes.errors import EngineError, ReferenceDataError
+from onnx_passes.model.load import load_model
+from tests.tables import each_of
 
 COUNT = 50
 X = np.arange(COUNT * 3, dtype=np.float32).reshape(COUNT, 3)
@@ -45,8 +58,8 @@ def double(x):
     return {"y": x * 2}
 
 
-@pytest.mark.parametrize("batch", [1, 4, 7, 64])
-@pytest.mark.parametrize("room", [1, 100, 16 << 20])
+@each_of("batch", 1, 4, 7, 64)
+@each_of("room", 1, 100, 16 << 20)
 def test_each_sample_gets_its_own_output(monkeypatch, batch, room):
     monkeypatch.setattr(evaluation_job, "FLUSH_BYTES", room)
     shard = replace(SHARD, binding=replace(SHARD.binding, batch=batch))
@@ -101,3 +114,37 @@ def test_labels_of_one_batch_that_differ_are_an_error():
     labels = [np.zeros((2 if row < 18 else 3,), np.int64) for row in range(COUNT)]
     with pytest.raises(ReferenceDataError, match="labels"):
         collect(replace(SHARD, labels=labels), double)
+
+
+# A shard that kills its worker is found, and only that one is left out.
+
+
+MODULE = """
+import os, signal
+def prepare(sample):
+    if int(sample["label"]) == 99 and os.environ.get("KILLED_BY_DATA") != str(os.getpid()):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return sample
+"""
+
+
+def test_only_a_shard_that_kills_is_left_out(tmp_path, monkeypatch, save_classifier, samples):
+    x, y = samples(80)
+    y[41] = 99
+    np.savez(tmp_path / "data.npz", x=x, label=y)
+    (tmp_path / "killing.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KILLED_BY_DATA", str(os.getpid()))
+    a, b = save_classifier("a.onnx"), save_classifier("b.onnx")
+    spec = DataSpec((str(tmp_path / "data.npz"),), shard=10, prepare="killing:prepare")
+    plan = make_plan(spec, DataInterface.of(load_model(a).model))
+    engine = EngineChoice("onnxruntime", {})
+    runs = tuple(RunSpec(i, engine, name) for i, name in enumerate("ab"))
+    job = DataJob(plan, (ModelFile.of(a), ModelFile.of(b)), runs, Measures())
+    result = evaluate(job, Demand(), Pool(2))
+    counts = result.data["counts"]
+    (entry,) = counts["left_out"]
+    assert (entry["shard"], counts["evaluated"]) == (4, 70)
+    assert "out of memory" in entry["reason"]
+    assert result.outcome is RunOutcome.INCOMPLETE
+    assert result.timing.retries == 2

@@ -19,6 +19,7 @@ from onnx_passes.data.measures import Measures
 from onnx_passes.data.workers import InProcess, Pool, make_dask, worker_death_outcome
 from onnx_passes.errors import EngineUnavailableError, UsageError
 from onnx_passes.model.load import load_model
+from tests.tables import each_of
 
 ACCURACY = Demand(Accuracy(0.02, 0.95))
 LEFT_OPEN = pytest.mark.filterwarnings(
@@ -69,7 +70,7 @@ class Scattered(InProcess):
         return super().collect()
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@each_of("seed", 0, 1, 2)
 def test_order_and_attempts_leave_no_trace(make_job, seed):
     job = make_job(measures=Measures(rtol=1.0, atol=10.0, metrics=("rmse",)))
     plain = evaluate(job, ACCURACY, InProcess())
@@ -100,9 +101,9 @@ def test_numbers_are_those_of_a_plain_loop(make_job, samples):
     assert found["verdict"]["accuracy"]["drop"] == pytest.approx(was.mean() - now.mean())
 
 
-def test_a_pool_gives_the_same_bytes_after_a_worker_is_killed(make_job):
-    job = make_job(count=1500)
-    plain = evaluate(job, ACCURACY, InProcess()).text()
+@pytest.fixture
+def kill_first():
+    """Kill the worker of the first outcome; the list has its process when it has one."""
     killed = []
 
     def kill_first(outcome):
@@ -110,26 +111,24 @@ def test_a_pool_gives_the_same_bytes_after_a_worker_is_killed(make_job):
             killed.append(outcome["worker"]["pid"])
             os.kill(killed[0], signal.SIGKILL)
 
-    pooled = evaluate(job, ACCURACY, Pool(2), accept=kill_first)
+    yield kill_first
     assert killed
+
+
+def test_a_pool_gives_the_same_bytes_after_a_worker_is_killed(make_job, kill_first):
+    job = make_job(count=1500)
+    plain = evaluate(job, ACCURACY, InProcess()).text()
+    pooled = evaluate(job, ACCURACY, Pool(2), accept=kill_first)
     assert pooled.text() == plain
 
 
 @LEFT_OPEN
 @pytest.mark.usefixtures("cluster_is_collected")
-def test_dask_gives_the_same_bytes_after_a_worker_is_killed(make_job, start_cluster):
+def test_dask_gives_the_same_bytes_after_a_worker_is_lost(make_job, start_cluster, kill_first):
     job = make_job(count=1500)
     plain = evaluate(job, ACCURACY, InProcess()).text()
-    killed = []
-
-    def kill_first(outcome):
-        if not killed and "worker" in outcome:
-            killed.append(outcome["worker"]["pid"])
-            os.kill(killed[0], signal.SIGKILL)
-
     dask = make_dask(start_cluster(2).scheduler_address)
     found = evaluate(job, ACCURACY, dask, accept=kill_first)
-    assert killed
     assert found.text() == plain
 
 
@@ -143,7 +142,7 @@ def test_a_scheduler_that_is_not_there_is_told(make_job, monkeypatch):
     dask.close()
 
 
-@pytest.mark.parametrize("address", ["local:2", "host:8786", "tcp://x", "http://x:1"])
+@each_of("address", "local:2", "host:8786", "tcp://x", "http://x:1")
 def test_addresses_that_are_none_are_refused(address):
     with pytest.raises(UsageError, match="is not an address"):
         make_dask(address)
@@ -192,13 +191,11 @@ def test_shards_that_finished_out_of_order_are_resumed_too(make_job, tmp_path):
     assert result.text() == plain
 
 
-@pytest.mark.parametrize(
-    ("change", "what"),
-    [
-        ({"seed": 1}, "the data set"),
-        ({"noise": 0.06}, "a model"),
-        ({"measures": Measures(rtol=0.5)}, "what is measured"),
-    ],
+@each_of(
+    "change, what",
+    ({"seed": 1}, "the data set"),
+    ({"noise": 0.06}, "a model"),
+    ({"measures": Measures(rtol=0.5)}, "what is measured"),
 )
 def test_a_journal_of_another_run_is_refused(make_job, tmp_path, change, what):
     path = tmp_path / "journal"
@@ -264,9 +261,8 @@ def test_a_value_that_is_too_far_off_fails_whatever_is_missing(make_job):
     assert evaluate(job, Demand(), InProcess()).outcome is RunOutcome.FAILED
 
 
-@pytest.mark.parametrize(
-    ("noise", "drop", "outcome"),
-    [(0.01, 0.05, RunOutcome.PASSED), (2.0, 0.01, RunOutcome.FAILED)],
+@each_of(
+    "noise, drop, outcome", (0.01, 0.05, RunOutcome.PASSED), (2.0, 0.01, RunOutcome.FAILED)
 )
 def test_a_run_stops_when_enough_is_known(make_job, noise, drop, outcome):
     job = make_job(count=4000, noise=noise)
@@ -280,8 +276,8 @@ def test_a_run_stops_when_enough_is_known(make_job, noise, drop, outcome):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("on_dask", [False, True])
-def test_a_client_that_is_killed_goes_on_with_the_same_bytes(
+@each_of("on_dask", False, True)
+def test_a_killed_client_goes_on_with_the_same_bytes(
     make_job, tmp_path, on_dask, start_cluster
 ):
     job = make_job(count=60_000)

@@ -1,13 +1,17 @@
 import json
+import math
 
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.contracts.scores import accuracy, rmse, snr
-from onnx_passes.data.measures import Classes, Errors
+from onnx_passes.data.measures import Classes, Errors, ExactSum
 from onnx_passes.verify.judge import Limit, compare
+from tests.tables import each_of
 
 CASES = {
     "default": (Limit(Tolerance()), Tolerance()),
@@ -44,8 +48,8 @@ def added(limit, old, new, cuts=()):
     return parts
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("dtype", DTYPES)
+@each_of("case", *CASES)
+@each_of("dtype", *DTYPES)
 def test_the_samples_that_fail_are_those_that_the_judge_refuses(case, dtype):
     limit, contract = CASES[case]
     old, new = pair(dtype)
@@ -58,8 +62,8 @@ def test_the_samples_that_fail_are_those_that_the_judge_refuses(case, dtype):
     assert found.counts["failing_elements"] == sum(check.mismatched for check in checks)
 
 
-@pytest.mark.parametrize("cuts", [(10,), (1, 2, 39), (7, 20, 33)])
-@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+@each_of("cuts", (10,), (1, 2, 39), (7, 20, 33))
+@each_of("dtype", np.float32, np.int64)
 def test_parts_merge_in_any_grouping_to_the_same_state(dtype, cuts):
     limit = Limit(Tolerance())
     old, new = pair(dtype)
@@ -122,7 +126,7 @@ def counted(old, new, labels, cuts=()):
     return parts
 
 
-@pytest.mark.parametrize("classes", [2, 120])
+@each_of("classes", 2, 120)
 def test_counts_are_those_of_the_metrics(classes):
     old, new, labels = drawn(classes)
     (found,) = counted(old, new, labels)
@@ -163,3 +167,44 @@ def test_places_of_an_image_are_rows_of_their_sample():
     (found,) = counted(old, new, labels)
     assert (found.rows, found.flips) == (32, 1)
     assert found.flipped.samples[0][1] == 1
+
+
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def total(values):
+    found = ExactSum()
+    for value in values:
+        found.add(value)
+    return found
+
+
+def copied(total):
+    found = ExactSum()
+    found.load(json.loads(json.dumps(total.to_json())))
+    return found
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])  # a busy machine
+@given(st.lists(FLOATS, max_size=20), st.randoms())
+def test_the_order_does_not_matter_and_the_sum_is_rounded_once(values, random):
+    shuffled = list(values)
+    random.shuffle(shuffled)
+    one, other = total(values), total(shuffled)
+    assert one.to_json() == other.to_json()
+    try:
+        assert one.value == math.fsum(values)
+    except OverflowError:  # of fsum's own partial sums
+        assert abs(one.value) > 1e300
+
+
+@given(st.lists(FLOATS, max_size=12), st.integers(0, 12))
+def test_parts_add_up_to_the_whole_through_json(values, cut):
+    left, right = (copied(total(v)) for v in (values[:cut], values[cut:]))
+    left.merge(right)
+    assert left.to_json() == total(values).to_json()
+
+
+def test_what_is_not_finite_makes_the_sum_so():
+    assert math.isnan(total([1.0, math.nan]).value)
+    assert total([math.inf]).not_finite == 1

@@ -13,6 +13,7 @@ import pytest
 
 from onnx_passes.cli import main
 from onnx_passes.runtime.tensorrt.bindings import installed_version
+from tests.tables import each_of
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -89,7 +90,7 @@ def call(words, monkeypatch, capsys):
     return end.value.code, captured.out + captured.err
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_of("page", *PAGES)
 def test_each_command_of_a_page_does_its_job(page, folder, monkeypatch, capsys):
     place = folder(PAGES[page])
     text = (ROOT / "docs" / f"coming-from-{page}.md").read_text("utf-8")

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import each_of
+
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits"
 AXE = os.environ.get("AXE")
@@ -66,21 +68,19 @@ def box(width, over):
         <text y="20">a long label</text></g></svg></div>"""
 
 
-@pytest.mark.parametrize("name", ["report", "failed", "view", "compare"])
+@each_of("name", "report", "failed", "view", "compare")
 def test_axe_finds_nothing_on_a_page_that_the_program_writes(find, pages, name):
     assert find(pages / f"{name}.html") == []
 
 
-@pytest.mark.parametrize(
-    ("body", "found"),
-    [
-        ('<p style="color: #aaa; background: #fff">grey on white', "color-contrast"),
-        ("<h1>one</h1><h3>three</h3>", "heading-order"),
-        ('<p style="width: 900px">wide</p>', "pixels wider than the screen"),
-        ('<img src="x.png">', "image-alt"),
-        (box(width=40, over="position: absolute; left: 0; top: 0"), "in covers a long label"),
-        (box(width=40, over=""), "the label a long label is wider than its box"),
-    ],
+@each_of(
+    "body, found",
+    ('<p style="color: #aaa; background: #fff">grey on white', "color-contrast"),
+    ("<h1>one</h1><h3>three</h3>", "heading-order"),
+    ('<p style="width: 900px">wide</p>', "pixels wider than the screen"),
+    ('<img src="x.png">', "image-alt"),
+    (box(width=40, over="position: absolute; left: 0; top: 0"), "in covers a long label"),
+    (box(width=40, over=""), "the label a long label is wider than its box"),
 )
 def test_what_is_wrong_with_a_page_is_found(find, tmp_path, body, found):
     page = tmp_path / "page.html"

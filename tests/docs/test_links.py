@@ -56,11 +56,41 @@ def test_the_pages_have_at_most_45000_words():
 
 
 def test_every_link_leads_somewhere():
-    found = {path: broken for path in PAGES if (broken := list(dead(path)))}
-    assert not found
+    assert not {path: broken for path in PAGES if (broken := list(dead(path)))}
 
 
 def test_a_dead_link_is_found(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# One\n\n[a](page.md#one) [b](page.md#two) [c](none.md) `[d](no.md)`\n")
     assert list(dead(page)) == ["page.md#two: no such heading", "none.md: no such file"]
+
+
+# The glossary has each term of the project, in one sentence.
+
+
+ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \|$", re.M)
+TERMS = {
+    *("application", "region", "frontier", "contract", "evidence", "certificate", "baseline"),
+    *("noise", "drift", "culprit", "precondition", "checkpoint", "snapshot", "fixpoint"),
+}
+
+
+def rows():
+    found = ROW.findall((ROOT / "docs" / "glossary.md").read_text("utf-8"))
+    return [(term, text) for term, text in found if term not in ("Term", "---")]
+
+
+def test_the_terms_are_there_once():
+    terms = [term for term, _ in rows()]
+    assert set(terms) >= TERMS
+    assert len(terms) == len(set(terms))
+
+
+def test_each_is_one_sentence():
+    long = {
+        term: text
+        for term, text in rows()
+        if not re.fullmatch(r"[A-Z][^.]*\.", re.sub(r"`[^`]*`", "code", text))
+        or len(text.split()) > 25
+    }
+    assert not long

@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import re
+import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -11,6 +12,7 @@ import click
 import pytest
 
 from onnx_passes.cli.main import COMMANDS, program
+from tests.tables import each_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -31,13 +33,11 @@ def labels(svg):
     return [t.text or "" for t in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "shown"),
-    [
-        ("Relu(Relu(x))", "Relu(x)", ["Relu", "x", "Relu", "x", "Relu"]),
-        ("Clip<min = 0>(x, [1, 2])", "x", ["x", "[1, 2]", "Clip", "x"]),
-        ("Mul(x, Sigmoid(x))", "Swish(x)", ["x", "Sigmoid", "Mul", "x", "Swish"]),
-    ],
+@each_of(
+    "before, after, shown",
+    ("Relu(Relu(x))", "Relu(x)", ["Relu", "x", "Relu", "x", "Relu"]),
+    ("Clip<min = 0>(x, [1, 2])", "x", ["x", "[1, 2]", "Clip", "x"]),
+    ("Mul(x, Sigmoid(x))", "Swish(x)", ["x", "Sigmoid", "Mul", "x", "Swish"]),
 )
 def test_expressions_are_drawn(module, before, after, shown):
     text = f"Do it.\n\nBefore: ``{before}``\nAfter:  ``{after}``\n\nSound because."
@@ -45,7 +45,7 @@ def test_expressions_are_drawn(module, before, after, shown):
     assert sorted(found) == sorted(["Before", "After", *shown])
 
 
-@pytest.mark.parametrize("before", ["a chain of nodes", "Relu(x", "Relu(x))", "x", "relu(x)"])
+@each_of("before", "a chain of nodes", "Relu(x", "Relu(x))", "x", "relu(x)")
 def test_other_text_is_not_drawn(module, before):
     text = f"Do it.\n\nBefore: ``{before}``\nAfter:  ``x``\n"
     assert module("drawings").drawing(text) is None
@@ -105,3 +105,9 @@ def test_an_argument_without_description_is_found():
     page = "## run\n```python\nrun(self, a: int, *b: str, c='x') -> None\n```\n- `c`: It.\n"
     assert [*without_description(page)] == ["a", "b"]
     assert [*without_description(page.replace("a: int, *b: str, ", ""))] == []
+
+
+def test_the_pages_of_the_passes_are_up_to_date():
+    script = DOCS / "generate.py"
+    run = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr

@@ -6,9 +6,9 @@ import shlex
 from pathlib import Path
 
 import click
-import pytest
 
 from onnx_passes.cli.main import program
+from tests.tables import each_of, each_row
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -40,7 +40,7 @@ PUBLISHED = table(["nodes", "`optimize`", "onnxsim", "onnxslim", "verdict"])
 SHOWN = [row for row in rows(README.partition("## What it looks like")[0]) if row[1].isdigit()]
 
 
-@pytest.mark.parametrize("row", SHOWN, ids=lambda row: row[0])
+@each_of("row", *SHOWN, ids=lambda row: row[0])
 def test_numbers_are_those_of_the_benchmarks(row):
     name, original, slim, sim, ours, size, time = row
     known = PUBLISHED.get(name) or NODES[name]
@@ -86,17 +86,14 @@ def test_nothing_says_to_install_the_program_that_has_the_name_on_the_index():
     assert found == []
 
 
-@pytest.mark.parametrize(
-    ("text", "is_named"),
-    [
-        ("pip install onnx-passes", True),
-        ("python -m pip install -U 'onnx-passes[prove]'", True),
-        ("uv add onnx_passes", True),
-        ("pip install '.[prove]'", False),
-        ("pip install 'onnx-passes @ git+https://github.com/OWNER/onnx-passes'", False),
-        ("pip install ./onnx-passes", False),
-    ],
-)
+@each_row("""text | is_named
+- pip install onnx-passes | =True
+- python -m pip install -U 'onnx-passes[prove]' | =True
+- uv add onnx_passes | =True
+- pip install '.[prove]' | =False
+- pip install 'onnx-passes @ git+https://github.com/OWNER/onnx-passes' | =False
+- pip install ./onnx-passes | =False
+""")
 def test_a_hint_that_names_the_package_is_found(text, is_named):
     assert bool(BY_NAME.search(text)) is is_named
 
@@ -115,7 +112,7 @@ LINES = re.findall(
 )
 
 
-@pytest.mark.parametrize("line", sorted({"".join(pair) for pair in LINES}))
+@each_of("line", *sorted({"".join(pair) for pair in LINES}))
 def test_commands_are_those_that_there_are(line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = shlex.split(line, comments=True)[1:]

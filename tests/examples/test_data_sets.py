@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import each_of
+
 FOLDER = Path(__file__).parents[2] / "examples" / "data_sets"
 for library in ("sklearn", "scipy", "distributed"):
     pytest.importorskip(
@@ -26,9 +28,7 @@ def compare(model, *words):
     return run("-m", "onnx_passes", "compare", *given, *words)
 
 
-@pytest.mark.parametrize(
-    ("bits", "code", "verdict"), [(6, 0, "PASSED"), (4, 4, "NOT VERIFIED")]
-)
+@each_of("bits, code, verdict", (6, 0, "PASSED"), (4, 4, "NOT VERIFIED"))
 def test_the_verdict_is_that_of_the_readme(tmp_path, bits, code, verdict):
     run("round_weights.py", bits, tmp_path / "rounded.onnx")
     done = compare(tmp_path / "rounded.onnx", "--accuracy", "drop=1%")

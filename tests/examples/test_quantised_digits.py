@@ -13,6 +13,7 @@ from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.configs.steps import PassUse
 from onnx_passes.passes.streamline.annotate_integers import KEY
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import each_of, outputs_of
 
 HERE = Path(__file__).parents[2] / "examples" / "quantised_digits"
 DIGITS = HERE.parent / "digits"
@@ -28,8 +29,7 @@ RIGHT = {
 
 def scores(model):
     images = np.load(DIGITS / "images.npy")
-    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        return session.run({"image": images})["scores"]
+    return outputs_of(OnnxRuntimeEngine(prepacking=False), model, {"image": images})["scores"]
 
 
 def right(found):
@@ -45,7 +45,7 @@ def test_the_pipeline_is_the_preset_with_a_check_at_its_end():
     assert ours.verify.metrics == {"accuracy": (0.9, 1.0)}
 
 
-@pytest.mark.parametrize("name", RIGHT)
+@each_of("name", *RIGHT)
 def test_networks_are_small_exports_of_qonnx(name):
     path = HERE / f"{name}.onnx"
     assert path.stat().st_size < 300_000
@@ -57,7 +57,7 @@ def test_networks_are_small_exports_of_qonnx(name):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", RIGHT)
+@each_of("name", *RIGHT)
 def test_it_becomes_integers_between_thresholds_and_reads_as_before(name, tmp_path, capsys):
     target = tmp_path / "out.onnx"
     command = ["-c", HERE / "pipeline.yaml", "-o", target, HERE / f"{name}.onnx"]

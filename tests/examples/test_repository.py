@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.tables import each_of
+
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "repository"
 
@@ -34,9 +36,7 @@ def read(path):
     return yaml.safe_load(path.read_text())
 
 
-@pytest.mark.parametrize(
-    ("break_it", "code"), [(False, 0), (True, 3)], ids=["as it is", "with a broken model"]
-)
+@each_of("break_it, code", (False, 0), (True, 3), ids=["as it is", "with a broken model"])
 def test_the_action_verifies_and_keeps_reports(repository, break_it, code):
     if break_it:
         text = (repository / "model.onnxtxt").read_text()

@@ -2,12 +2,15 @@
 
 from types import SimpleNamespace
 
-import pytest
-
-from benchmarks.faults import runner
+from benchmarks.faults import oracle, runner
+from benchmarks.faults.plant import plant
 from benchmarks.faults.suite import FAULTS
+from onnx_passes.model import diff, digest
+from onnx_passes.model.copy import _Copier
+from onnx_passes.passes.common import value_numbering
 from onnx_passes.report.run_report import Blame, PassReport, RewriteSummary
 from onnx_passes.verify.evidence import Check, Verdict
+from tests.tables import each_of
 
 SWAPPED = next(f for f in FAULTS if f.name == "negative-index")
 PASSED, FAILED = Verdict.PASSED, Verdict.FAILED
@@ -29,9 +32,7 @@ def test_a_failed_check_is_caught_by_that_check():
     assert judged(FAILED, [2]).by == "equality, region"
 
 
-@pytest.mark.parametrize(
-    ("blame", "named"), [([], "none"), ([Blame(0, "p", "by bisection", 2)], "right")]
-)
+@each_of("blame, named", ([], "none"), ([Blame(0, "p", "by bisection", 2)], "right"))
 def test_a_fault_that_the_end_of_the_run_sees_is_named_by_what_was_traced(blame, named):
     final = [Check("drift", FAILED, "ort")]
     seen = judged(PASSED, final=final, blame=blame, error=RuntimeError())
@@ -43,8 +44,43 @@ def test_what_is_not_verified_is_only_refused_where_that_is_asked_for():
     assert judged(Verdict.NOT_VERIFIED, exit_code=4).verdict == "refused"
 
 
-@pytest.mark.parametrize(
-    ("culprits", "named"), [([], "none"), ([2], "right"), ([1], "wrong"), ([1, 2], "wrong")]
-)
+@each_of("culprits, named", ([], "none"), ([2], "right"), ([1], "wrong"), ([1, 2], "wrong"))
 def test_only_the_guilty_rewrite_alone_is_right(culprits, named):
     assert judged(FAILED, culprits).named == named
+
+
+# A helper is wrong while its fault is planted, wherever it is used, and right again after.
+
+
+MERGED = next(f for f in FAULTS if f.name == "digest-of-prefix")
+USERS = (digest, value_numbering, diff)
+
+
+def test_a_function_is_wrong_in_each_module_that_holds_it():
+    right = digest.tensor_digest
+    with MERGED.planted("*"):
+        found = {module.tensor_digest for module in USERS}
+        assert len(found) == 1
+        assert right not in found
+    assert all(module.tensor_digest is right for module in USERS)
+
+
+def test_a_method_is_right_again_after():
+    right = _Copier.node
+    with plant("onnx_passes.model.copy", "_Copier.node", lambda _: None)():
+        assert _Copier.node is None
+    assert _Copier.node is right
+
+
+def test_an_interface_holds_names_order_types_dimensions_and_defaults():
+    proto = MERGED.source.proto(full=False)
+    for change in (
+        lambda p: setattr(p.graph.output[0], "name", "other"),
+        lambda p: p.graph.output.reverse(),
+        lambda p: p.graph.input[0].type.tensor_type.shape.dim[0].ClearField("dim_value"),
+        lambda p: setattr(p.graph.initializer[0], "name", "x"),
+    ):
+        changed = type(proto)()
+        changed.CopyFrom(proto)
+        change(changed)
+        assert oracle.interface(changed) != oracle.interface(proto)

@@ -60,9 +60,7 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 def refused(write: Callable[..., Path]) -> Callable[..., ModelError]:
     """Load what must be refused, and return the error, which says where and what to do."""
 
-    def refused(
-        content: onnx.ModelProto | bytes | str, name: str = "model.onnx"
-    ) -> ModelError:
+    def refused(content, name="model.onnx"):
         path = write(content, name)
         with pytest.raises(ModelError) as caught:
             load_model(path)

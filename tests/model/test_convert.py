@@ -1,9 +1,9 @@
 import numpy as np
 import onnx
-import pytest
 from onnx import helper, numpy_helper
 
 from onnx_passes.model.load import load_model
+from tests.tables import each_of
 
 
 def sparse(indices, values=(5.0, 7.0), dims=(2, 3), name="s"):
@@ -14,7 +14,7 @@ def sparse(indices, values=(5.0, 7.0), dims=(2, 3), name="s"):
     )
 
 
-@pytest.mark.parametrize("indices", [[1, 5], [[0, 1], [1, 2]]])
+@each_of("indices", [1, 5], [[0, 1], [1, 2]])
 def test_sparse_initializers_are_made_dense(write, proto, indices):
     proto.graph.sparse_initializer.append(sparse(indices))
     proto.graph.node[0].input[1] = "s"
@@ -24,15 +24,13 @@ def test_sparse_initializers_are_made_dense(write, proto, indices):
     assert loaded.notes == ["the sparse initializer 's' was made dense"]
 
 
-@pytest.mark.parametrize(
-    ("tensor", "says"),
-    [
-        (sparse([1, 6]), "beyond"),
-        (sparse([-1, 2]), "beyond"),
-        (sparse([[0, 1], [2, 2]]), "invalid"),
-        (sparse([1]), "1 indices"),
-        (sparse([1, 2], dims=(2**40, 2**40)), "spelled out"),
-    ],
+@each_of(
+    "tensor, says",
+    (sparse([1, 6]), "beyond"),
+    (sparse([-1, 2]), "beyond"),
+    (sparse([[0, 1], [2, 2]]), "invalid"),
+    (sparse([1]), "1 indices"),
+    (sparse([1, 2], dims=(2**40, 2**40)), "spelled out"),
 )
 def test_damaged_sparse_tensors(refused, proto, tensor, says):
     proto.graph.sparse_initializer.append(tensor)
@@ -87,11 +85,9 @@ def test_annotations_of_nothing_are_dropped_with_a_note(write, proto):
 
 
 def test_types_inside_functions_of_old_ir_versions_are_kept(write):
-    proto = onnx.parser.parse_model(
-        '<ir_version: 9, opset_import: ["": 18, "my": 1]>'
-        "g (float[2] x) => (float[2] y) { y = my.f(x) }"
-        '<domain: "my", opset_import: ["": 18]> f (a) => (b) { c = Abs(a) b = Relu(c) }'
-    )
+    proto = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 18, "my": 1]>
+        g (float[2] x) => (float[2] y) { y = my.f(x) } <domain: "my", opset_import: ["": 18]>
+        f (a) => (b) { c = Abs(a) b = Relu(c) }""")
     proto.graph.value_info.append(helper.make_tensor_value_info("my::f/c", 1, [2]))
     loaded = load_model(write(proto))
     assert loaded.notes == []

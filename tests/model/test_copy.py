@@ -2,6 +2,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.model.copy import copy_model, header_difference
+from tests.tables import each_of
 
 TEXT = """g (float[N, 2] x, bool c) => (float[N, 2] y) <float[2] w = {1, 2}>
 {
@@ -97,17 +98,15 @@ def described(model):
     return model
 
 
-@pytest.mark.parametrize(
-    ("change", "found"),
-    [
-        *((lambda m, n=n: setattr(m, n, None), f"{n} is lost") for n in FIELDS),
-        (lambda m: setattr(m, "producer_name", "other"), "producer_name is changed"),
-        (lambda m: setattr(m, "model_version", None), "model_version is lost"),
-        (lambda m: setattr(m.graph, "doc_string", ""), "doc_string of the graph is lost"),
-        (lambda m: m.metadata_props.clear(), "metadata 'names' is lost"),
-        (lambda m: m.metadata_props.update(names="64"), "metadata 'names' is changed"),
-        (lambda m: m.graph.metadata_props.clear(), "graph metadata 'stride' is lost"),
-    ],
+@each_of(
+    "change, found",
+    *((lambda m, n=n: setattr(m, n, None), f"{n} is lost") for n in FIELDS),
+    (lambda m: setattr(m, "producer_name", "other"), "producer_name is changed"),
+    (lambda m: setattr(m, "model_version", None), "model_version is lost"),
+    (lambda m: setattr(m.graph, "doc_string", ""), "doc_string of the graph is lost"),
+    (lambda m: m.metadata_props.clear(), "metadata 'names' is lost"),
+    (lambda m: m.metadata_props.update(names="64"), "metadata 'names' is changed"),
+    (lambda m: m.graph.metadata_props.clear(), "graph metadata 'stride' is lost"),
 )
 def test_what_a_model_no_longer_says_of_itself_is_found(change, found, original):
     before = described(original)

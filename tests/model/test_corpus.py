@@ -11,13 +11,12 @@ from onnx_passes.model.formats import lost_fields
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 from tests.corpus import backend_models
+from tests.tables import each_of
 
 PARTS = 8
 
 
-@pytest.mark.parametrize(
-    "part", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, PARTS))]
-)
+@each_of("part", 0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, PARTS)))
 def test_nothing_is_lost(part: int, tmp_path: Path) -> None:
     for model_id in backend_models.shard(part, PARTS):
         model = backend_models.load(model_id).model

@@ -1,9 +1,8 @@
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.model.diff import diff, explain_difference, structurally_equal
-from tests.tables import cases
+from tests.tables import cases, each_of
 
 CHAIN = "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = Add(x, w) y = Relu(a) }"
 SAME = [
@@ -26,13 +25,13 @@ DIFFERENT = cases("""
 """)
 
 
-@pytest.mark.parametrize("text", SAME)
+@each_of("text", *SAME)
 def test_names_order_and_the_form_of_constants_make_no_difference(model, text):
     assert structurally_equal(model(text), model(CHAIN))
     assert explain_difference(model(text), model(CHAIN)) == ""
 
 
-@pytest.mark.parametrize(("text", "shows"), DIFFERENT)
+@each_of("text, shows", *DIFFERENT)
 def test_differences_are_shown(model, text, shows):
     assert not structurally_equal(model(text), model(CHAIN))
     diff = explain_difference(model(text), model(CHAIN))
@@ -111,16 +110,14 @@ def test_renamed_models_do_not_differ():
     assert kinds(PLAIN, renamed) == []
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        ("alpha=2.0", "alpha=3.0", ["attribute"]),
-        ("{1,2}>", "{1,4}>", ["weight"]),
-        ("y = Add(c, z)", "y = Add(c, x)", ["wiring"]),
-        ("y = Add(c, z)", "y = Add(c, c)", ["wiring"]),
-        ('"" : 20', '"" : 21', ["opset"]),
-        ("float[2] z", "float[1] z", ["interface"]),
-    ],
+@each_of(
+    "old, new, expected",
+    ("alpha=2.0", "alpha=3.0", ["attribute"]),
+    ("{1,2}>", "{1,4}>", ["weight"]),
+    ("y = Add(c, z)", "y = Add(c, x)", ["wiring"]),
+    ("y = Add(c, z)", "y = Add(c, c)", ["wiring"]),
+    ('"" : 20', '"" : 21', ["opset"]),
+    ("float[2] z", "float[1] z", ["interface"]),
 )
 def test_a_change_is_told_by_kind(old, new, expected):
     assert kinds(PLAIN, PLAIN.replace(old, new)) == expected
@@ -140,12 +137,9 @@ def test_norms_of_a_changed_weight_are_told():
 
 
 def test_differences_in_subgraphs_are_found_and_renamed_outer_values_are_not():
-    text = (
-        '<ir_version: 10, opset_import: ["" : 20]> g (bool p, float[2] x) => (float[2] y) '
-        "{ o = Abs(x) y = If(p) "
-        "<then_branch = t () => (float[2] u) { u = Elu<alpha=2.0>(o) }, "
-        "else_branch = e () => (float[2] v) { v = Neg(x) }> }"
-    )
+    text = """<ir_version: 10, opset_import: ["" : 20]> g (bool p, float[2] x) => (float[2] y)
+        { o = Abs(x) y = If(p) <then_branch = t () => (float[2] u) { u = Elu<alpha=2.0>(o) },
+        else_branch = e () => (float[2] v) { v = Neg(x) }> }"""
     other = text.replace("2.0", "3.0").replace("o = ", "q = ").replace("(o)", "(q)")
     (found,) = diff(model(text), model(other))
     assert found.kind == "attribute"

@@ -10,9 +10,10 @@ from onnx_passes.model.digest import canonical_hash, leaf_key, tensor_digest
 from onnx_passes.model.load import load_model
 from onnx_passes.model.tensor_bytes import immutable
 from tests.corpus import backend_models
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize("text", [["ab", "c"], ["a", "bc"], ["abc", ""]])
+@each_of("text", ["ab", "c"], ["a", "bc"], ["abc", ""])
 def test_strings_do_not_run_together(text):
     others = [["ab", "c"], ["a", "bc"], ["abc", ""]]
     same = [o for o in others if tensor_digest(ir.tensor(o)) == tensor_digest(ir.tensor(text))]
@@ -38,18 +39,16 @@ def test_only_what_cannot_change_is_remembered(monkeypatch):
 LONG = list(range(10_000))
 
 
-@pytest.mark.parametrize(
-    ("a", "b"),
-    [
-        (ir.AttrInt64("k", 1), ir.AttrFloat32("k", 1.0)),
-        (ir.AttrInt64s("k", [1]), ir.AttrInt64("k", 1)),
-        (ir.AttrFloat32("k", 0.0), ir.AttrFloat32("k", -0.0)),
-        (ir.AttrString("k", "a"), ir.RefAttr("k", "a", ir.AttributeType.STRING)),
-        (ir.AttrInt64s("k", []), ir.AttrFloat32s("k", [])),
-        (ir.AttrInt64s("k", LONG), ir.AttrInt64s("k", [*LONG[1:], 0])),
-        (ir.AttrFloat32s("k", LONG), ir.AttrFloat32s("k", [*LONG[1:], 0])),
-        (ir.AttrFloat32s("k", [0] * 10_000), ir.AttrInt64s("k", [0] * 10_000)),
-    ],
+@each_of(
+    "a, b",
+    (ir.AttrInt64("k", 1), ir.AttrFloat32("k", 1.0)),
+    (ir.AttrInt64s("k", [1]), ir.AttrInt64("k", 1)),
+    (ir.AttrFloat32("k", 0.0), ir.AttrFloat32("k", -0.0)),
+    (ir.AttrString("k", "a"), ir.RefAttr("k", "a", ir.AttributeType.STRING)),
+    (ir.AttrInt64s("k", []), ir.AttrFloat32s("k", [])),
+    (ir.AttrInt64s("k", LONG), ir.AttrInt64s("k", [*LONG[1:], 0])),
+    (ir.AttrFloat32s("k", LONG), ir.AttrFloat32s("k", [*LONG[1:], 0])),
+    (ir.AttrFloat32s("k", [0] * 10_000), ir.AttrInt64s("k", [0] * 10_000)),
 )
 def test_attributes_are_told_apart(a, b):
     assert leaf_key(a) != leaf_key(b)
@@ -89,44 +88,42 @@ def shuffled(base: ir.Model, seed: int) -> ir.Model:
     return copy
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each_of("seed", *range(5))
 def test_names_and_order_do_not_count(model, seed):
     base = model(BASE, FUNCTION)
     assert canonical_hash(shuffled(base, seed)) == canonical_hash(base)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("[N, 2] x", "[M, 2] x"),
-        ("float[N, 2] x", "double[N, 2] x"),
-        ("(float[N, 2] x, bool c)", "(bool c, float[N, 2] x)"),
-        ("(float[N, 2] y, float[N, 2] z)", "(float[N, 2] z, float[N, 2] y)"),
-        ("{1, 2}", "{1, 3}"),
-        ("float[2] w = {1, 2}", "double[2] w = {1, 2}"),
-        ("float[2] w = {1, 2}", "float[1,2] w = {1, 2}"),
-        ("Add(x, w)", "Add(w, x)"),
-        ("Add(x, w)", "Sub(x, w)"),
-        ("Add(x, w)", "my.Add(x, w)"),
-        ("alpha = 0.5", "alpha = 0.25"),
-        ("alpha = 0.5", "beta = 0.5"),
-        ("axis = 0", "axis = 1"),
-        ("axis = 0", "axis = 0.0"),
-        ("(a, b, a)", "(a, a, b)"),
-        ("(a, b, a)", "(a, b)"),
-        ("Neg(b)", "Neg(a)"),
-        ("Relu(s)", "Relu(b)"),
-        ("my.f<k = 2>(a)", "my.f<k = 2>(b)"),
-        ("my.f<k = 2>", "my.f<k = 3>"),
-        ("then_branch", "else_branch_"),
-        ("dead = Sin(b)", ""),
-        ("dead = Sin(b)", "dead = Cos(b)"),
-        ("dead = Sin(b)", "dead = Sin(b) dead2 = Sin(b)"),
-        ("Abs(i)", "Neg(i)"),
-        ("o = Exp(h)", "o = Exp(i)"),
-        ("f <k> (i)", "f <j> (i)"),
-        ('["": 20]> f', '["": 19]> f'),
-    ],
+@each_of(
+    "old, new",
+    ("[N, 2] x", "[M, 2] x"),
+    ("float[N, 2] x", "double[N, 2] x"),
+    ("(float[N, 2] x, bool c)", "(bool c, float[N, 2] x)"),
+    ("(float[N, 2] y, float[N, 2] z)", "(float[N, 2] z, float[N, 2] y)"),
+    ("{1, 2}", "{1, 3}"),
+    ("float[2] w = {1, 2}", "double[2] w = {1, 2}"),
+    ("float[2] w = {1, 2}", "float[1,2] w = {1, 2}"),
+    ("Add(x, w)", "Add(w, x)"),
+    ("Add(x, w)", "Sub(x, w)"),
+    ("Add(x, w)", "my.Add(x, w)"),
+    ("alpha = 0.5", "alpha = 0.25"),
+    ("alpha = 0.5", "beta = 0.5"),
+    ("axis = 0", "axis = 1"),
+    ("axis = 0", "axis = 0.0"),
+    ("(a, b, a)", "(a, a, b)"),
+    ("(a, b, a)", "(a, b)"),
+    ("Neg(b)", "Neg(a)"),
+    ("Relu(s)", "Relu(b)"),
+    ("my.f<k = 2>(a)", "my.f<k = 2>(b)"),
+    ("my.f<k = 2>", "my.f<k = 3>"),
+    ("then_branch", "else_branch_"),
+    ("dead = Sin(b)", ""),
+    ("dead = Sin(b)", "dead = Cos(b)"),
+    ("dead = Sin(b)", "dead = Sin(b) dead2 = Sin(b)"),
+    ("Abs(i)", "Neg(i)"),
+    ("o = Exp(h)", "o = Exp(i)"),
+    ("f <k> (i)", "f <j> (i)"),
+    ('["": 20]> f', '["": 19]> f'),
 )
 def test_everything_else_counts(model, old, new):
     assert old in BASE + FUNCTION
@@ -147,11 +144,9 @@ def test_types_of_what_branches_and_functions_hand_out_are_annotations(model):
 
 def test_imports_count_where_they_are_used(model):
     body = "g (float x) => (float y) { y = my.f(x) }\n"
-    inner = (
-        '<domain: "my", opset_import: ["": 20, "his": 1]> f (i) => (o) { c = Constant<value = '
-        "bool {1}>() o = If(c) <then_branch = t () => (p) { p = his.g(i) }, "
-        "else_branch = e () => (q) { q = Neg(i) }> }"
-    )
+    inner = """<domain: "my", opset_import: ["": 20, "his": 1]> f (i) => (o)
+        { c = Constant<value = bool {1}>() o = If(c) <then_branch = t () => (p)
+        { p = his.g(i) }, else_branch = e () => (q) { q = Neg(i) }> }"""
     base = canonical_hash(model(body, inner))
     assert canonical_hash(model(body, inner.replace('"his": 1', '"his": 2'))) != base
     outer = model(body, inner)
@@ -195,10 +190,8 @@ def test_signed_zeros_and_nans_are_told_apart_by_bits(model):
 
 def test_wiring_deep_inside_counts_where_all_nodes_are_alike(model):
     """Two pairs of chains whose ends are crossed over: only the wiring differs."""
-    text = (
-        "g (float x, float z) => (float y) {{ a = Neg(x) b = Neg(z) c = Neg(a) d = Neg(b)"
-        " e = Sub({0}, {1}) f = Sub(c, d) y = Add(e, f) }}"
-    )
+    text = """g (float x, float z) => (float y) {{ a = Neg(x) b = Neg(z) c = Neg(a) d = Neg(b)
+        e = Sub({0}, {1}) f = Sub(c, d) y = Add(e, f) }}"""
     assert canonical_hash(model(text.format("a", "b"))) != canonical_hash(
         model(text.format("b", "a"))
     )

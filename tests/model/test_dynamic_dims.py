@@ -7,6 +7,7 @@ import pytest
 import onnx_passes
 from onnx_passes.model.load import LONGEST, load_model
 from onnx_passes.model.save import save_model
+from tests.tables import each_of
 
 TEXT = """<ir_version: 8, opset_import: ["" : 17, "own" : 1], producer_name: "paddle2onnx">
 g (float[a, 3, b, c] x, bool t, seq(float[d]) s) => (float[a, 3, b, c] y, seq(float[d]) u) {
@@ -91,7 +92,7 @@ def test_what_is_inferred_is_written(proto, tmp_path):
     assert declared(onnx.load(tmp_path / "o.onnx"))["y"] == ["n", 3, -1, 7]
 
 
-@pytest.mark.parametrize("kind", ["path", "proto", "ir"])
+@each_of("kind", "path", "proto", "ir")
 def test_python_reads_and_writes_them_so(proto, tmp_path, kind):
     onnx.save(proto, tmp_path / "m.onnx")
     before = proto.SerializeToString()

@@ -8,10 +8,10 @@ from onnx_passes.errors import UsageError
 from onnx_passes.model.extract import Cut, extract
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
+from tests.tables import each_of, outputs_of
 
 FLOAT = ir.DataType.FLOAT
-MODEL = """<ir_version: 10, opset_import: ["" : 20]>
-main (float[N,2] x, float[N,2] z) => (float[N,2] y, float[N,2] s)
+MODEL = """(float[N,2] x, float[N,2] z) => (float[N,2] y, float[N,2] s)
 <float[2] w = {2.0, 3.0}, float[N,2] a, float[N,2] b>
 { a = Mul(x, w) b = Neg(a) y = Relu(b) s = Add(a, z) }"""
 BRANCH = """<ir_version: 10, opset_import: ["" : 20]>
@@ -29,8 +29,7 @@ def names(values):
 
 
 def run(model, **feeds):
-    with OnnxRuntimeEngine().prepare(model) as session:
-        return session.run(feeds)
+    return outputs_of(OnnxRuntimeEngine(), model, feeds)
 
 
 def test_what_lies_between_two_values_is_cut_out():
@@ -51,14 +50,12 @@ def test_a_part_of_a_subgraph_is_cut_out_of_it():
     assert np.array_equal(run(part, a=np.ones(2, np.float32))["q"], [-2, -3])
 
 
-@pytest.mark.parametrize(
-    ("inputs", "outputs", "told"),
-    [
-        (["aa"], ["y"], r"no value 'aa'\n.*did you mean 'a'"),
-        (["a"], ["s"], "the outputs depend on 'z' as well"),
-        (["a", "z"], ["y"], "no output depends on the input 'z'"),
-        (["y"], ["b"], "the outputs depend on 'x' as well"),
-    ],
+@each_of(
+    "inputs, outputs, told",
+    (["aa"], ["y"], r"no value 'aa'\n.*did you mean 'a'"),
+    (["a"], ["s"], "the outputs depend on 'z' as well"),
+    (["a", "z"], ["y"], "no output depends on the input 'z'"),
+    (["y"], ["b"], "the outputs depend on 'x' as well"),
 )
 def test_cuts_that_make_no_part_are_told(inputs, outputs, told):
     with pytest.raises(UsageError, match=told):

@@ -11,7 +11,7 @@ from onnx_passes.errors import ModelError
 from onnx_passes.model import formats
 from onnx_passes.model.formats import lost_fields, split_losses
 from onnx_passes.model.load import load_model
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 TEXT = """
 <ir_version: 10, opset_import: ["": 20]>
@@ -24,31 +24,27 @@ g (float[N, 4] x) => (float[N, 4] y)
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "render"),
-    [
-        ("m.onnx", lambda p: p.SerializeToString()),
-        ("m.pb", lambda p: p.SerializeToString()),
-        ("m.bin", lambda p: p.SerializeToString()),
-        ("m", lambda p: p.SerializeToString()),
-        ("m.onnxtxt", lambda _: TEXT),
-        ("m.onnx.txt", lambda _: TEXT),
-        ("m.txt", lambda _: "# a comment first\n" + TEXT),
-        ("m.model", lambda _: TEXT),
-        ("m.textproto", text_format.MessageToString),
-        ("m.proto", text_format.MessageToString),
-        ("m.json", json_format.MessageToJson),
-        ("m", json_format.MessageToJson),
-    ],
+@each_of(
+    "name, render",
+    ("m.onnx", lambda p: p.SerializeToString()),
+    ("m.pb", lambda p: p.SerializeToString()),
+    ("m.bin", lambda p: p.SerializeToString()),
+    ("m", lambda p: p.SerializeToString()),
+    ("m.onnxtxt", lambda _: TEXT),
+    ("m.onnx.txt", lambda _: TEXT),
+    ("m.txt", lambda _: "# a comment first\n" + TEXT),
+    ("m.model", lambda _: TEXT),
+    ("m.textproto", text_format.MessageToString),
+    ("m.proto", text_format.MessageToString),
+    ("m.json", json_format.MessageToJson),
+    ("m", json_format.MessageToJson),
 )
 def test_every_form_is_read_by_extension_or_content(write, proto, name, render):
     model = load_model(write(render(proto), name)).model
     assert [node.op_type for node in model.graph] == ["Add", "Relu"]
 
 
-@pytest.mark.parametrize(
-    ("content", "says", "advice"),
-    cases(r"""
+@each_row(r"""content | says | advice
 - =b'version https://git-lfs.github.com/spec/v1\noid sha256:0' | git-LFS | git lfs pull
 - =b'\x1f\x8b\x08\x00' | gzip | gunzip
 - =b'\x93NUMPY\x01\x00' | an array of numpy | inspect data
@@ -63,8 +59,7 @@ def test_every_form_is_read_by_extension_or_content(write, proto, name, render):
 - =b'\x08\n' | no graph | complete
 - =TEXT.encode() | is text | .onnxtxt
 - =b'<html>404 not found</html>' | is text | .onnxtxt
-"""),
-)
+""")
 def test_what_is_no_model_is_called_what_it_is(refused, content, says, advice):
     error = refused(content)
     assert says in error.message
@@ -98,23 +93,19 @@ def test_errors_in_text_have_line_and_column(refused):
     assert "Expected character )" in error.message
 
 
-@pytest.mark.parametrize(
+@each_of(
     "content",
-    [
-        TEXT.replace("[4] w", "[99999999999999999999] w"),
-        TEXT.replace("0.1}", "1e99999}"),
-        TEXT + "trailing",
-        "hello",
-        b"\xff\xfe",
-    ],
+    TEXT.replace("[4] w", "[99999999999999999999] w"),
+    TEXT.replace("0.1}", "1e99999}"),
+    TEXT + "trailing",
+    "hello",
+    b"\xff\xfe",
 )
 def test_text_that_onnx_cannot_parse_is_refused(refused, content):
     refused(content, "m.onnxtxt")
 
 
-@pytest.mark.parametrize(
-    "opening", ["seq(", "y = If(c) <then_branch = g () => (float z) {", "{"]
-)
+@each_of("opening", "seq(", "y = If(c) <then_branch = g () => (float z) {", "{")
 def test_text_that_nests_deeply_does_not_crash_the_process(refused, opening):
     error = refused("<ir_version: 10>\ng (float x) => (float y) {" + opening * 50_000, "m.txt")
     assert "nests" in error.message
@@ -150,7 +141,7 @@ def _field(number: int, content: bytes) -> bytes:
     return bytes([number << 3 | 2]) + length + bytes([size]) + content
 
 
-@pytest.mark.parametrize("unit", ['"\\', '"a\\"', '"', "#", "(", '")', "\\"])
+@each_of("unit", '"\\', '"a\\"', '"', "#", "(", '")', "\\")
 def test_long_text_is_read_once(refused, unit):
     """Text with quotes that do not end was read again from each of them."""
     refused(f"<ir_version: 10> {unit * (200_000 // len(unit))}", "m.onnxtxt")
@@ -164,8 +155,7 @@ def other(proto):
 
 
 def test_nothing_is_lost_between_equals_however_stored(proto, other):
-    node = other.graph.node[0]
-    node.domain = ""
+    other.graph.node[0].domain = ""
     array = numpy_helper.to_array(proto.graph.initializer[0])
     other.graph.initializer[0].CopyFrom(numpy_helper.from_array(array, "w"))
     other.graph.value_info.append(helper.make_tensor_value_info("z", 1, [1]))
@@ -184,23 +174,21 @@ def test_a_type_that_an_output_declares_too_is_not_lost(proto, other):
     ]
 
 
-@pytest.mark.parametrize(
-    ("change", "path"),
-    [
-        (lambda m: m.graph.node[0].__setattr__("op_type", "Sub"), "graph.node[0].op_type"),
-        (lambda m: m.graph.node.__delitem__(1), "graph.node (2 entries became 1)"),
-        (lambda m: m.graph.node[0].input.__setitem__(1, "q"), "graph.node[0].input[1]"),
-        (lambda m: m.graph.initializer[0].__setattr__("doc_string", "d"), "doc_string"),
-        (lambda m: m.graph.initializer[0].dims.__setitem__(0, 5), "graph.initializer[w].data"),
-        (lambda m: m.graph.initializer[0].float_data.__setitem__(0, -1), "[w].data"),
-        (lambda m: m.graph.input[0].ClearField("type"), "graph.input[x].type"),
-        (lambda m: m.ClearField("graph"), "graph"),
-        (lambda m: m.opset_import[0].__setattr__("version", 21), "opset_import[0].version"),
-        (lambda m: m.opset_import.add(domain="more", version=1), "opset_import (added)"),
-        (lambda m: m.graph.node[0].attribute.add(name="a"), "attribute (added)"),
-        (lambda m: m.functions.add(name="f"), "functions (added)"),
-        (lambda m: m.graph.input[0].type.tensor_type.shape.dim[0].Clear(), "dim_param"),
-    ],
+@each_of(
+    "change, path",
+    (lambda m: m.graph.node[0].__setattr__("op_type", "Sub"), "graph.node[0].op_type"),
+    (lambda m: m.graph.node.__delitem__(1), "graph.node (2 entries became 1)"),
+    (lambda m: m.graph.node[0].input.__setitem__(1, "q"), "graph.node[0].input[1]"),
+    (lambda m: m.graph.initializer[0].__setattr__("doc_string", "d"), "doc_string"),
+    (lambda m: m.graph.initializer[0].dims.__setitem__(0, 5), "graph.initializer[w].data"),
+    (lambda m: m.graph.initializer[0].float_data.__setitem__(0, -1), "[w].data"),
+    (lambda m: m.graph.input[0].ClearField("type"), "graph.input[x].type"),
+    (lambda m: m.ClearField("graph"), "graph"),
+    (lambda m: m.opset_import[0].__setattr__("version", 21), "opset_import[0].version"),
+    (lambda m: m.opset_import.add(domain="more", version=1), "opset_import (added)"),
+    (lambda m: m.graph.node[0].attribute.add(name="a"), "attribute (added)"),
+    (lambda m: m.functions.add(name="f"), "functions (added)"),
+    (lambda m: m.graph.input[0].type.tensor_type.shape.dim[0].Clear(), "dim_param"),
 )
 def test_each_loss_is_named_by_its_path(proto, other, change, path):
     change(other)

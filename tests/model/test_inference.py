@@ -3,6 +3,7 @@ import onnx.shape_inference
 import pytest
 
 from onnx_passes.model.inference import infer
+from tests.tables import each_of
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g (float[N] x) => (float[M] y) '
 LONG = "<int64[1] n = {1099511627776}> { v = ConstantOfShape(n) s = Size(v) y = Expand(x, s) }"
@@ -18,7 +19,7 @@ LATE = """<bool c = {0}> {
 }"""
 
 
-@pytest.mark.parametrize(("text", "followed"), [(LONG, False), (LATE, False), (SHORT, True)])
+@each_of("text, followed", (LONG, False), (LATE, False), (SHORT, True))
 def test_values_of_long_vectors_are_not_followed(text, followed, monkeypatch):
     asked, original = [], onnx.shape_inference.infer_shapes
 
@@ -41,18 +42,14 @@ def test_values_of_shapes_are_followed():
 
 
 def test_a_function_that_calls_itself_is_an_error_of_inference():
-    model = onnx.parser.parse_model(
-        '<ir_version: 10, opset_import: ["" : 20, "own" : 1]> g (float[N] x) => (float[N] y) '
-        '{ y = own.f(x) } <domain: "own", opset_import: ["" : 20, "own" : 1]> '
-        "f (a) => (b) { c = Relu(a) b = own.f(c) }"
-    )
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 20, "own" : 1]>
+        g (float[N] x) => (float[N] y) { y = own.f(x) } <domain: "own",
+        opset_import: ["" : 20, "own" : 1]> f (a) => (b) { c = Relu(a) b = own.f(c) }""")
     with pytest.raises(onnx.shape_inference.InferenceError, match="recursive"):
         infer(model)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "shape"), [("B,T,E", None), ("B,T,6", "B,S,6"), ("B,T,0", "B,S,0")]
-)
+@each_of("sizes, shape", ("B,T,E", None), ("B,T,6", "B,S,6"), ("B,T,0", "B,S,0"))
 def test_an_unknown_size_of_attention_is_not_0(sizes, shape):
     text = f"""<ir_version: 11, opset_import: ["" : 23]>
     g (float[B,S,6] q, float[B,T,6] k, float[{sizes}] v) => (float[a,b,c] y) {{
@@ -67,20 +64,18 @@ def test_an_unknown_size_of_attention_is_not_0(sizes, shape):
     assert inferred.graph.node[0].op_type == "Attention"
 
 
-@pytest.mark.parametrize(
-    ("opset", "node", "shape"),
-    [
-        (10, "Slice(x, zero, two, zero)", None),
-        (11, "Slice(x, zero, two, zero)", (None, 1, 16)),
-        (10, "Slice(w, zero, two, zero)", (2, 1, 16)),
-        (9, "Unsqueeze<axes = [-1]>(w)", None),
-        (9, "Unsqueeze<axes = [1]>(w)", (5, 1, 1, 16)),
-        (11, "Unsqueeze<axes = [-1]>(w)", (5, 1, 16, 1)),
-        (9, "Squeeze<axes = [-2]>(w)", None),
-        (12, "Squeeze<axes = [-2]>(w)", (5, 16)),
-        (17, "STFT(s, step, , length)", None),
-        (17, "STFT<onesided = 1>(s, step, , length)", (1, 4, 5, 2)),
-    ],
+@each_of(
+    "opset, node, shape",
+    (10, "Slice(x, zero, two, zero)", None),
+    (11, "Slice(x, zero, two, zero)", (None, 1, 16)),
+    (10, "Slice(w, zero, two, zero)", (2, 1, 16)),
+    (9, "Unsqueeze<axes = [-1]>(w)", None),
+    (9, "Unsqueeze<axes = [1]>(w)", (5, 1, 1, 16)),
+    (11, "Unsqueeze<axes = [-1]>(w)", (5, 1, 16, 1)),
+    (9, "Squeeze<axes = [-2]>(w)", None),
+    (12, "Squeeze<axes = [-2]>(w)", (5, 16)),
+    (17, "STFT(s, step, , length)", None),
+    (17, "STFT<onesided = 1>(s, step, , length)", (1, 4, 5, 2)),
 )
 def test_what_onnx_misreads_has_no_shape(opset, node, shape):
     text = f"""<ir_version: 8, opset_import: ["" : {opset}]>

@@ -9,6 +9,7 @@ from onnx_passes.errors import ModelError
 from onnx_passes.model.inference import annotate, infer
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
+from tests.tables import each_of
 
 TEXT = """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1]>
 g (float[n, 2] x) => (int64[n] label, seq(map(int64, float)) scores) {
@@ -38,17 +39,16 @@ def path(proto, tmp_path):
     return tmp_path / "model.onnx"
 
 
-@pytest.mark.parametrize("name", ["out.onnx", "out.onnxtxt", "out.json"])
+@each_of("name", "out.onnx", "out.onnxtxt", "out.json")
 def test_a_file_declares_its_maps_as_before(proto, path, name):
     loaded = load_model(path)
     assert loaded.notes == []
     save_model(loaded.model, path.with_name(name))
-    again = load_model(path.with_name(name)).model
-    save_model(again, path)
+    save_model(load_model(path.with_name(name)).model, path)
     assert onnx.load(path).graph.output == proto.graph.output
 
 
-@pytest.mark.parametrize("given", ["path", "proto"])
+@each_of("given", "path", "proto")
 def test_a_run_over_a_classifier_is_verified(request, given):
     run = onnx_passes.run(request.getfixturevalue(given))
     assert run.verdict == "VERIFIED"
@@ -67,8 +67,7 @@ def test_an_output_that_is_renamed_declares_its_map(proto, path):
 
 def test_a_wrong_score_in_a_map_is_seen(proto, path):
     proto.graph.node[1].attribute[0].floats[0] = 1.5
-    found = onnx_passes.compare(path, proto)
-    assert not found.passed
+    assert not onnx_passes.compare(path, proto).passed
 
 
 def test_inference_leaves_maps_out(proto, path):

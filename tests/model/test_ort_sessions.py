@@ -3,10 +3,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import pytest
 
 import onnx_passes
 from onnx_passes.model.ort_sessions import open_session, session_options
+from tests.tables import each_of
 
 ROOT = Path(onnx_passes.__file__).parent
 OWN = {
@@ -40,7 +40,7 @@ def test_a_session_computes_on_one_thread_of_the_cpu():
     assert found.tolist() == [2, 4]
 
 
-@pytest.mark.parametrize(("prepacking", "entry"), [(False, "1"), (True, "0")])
+@each_of("prepacking, entry", (False, "1"), (True, "0"))
 def test_weights_are_prepacked_if_asked_for(prepacking, entry):
     options = session_options(prepacking=prepacking)
     assert options.get_session_config_entry("session.disable_prepacking") == entry

@@ -8,14 +8,12 @@ from onnx import TensorProto, helper
 
 from onnx_passes.errors import ModelError
 from onnx_passes.model.load import load_model
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 HEAD = '<ir_version: 10, opset_import: ["": 20, "my": 1]>\n'
 
 
-@pytest.mark.parametrize(
-    ("graph", "says", "where"),
-    cases("""
+@each_row("""graph | says | where
 - g (float x) => () { y = Relu(x) } | no outputs | =''
 - g (float x) => (float q) { y = Relu(x) } | nothing makes the output 'q' | graph 'g'
 - g (float x) => (float y) { y = Add(x, w) } | 'Add -> y' uses 'w' | graph 'g'
@@ -28,8 +26,7 @@ HEAD = '<ir_version: 10, opset_import: ["": 20, "my": 1]>\n'
 - g (bool c, float x) => (float y) { y = If(c) <then_branch = t () => (float z) { z = Relu(x)
   },else_branch = e () => (float q) { q = Abs(nowhere) }> } | 'Abs -> q' uses 'nowhere' | graph
   'e' of node 'If -> y'
-"""),
-)
+""")
 def test_graphs_whose_names_do_not_say_what_is_what(refused, graph, says, where):
     error = refused(HEAD + graph, "m.onnxtxt")
     assert says in error.message
@@ -163,17 +160,15 @@ def test_external_data_in_attributes_of_functions_are_found_too(external, tmp_pa
     assert node.attributes["value"].as_tensor().numpy()[3] == 3
 
 
-@pytest.mark.parametrize(
-    ("location", "says"),
-    [
-        ("/etc/passwd", "outside"),
-        ("../w.bin", "outside"),
-        ("sub/../../w.bin", "outside"),
-        ("none.bin", "No such file"),
-        ("", "no file name"),
-        ("a\0b", "no file name"),
-        (".", "is not a regular file"),
-    ],
+@each_of(
+    "location, says",
+    ("/etc/passwd", "outside"),
+    ("../w.bin", "outside"),
+    ("sub/../../w.bin", "outside"),
+    ("none.bin", "No such file"),
+    ("", "no file name"),
+    ("a\0b", "no file name"),
+    (".", "is not a regular file"),
 )
 def test_locations_that_are_refused(external, location, says):
     with pytest.raises(ModelError, match=says) as caught:
@@ -202,31 +197,27 @@ def test_hard_links_are_refused_before_onnx_ir_does(external, tmp_path):
         load_model(path)
 
 
-@pytest.mark.parametrize(
-    ("entries", "says"),
-    [
-        ({"offset": 4}, "2400 bytes, but the tensor's data end at 2404"),
-        ({"offset": -1}, "says -1 from byte -1"),
-        ({"length": 2000}, "needs 2400 bytes"),
-        ({"offset": "x"}, "is not a number"),
-    ],
+@each_of(
+    "entries, says",
+    ({"offset": 4}, "2400 bytes, but the tensor's data end at 2404"),
+    ({"offset": -1}, "says -1 from byte -1"),
+    ({"length": 2000}, "needs 2400 bytes"),
+    ({"offset": "x"}, "is not a number"),
 )
 def test_offsets_and_lengths_that_do_not_fit(external, entries, says):
     with pytest.raises(ModelError, match=says):
         load_model(external(**entries))
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"dims": [5]}, "needs 5 elements of float_data, but has 4"),
-        ({"dims": [-4]}, "shape"),
-        ({"data_type": 99}, "unknown element type 99"),
-        ({"data_type": 0}, "unknown element type 0"),
-        ({"data_type": TensorProto.INT64}, "int64_data"),
-        ({"raw_data": b"1234"}, "needs 16 bytes, but has 4"),
-        ({"segment": TensorProto.Segment(begin=0, end=4)}, "segments"),
-    ],
+@each_of(
+    "change, says",
+    ({"dims": [5]}, "needs 5 elements of float_data, but has 4"),
+    ({"dims": [-4]}, "shape"),
+    ({"data_type": 99}, "unknown element type 99"),
+    ({"data_type": 0}, "unknown element type 0"),
+    ({"data_type": TensorProto.INT64}, "int64_data"),
+    ({"raw_data": b"1234"}, "needs 16 bytes, but has 4"),
+    ({"segment": TensorProto.Segment(begin=0, end=4)}, "segments"),
 )
 def test_tensors_whose_data_do_not_fit(refused, proto, change, says):
     tensor = proto.graph.initializer[0]
@@ -238,10 +229,8 @@ def test_tensors_whose_data_do_not_fit(refused, proto, change, says):
     assert "initializer 'w'" in str(error.where)
 
 
-@pytest.mark.parametrize("raw", [True, False])
-@pytest.mark.parametrize(
-    "dtype", [d for d in ir.DataType if d.name not in ("UNDEFINED", "STRING")], ids=str
-)
+@each_of("raw", True, False)
+@each_of("dtype", *[d for d in ir.DataType if d.name not in ("UNDEFINED", "STRING")], ids=str)
 def test_every_element_type_in_both_layouts(write, proto, dtype, raw):
     array = np.array([[1, 2, 1], [2, 1, 1]]).astype(dtype.numpy())
     if raw:

@@ -18,6 +18,7 @@ from onnx_passes.model.formats import lost_fields
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model, to_text
 from onnx_passes.model.walk import all_tensors
+from tests.tables import each_of
 
 
 @pytest.fixture
@@ -116,13 +117,12 @@ def test_a_data_file_that_nobody_needs_any_more_is_removed(loaded, tmp_path):
     third = save_filled(3.0)
     needed = {second[0].name, "copy.onnx"}
     assert files(path.parent) == {p.name for p in third} | needed | stranger
-    reread = load_model(path)
-    fourth = save_model(reread.model, path, external_data="inline")
+    fourth = save_model(load_model(path).model, path, external_data="inline")
     assert third[0].exists(), "the model in memory is mapped from it"
     assert fourth == [path]
 
 
-@pytest.mark.parametrize("name", ["m.onnxtxt", "m.onnx.txt", "m.textproto", "m.json"])
+@each_of("name", "m.onnxtxt", "m.onnx.txt", "m.textproto", "m.json")
 def test_other_forms_hold_all_weights(loaded, tmp_path, name):
     written = save_model(loaded.model, tmp_path / name, source=loaded)
     assert written == [tmp_path / name]
@@ -159,10 +159,8 @@ def test_everything_a_model_has_survives(write, tmp_path, proto):
     proto.graph.node[0].metadata_props.add(key="of", value="node")
     proto.graph.value_info.append(helper.make_tensor_value_info("z", 1, ["N", 4]))
     proto.opset_import.append(helper.make_opsetid("my", 1))
-    function = onnx.parser.parse_function(
-        '<domain: "my", opset_import: ["": 20]> f <k> (a) => (b)'
-        "{ b = Elu<alpha: float = @k>(a) }"
-    )
+    function = onnx.parser.parse_function("""<domain: "my", opset_import: ["": 20]> f <k> (a)
+        => (b) { b = Elu<alpha: float = @k>(a) }""")
     proto.functions.append(function)
     path = tmp_path / "out.onnx"
     for source in (write(proto), path):
@@ -176,16 +174,14 @@ def test_everything_a_model_has_survives(write, tmp_path, proto):
         )
 
 
-@pytest.mark.parametrize(
+@each_of(
     "array",
-    [
-        np.arange(3000).astype(ml_dtypes.bfloat16),
-        np.arange(3000).astype(ml_dtypes.int4),
-        np.arange(3000).astype(ml_dtypes.float8_e4m3fn),
-        np.arange(3001).astype(ml_dtypes.uint4),
-        np.arange(6000, dtype=np.float64)[::2],
-        np.asfortranarray(np.arange(3000.0).reshape(30, 100)),
-    ],
+    np.arange(3000).astype(ml_dtypes.bfloat16),
+    np.arange(3000).astype(ml_dtypes.int4),
+    np.arange(3000).astype(ml_dtypes.float8_e4m3fn),
+    np.arange(3001).astype(ml_dtypes.uint4),
+    np.arange(6000, dtype=np.float64)[::2],
+    np.asfortranarray(np.arange(3000.0).reshape(30, 100)),
     ids=lambda array: str(array.dtype),
 )
 def test_weights_of_any_type_and_layout_go_outside(loaded, tmp_path, array):
@@ -248,12 +244,10 @@ def test_places_that_cannot_be_written(loaded, tmp_path):
     assert files(tmp_path) == before
 
 
-@pytest.mark.parametrize(
-    "error", [OSError(28, "No space left on device"), KeyboardInterrupt()]
-)
-@pytest.mark.parametrize("when", ["write", "replace"])
-@pytest.mark.parametrize("nth", [1, 2])
-def test_a_save_that_fails_leaves_the_old_state_and_nothing_else(
+@each_of("error", OSError(28, "No space left on device"), KeyboardInterrupt())
+@each_of("when", "write", "replace")
+@each_of("nth", 1, 2)
+def test_a_failed_save_leaves_the_old_state_alone(
     loaded, tmp_path, monkeypatch, error, when, nth
 ):
     target = tmp_path / "out/m.onnx"
@@ -284,8 +278,8 @@ def test_a_save_that_fails_leaves_the_old_state_and_nothing_else(
     assert canonical_hash(load_model(target).model) == old
 
 
-@pytest.mark.parametrize("when", ["fsync", "replace"])
-def test_an_interrupt_after_the_model_is_in_place_leaves_the_new_state(
+@each_of("when", "fsync", "replace")
+def test_an_interrupt_after_the_model_leaves_the_new_state(
     loaded, tmp_path, monkeypatch, when
 ):
     target = tmp_path / "out/m.onnx"
@@ -368,7 +362,7 @@ def test_weights_are_streamed_and_never_held_in_memory(external, tmp_path):
     assert sum(f.stat().st_size for f in out.parent.iterdir()) > size
 
 
-@pytest.mark.parametrize("kind", ["INT64", "INT32", "UINT64", "UINT32"])
+@each_of("kind", "INT64", "INT32", "UINT64", "UINT32")
 def test_a_file_that_lists_small_integers_does_not_grow(kind, tmp_path):
     """Written raw, each takes four or eight bytes; protobuf spends one on it."""
     number = getattr(onnx.TensorProto, kind)

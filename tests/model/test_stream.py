@@ -14,6 +14,7 @@ from onnx_passes.model.formats import inlined, render
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 from onnx_passes.model.wire import SMALL
+from tests.tables import each_of
 
 SIZE = SMALL // 2
 
@@ -51,19 +52,14 @@ def path(tmp_path):
     return tmp_path / "m.onnx"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "weights",
-    [
-        [],
-        [weight("v"), weight("small", size=3), weight("w", seed=1)],
-        [weight("h", np.float16), weight("b", ml_dtypes.bfloat16), weight("q", np.bool_)],
-        [
-            weight("i", ml_dtypes.int4, size=2 * SMALL + 1),
-            weight("e", ml_dtypes.float8_e4m3fn),
-        ],
-        [numpy_helper.from_array(np.array(["a" * SMALL], object), "s"), weight("v")],
-        [weight("long", size=1 << 21)],
-    ],
+    [],
+    [weight("v"), weight("small", size=3), weight("w", seed=1)],
+    [weight("h", np.float16), weight("b", ml_dtypes.bfloat16), weight("q", np.bool_)],
+    [weight("i", ml_dtypes.int4, size=2 * SMALL + 1), weight("e", ml_dtypes.float8_e4m3fn)],
+    [numpy_helper.from_array(np.array(["a" * SMALL], object), "s"), weight("v")],
+    [weight("long", size=1 << 21)],
 )
 def test_the_bytes_are_those_that_protobuf_writes(path, tmp_path, weights):
     onnx.save(model_of(*weights, nested=[weight("n")]), path)
@@ -74,14 +70,12 @@ def test_the_bytes_are_those_that_protobuf_writes(path, tmp_path, weights):
 
 def test_weights_that_protobufs_hold_as_numbers_stay_so(path):
     listed = helper.make_tensor("v", TensorProto.FLOAT, [SIZE], np.ones(SIZE))
-    proto = model_of(listed, weight("w"))
-    model = ir.from_proto(proto)
+    model = ir.from_proto(model_of(listed, weight("w")))
     expected = as_protobuf_writes(ir.from_proto(model_of(listed, weight("w"))))
     for value in model.graph.initializers.values():
         value.const_value.metadata_props.clear()  # onnx-ir would write them twice
     save_model(model, path)
-    found = onnx.load(path)
-    assert len(found.graph.initializer[0].float_data) == SIZE
+    assert len(onnx.load(path).graph.initializer[0].float_data) == SIZE
     assert len(expected) - path.stat().st_size < 20
 
 

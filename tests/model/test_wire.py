@@ -12,13 +12,8 @@ from onnx_passes.errors import ModelError
 from onnx_passes.model import load
 from onnx_passes.model.load import load_model
 from onnx_passes.model.tensor_bytes import is_immutable
-from onnx_passes.model.wire import (
-    SMALL,
-    FileBytes,
-    fields,
-    parse_apart,
-    parse_pieces,
-)
+from onnx_passes.model.wire import SMALL, FileBytes, fields, parse_apart, parse_pieces
+from tests.tables import each_of
 
 
 def message():
@@ -27,9 +22,11 @@ def message():
     return onnx.ModelProto(ir_version=8, producer_name="p", graph=graph).SerializeToString()
 
 
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [(b"\x0b", "wire type 3"), (b"\x0a\x05a", "behind"), (b"\xff" * 11, "10 bytes")],
+@each_of(
+    "data, said",
+    (b"\x0b", "wire type 3"),
+    (b"\x0a\x05a", "behind"),
+    (b"\xff" * 11, "10 bytes"),
 )
 def test_what_is_no_message_is_refused(data, said):
     with pytest.raises(ValueError, match=said):

@@ -10,6 +10,7 @@ from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.ops.operator_class import Algebra, Element, find, kind_of, operators
 from onnx_passes.ops.semantics import MALFORMED, Unsupported
+from tests.tables import each_of
 
 SEMANTICS = ConcreteSemantics()
 FLOATS = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.25, 30.0, np.inf, -np.inf, np.nan])
@@ -18,10 +19,7 @@ TYPES = {
     "i": [ir.DataType.INT8, ir.DataType.INT64, ir.DataType.UINT8],
     "b": [ir.DataType.BOOL],
 }
-NUMBERS = {
-    "i": np.array([0, 1, 2, 7, 100, 127]),
-    "b": np.array([False, True]),
-}
+NUMBERS = {"i": np.array([0, 1, 2, 7, 100, 127]), "b": np.array([False, True])}
 ATTRIBUTES = {"BitShift": {"direction": "LEFT"}, "Cast": {"to": 1}, "Einsum": {}}
 LAWS = [o for o in operators() if o.algebra != Algebra() and o.elementwise]
 MATRICES = ("MatMul", "Gemm", "ReduceSum", "ReduceMean", "CumSum", "Transpose", "Trilu")
@@ -74,7 +72,7 @@ def checked(op_type, kinds, arity, law):
     return count
 
 
-@pytest.mark.parametrize("operator", [o for o in LAWS if o.algebra.neutral], ids=repr)
+@each_of("operator", *[o for o in LAWS if o.algebra.neutral], ids=repr)
 def test_neutral_elements_change_nothing(operator):
     for index, element in operator.algebra.neutral.items():
 
@@ -86,7 +84,7 @@ def test_neutral_elements_change_nothing(operator):
         assert checked(operator.op_type, element.kinds, 2, law)
 
 
-@pytest.mark.parametrize("operator", [o for o in LAWS if o.algebra.absorbing], ids=repr)
+@each_of("operator", *[o for o in LAWS if o.algebra.absorbing], ids=repr)
 def test_absorbing_elements_decide_alone(operator):
     for index, element in operator.algebra.absorbing.items():
 
@@ -102,7 +100,7 @@ def pairs(x):
     return np.repeat(x, len(x)), np.tile(x, len(x))
 
 
-@pytest.mark.parametrize("operator", [o for o in LAWS if o.algebra.commutative], ids=repr)
+@each_of("operator", *[o for o in LAWS if o.algebra.commutative], ids=repr)
 def test_operands_change_places(operator):
     def law(x, dtype):
         a, b = pairs(x)
@@ -111,9 +109,7 @@ def test_operands_change_places(operator):
     assert checked(operator.op_type, "bif", 2, law)
 
 
-@pytest.mark.parametrize(
-    "operator", [o for o in LAWS if o.algebra.associative and o.elementwise], ids=repr
-)
+@each_of("operator", *[o for o in LAWS if o.algebra.associative and o.elementwise], ids=repr)
 def test_grouping_does_not_matter(operator):
     def law(x, dtype):
         x = x[~np.isnan(x)] if x.dtype.kind == "f" else x
@@ -128,7 +124,7 @@ def test_grouping_does_not_matter(operator):
 UNARY = [o for o in LAWS if o.algebra.idempotent or o.algebra.involution or o.algebra.fixes]
 
 
-@pytest.mark.parametrize("operator", UNARY, ids=repr)
+@each_of("operator", *UNARY, ids=repr)
 def test_what_is_done_twice(operator):
     algebra, op = operator.algebra, operator.op_type
     two = bool(algebra.neutral or algebra.absorbing)
@@ -146,7 +142,7 @@ def test_what_is_done_twice(operator):
     assert checked(op, "bif", 2 if two else 1, law)
 
 
-@pytest.mark.parametrize("operator", [o for o in LAWS if o.algebra.even], ids=repr)
+@each_of("operator", *[o for o in LAWS if o.algebra.even], ids=repr)
 def test_even_functions_do_not_see_a_sign(operator):
     def law(x, dtype):
         if dtype.is_signed():
@@ -158,7 +154,7 @@ def test_even_functions_do_not_see_a_sign(operator):
 RISING = [o for o in LAWS if o.algebra.monotone and not o.domain]
 
 
-@pytest.mark.parametrize("operator", RISING, ids=repr)
+@each_of("operator", *RISING, ids=repr)
 def test_monotone_operands_never_turn(operator):
     algebra, op = operator.algebra, operator.op_type
     flags = np.array([True, False])
@@ -235,7 +231,7 @@ def shapes_of(op):
     return [(2, 3)] * (max((*laws.linear, *laws.affine)) + 1)
 
 
-@pytest.mark.parametrize("operator", LINEAR, ids=repr)
+@each_of("operator", *LINEAR, ids=repr)
 def test_linear_and_affine_operands(operator):
     op, rng = operator.op_type, np.random.default_rng(1)
     if op in ("DequantizeLinear", "ScatterND", "ScatterElements", "Scatter", "Pad", "Where"):
@@ -271,19 +267,17 @@ def test_what_writes_or_chooses_is_affine_in_what_it_moves():
         np.testing.assert_allclose(left, 2 * call(x, y) + 3 * call(y, x), err_msg=op)
 
 
-@pytest.mark.parametrize(
-    ("op_type", "algebra", "law"),
-    [
-        ("Sub", Algebra(neutral={0: Element(0.0, "f")}), test_neutral_elements_change_nothing),
-        ("Add", Algebra(neutral={1: Element(0.0, "f")}), test_neutral_elements_change_nothing),
-        ("Sub", Algebra(commutative=True), test_operands_change_places),
-        ("Sub", Algebra(associative="i"), test_grouping_does_not_matter),
-        ("Neg", Algebra(idempotent=True), test_what_is_done_twice),
-        ("Neg", Algebra(even=True), test_even_functions_do_not_see_a_sign),
-        ("Neg", Algebra(monotone={0: 1}), test_monotone_operands_never_turn),
-        ("Exp", Algebra(linear=(0,)), test_linear_and_affine_operands),
-        ("Mul", Algebra(absorbing={0: Element(0, "f")}), test_absorbing_elements_decide_alone),
-    ],
+@each_of(
+    "op_type, algebra, law",
+    ("Sub", Algebra(neutral={0: Element(0.0, "f")}), test_neutral_elements_change_nothing),
+    ("Add", Algebra(neutral={1: Element(0.0, "f")}), test_neutral_elements_change_nothing),
+    ("Sub", Algebra(commutative=True), test_operands_change_places),
+    ("Sub", Algebra(associative="i"), test_grouping_does_not_matter),
+    ("Neg", Algebra(idempotent=True), test_what_is_done_twice),
+    ("Neg", Algebra(even=True), test_even_functions_do_not_see_a_sign),
+    ("Neg", Algebra(monotone={0: 1}), test_monotone_operands_never_turn),
+    ("Exp", Algebra(linear=(0,)), test_linear_and_affine_operands),
+    ("Mul", Algebra(absorbing={0: Element(0, "f")}), test_absorbing_elements_decide_alone),
 )
 def test_a_false_law_is_found(op_type, algebra, law, monkeypatch):
     operator = find("", op_type)

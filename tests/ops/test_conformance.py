@@ -10,6 +10,7 @@ from onnx_passes.ops.domains.bitvectors import IeeeSemantics
 from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.evaluation import evaluate
 from onnx_passes.ops.semantics import Unsupported
+from tests.tables import each_of
 
 pytest.importorskip("z3")
 
@@ -128,8 +129,8 @@ EXACT = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("op_type", "arrays", "attributes"), EXACT, ids=[f"{c[0]}{i}" for i, c in enumerate(EXACT)]
+@each_of(
+    "op_type, arrays, attributes", *EXACT, ids=[f"{c[0]}{i}" for i, c in enumerate(EXACT)]
 )
 def test_pointwise_operators_agree_bit_for_bit(op_type, arrays, attributes):
     model = node_model(op_type, arrays, attributes)

@@ -5,7 +5,6 @@ from collections import defaultdict
 import numpy as np
 import onnx
 import onnx_ir as ir
-import pytest
 from onnx import helper
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 
@@ -16,12 +15,9 @@ from onnx_passes.ops.domains.rounding_bounds import RoundingSemantics
 from onnx_passes.ops.evaluation import evaluate
 from onnx_passes.ops.node_queries import RANDOM
 from onnx_passes.ops.operator_class import find, operators
+from tests.tables import each_of
 
-OTHER_DOMAINS = {
-    "ai.onnx.ml": 19,
-    "com.microsoft": 82,
-    "com.microsoft.nchwc": 8,
-}
+OTHER_DOMAINS = {"ai.onnx.ml": 19, "com.microsoft": 82, "com.microsoft.nchwc": 8}
 """Domains whose operators are described as far as passes read or make them.
 
 Trees and classifiers read words and maps; what engines fuse, they make of described operators.
@@ -85,7 +81,7 @@ SHOWN_ELSEWHERE = {
 """What random calls hardly draw: caches, bodies, optional values, what has no schema."""
 
 
-@pytest.mark.parametrize("part", range(4))
+@each_of("part", *range(4))
 def test_every_evaluated_operator_has_numbers_and_bounds(part):
     named = sorted(o.op_type for o in operators() if not o.domain and o.evaluates)
     for name in named[part::4]:
@@ -95,12 +91,10 @@ def test_every_evaluated_operator_has_numbers_and_bounds(part):
 
 
 IMAGE = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(np.float32)
-FORMER = [
-    ("SimplifiedLayerNormalization", [IMAGE, IMAGE[0, 0, 0]], {"epsilon": 0.01}),
-]
+FORMER = [("SimplifiedLayerNormalization", [IMAGE, IMAGE[0, 0, 0]], {"epsilon": 0.01})]
 
 
-@pytest.mark.parametrize(("name", "arrays", "attributes"), FORMER)
+@each_of("name, arrays, attributes", *FORMER)
 def test_operators_that_onnx_has_dropped_give_what_the_engine_does(name, arrays, attributes):
     names = [f"x{k}" for k in range(len(arrays))]
     node = helper.make_node(name, names, ["y"], **attributes)

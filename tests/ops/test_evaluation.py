@@ -10,6 +10,7 @@ from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.evaluation import evaluate, unknowns
 from onnx_passes.ops.semantics import Unsupported
+from tests.tables import each_of
 
 MODEL = """
 <ir_version: 10, opset_import: ["" : 21]>
@@ -55,7 +56,7 @@ g (float[3,2] x, int64 trips, bool go)
 """
 
 
-@pytest.mark.parametrize(("trips", "go"), [(3, True), (9, True), (1, True)])
+@each_of("trips, go", (3, True), (9, True), (1, True))
 def test_loops_and_scans_give_what_the_engine_does(trips, go):
     model = ir.from_onnx_text(BODIES)
     feeds = {

@@ -12,7 +12,7 @@ from onnx_passes.ops.call import Tensor, constant
 from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.evaluation import evaluate
 from onnx_passes.ops.semantics import Semantics, Unsupported
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 PRIMITIVES = {
     "add": operator.add,
@@ -96,7 +96,7 @@ def evaluated(op_type, arrays, attributes, opset):
     return model, feeds, evaluate(graph, given, semantics)["y"]
 
 
-@pytest.mark.parametrize(("op_type", "arrays", "attributes", "opset"), FORMULAS)
+@each_of("op_type, arrays, attributes, opset", *FORMULAS)
 def test_the_formula_gives_what_the_engine_gives(op_type, arrays, attributes, opset):
     model, feeds, result = evaluated(op_type, arrays, attributes, opset)
     expected, _ = PairRunner((model, model)).run(feeds)
@@ -105,16 +105,13 @@ def test_the_formula_gives_what_the_engine_gives(op_type, arrays, attributes, op
     np.testing.assert_allclose(result.data.astype(float), expected[0], rtol=2e-3, atol=2e-5)
 
 
-@pytest.mark.parametrize(
-    ("op_type", "arrays", "attributes"),
-    cases("""
+@each_row("""op_type | arrays | attributes
 - Attention | =HEADS | ={'is_causal': 1}
 - Attention | =HEADS | ={'softcap': 2.0}
 - Attention | =[some(0, 2, 3, 4)] * 3 | ={}
 - Attention | =[*HEADS, some(3, 4)] | ={}
 - RotaryEmbedding | =[some(2, 3, 4, 6), some(2, 4, 3), some(2, 4, 3)] | ={'interleaved': 1}
-"""),
-)
+""")
 def test_what_the_formula_leaves_out_is_not_evaluated(op_type, arrays, attributes):
     with pytest.raises(Unsupported):
         evaluated(op_type, arrays, attributes, 23)

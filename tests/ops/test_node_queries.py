@@ -1,6 +1,5 @@
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.ops import families  # noqa: F401 - which registers the operators
 from onnx_passes.ops.node_queries import (
@@ -12,13 +11,12 @@ from onnx_passes.ops.node_queries import (
     ties_of,
 )
 from onnx_passes.passes.analysis.value_ranges import ranges_of
+from tests.tables import each_of
 
 
 def test_a_row_of_more_elements_than_fit_has_the_range_of_its_type():
-    text = (
-        '<ir_version: 10, opset_import: ["" : 20]> g (float[1099511627776] x) => (float[1] y) '
-        "{ r = Relu(x) y = ReduceSum(r) }"
-    )
+    text = """<ir_version: 10, opset_import: ["" : 20]> g (float[1099511627776] x)
+        => (float[1] y) { r = Relu(x) y = ReduceSum(r) }"""
     found = ranges_of(ir.from_onnx_text(text), {"x": (0.0, 1.0)}, {}).intervals
     assert found["y"][1] > 1e38
 
@@ -26,20 +24,18 @@ def test_a_row_of_more_elements_than_fit_has_the_range_of_its_type():
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g (float[4] x) => (float[4] y) '
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("{ y = Relu(x) }", [0.0]),
-        ("<float k = {2}, float h = {6}> { y = Clip(x, k, h) }", [2.0, 6.0]),
-        ("<float k = {3}> { y = Max(x, k) }", [3.0]),
-        ("{ y = Sin(x) }", []),
-    ],
+@each_of(
+    "text, found",
+    ("{ y = Relu(x) }", [0.0]),
+    ("<float k = {2}, float h = {6}> { y = Clip(x, k, h) }", [2.0, 6.0]),
+    ("<float k = {3}> { y = Max(x, k) }", [3.0]),
+    ("{ y = Sin(x) }", []),
 )
 def test_what_an_operand_is_compared_with_is_a_breakpoint(text, found):
     assert breakpoints_of(ir.from_onnx_text(HEAD + text).graph).get("x", []) == found
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@each_of("dtype", np.float16, np.float32, np.float64)
 def test_values_lie_on_both_sides_and_are_finite(dtype):
     like = np.zeros((2, 8), dtype)
     (drawn,) = around([2.0, float(np.finfo(np.float32).max)], like)
@@ -49,7 +45,7 @@ def test_values_lie_on_both_sides_and_are_finite(dtype):
     assert 2 in drawn
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@each_of("dtype", np.float16, np.float32)
 def test_all_values_lie_on_one_side(dtype):
     over, under = beyond([-3.0, 6.0], np.zeros((2, 3), dtype))
     assert (over.dtype, over.shape) == (dtype, (2, 3))
@@ -58,7 +54,7 @@ def test_all_values_lie_on_one_side(dtype):
     assert len(np.unique(over)) == 6
 
 
-@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64, np.uint64])
+@each_of("kind", np.int8, np.uint8, np.int64, np.uint64)
 def test_integers_lie_beside_a_breakpoint_and_within_their_type(kind):
     (row,) = around([7.0, 1e30, -1e30], np.zeros(8, kind))
     assert row.dtype == kind
@@ -66,9 +62,11 @@ def test_integers_lie_beside_a_breakpoint_and_within_their_type(kind):
     assert around([0.0], np.zeros(4, np.uint8))[0].size == 4
 
 
-@pytest.mark.parametrize(
-    ("domain", "found"),
-    [("qonnx.custom_op.general", [0.5, 2.0]), ("onnx_passes.ops", [0.5, 2.0]), ("my", None)],
+@each_of(
+    "domain, found",
+    ("qonnx.custom_op.general", [0.5, 2.0]),
+    ("onnx_passes.ops", [0.5, 2.0]),
+    ("my", None),
 )
 def test_constant_thresholds_are_breakpoints(domain, found):
     """Thresholds moved by the last bit, as if a value had to exceed them, were verified."""
@@ -98,7 +96,7 @@ def test_a_value_is_drawn_where_it_saturates():
     assert not breakpoints_of([unknown])
 
 
-@pytest.mark.parametrize(("scale", "known"), [(0.25, True), (0.1, False)])
+@each_of("scale, known", (0.25, True), (0.1, False))
 def test_ties_of_powers_of_two_are_floats(scale, known):
     node = quantiser("QuantizeLinear", "", np.float32(scale), np.int8(0))
     found = ties_of([node])
@@ -113,23 +111,21 @@ def test_a_scale_of_text_has_no_breakpoint():
     assert not ties_of([node])
 
 
-@pytest.mark.parametrize(
-    ("domain", "op_type", "draws"),
-    [
-        ("", "Bernoulli", True),
-        ("", "RandomUniformLike", True),
-        ("", "Dropout", True),
-        ("", "Relu", False),
-        ("com.microsoft", "BitmaskDropout", True),
-        ("com.microsoft", "Gelu", False),
-        ("my", "Bernoulli", False),
-    ],
+@each_of(
+    "domain, op_type, draws",
+    ("", "Bernoulli", True),
+    ("", "RandomUniformLike", True),
+    ("", "Dropout", True),
+    ("", "Relu", False),
+    ("com.microsoft", "BitmaskDropout", True),
+    ("com.microsoft", "Gelu", False),
+    ("my", "Bernoulli", False),
 )
 def test_what_draws_is_known_by_domain_and_name(domain, op_type, draws):
     assert may_draw(ir.Node(domain, op_type, [])) is draws
 
 
-@pytest.mark.parametrize(("tracks", "found"), [((0, 1), True), ((0, 0), False), ((), False)])
+@each_of("tracks, found", ((0, 1), True), ((0, 0), False), ((), False))
 def test_which_trees_have_a_place_for_missing_numbers(tracks, found):
     given = {"nodes_missing_value_tracks_true": list(tracks)} if tracks else {}
     x = ir.Value(name="x")

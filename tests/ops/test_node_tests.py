@@ -5,7 +5,6 @@ from collections import Counter
 import ml_dtypes
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.contracts import Tolerance
 from onnx_passes.ops.call import constant
@@ -16,6 +15,7 @@ from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.judge import Promise
 from tests.corpus.backend_models import ids, load
+from tests.tables import each_of
 
 PARTS = 4
 
@@ -60,7 +60,7 @@ def tried(case):
     return "agrees"
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@each_of("part", *range(PARTS))
 def test_what_is_told_of_operators_is_what_the_node_tests_of_onnx_expect(part):
     found = {name: tried(load(name)) for name in ids("node")[part::PARTS]}
     outcomes = ("not described", "not supported", "agrees")
@@ -103,7 +103,7 @@ def over_the_reals(case):
     return "agrees"
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@each_of("part", *range(PARTS))
 def test_the_arithmetic_of_proofs_gives_what_they_expect(part):
     found = {name: over_the_reals(load(name)) for name in ids("node")[part::PARTS]}
     outcomes = ("left out", "has no number", "agrees")

@@ -7,6 +7,7 @@ from onnx_passes.ops import DOMAIN, inject_custom_ops, op, register
 from onnx_passes.ops.bodies import attach
 from onnx_passes.ops.swish import Swish
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import outputs_of
 
 HEAD = '<ir_version: 8, opset_import: ["" : 19, "onnx_passes.ops" : 1]>\n'
 
@@ -19,8 +20,7 @@ def TwiceSwish(x, alpha: float = 1.0):  # noqa: N802
 def run(call, x):
     text = HEAD + "g (float[N] x) => (float[N] y) { y = onnx_passes.ops." + call + " }"
     model = ir.from_proto(onnx.parser.parse_model(text))
-    with OnnxRuntimeEngine().prepare(model) as session:
-        return session.run({"x": np.float32(x)})["y"]
+    return outputs_of(OnnxRuntimeEngine(), model, {"x": np.float32(x)})["y"]
 
 
 def test_an_operator_of_the_user_calls_one_of_ours():
@@ -80,8 +80,7 @@ def test_a_class_of_the_reference_evaluator_is_an_operator_of_that_engine():
     text = HEAD.replace("onnx_passes.ops", "acme")
     text += "g (float[N] x) => (float[N] y) { y = acme.Sinc(x) }"
     model = ir.from_proto(onnx.parser.parse_model(text))
-    with ReferenceEngine().prepare(model) as session:
-        found = session.run({"x": np.float32([0, 0.5])})["y"]
+    found = outputs_of(ReferenceEngine(), model, {"x": np.float32([0, 0.5])})["y"]
     np.testing.assert_allclose(found, [1, 2 / np.pi], rtol=1e-6)
     with (
         pytest.raises(UnsupportedModelError, match="Sinc") as failure,

@@ -13,18 +13,13 @@ import onnx_passes
 ROOT = Path(onnx_passes.__file__).parent
 NAMES = {s.name for s in onnx.defs.get_all_schemas_with_history() if s.domain == ""}
 AMBIGUOUS = {
-    *("Constant", "If", "Loop", "Scan", "Identity", "Optional", "Range", "Shape", "Size"),
+    *("Constant", "If", "Loop", "Scan", "Identity", "Optional", "Range", "Shape", "Size")
 }
 """Names that also mean something else to a reader of code."""
 TOLD = {"ops", "configs"}
 PATTERNS = {
-    "precision",
-    "eliminate",
-    "fusion",
-    "lowering",
-    "inline",
-    "streamline",
-    "quantised",
+    *("precision", "eliminate", "fusion", "lowering"),
+    *("inline", "streamline", "quantised"),
 }
 FORMS = ("certifying", "models", "planted")
 """Where random models get the forms from that passes look for: patterns, of 552 names."""

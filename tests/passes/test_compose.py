@@ -1,5 +1,3 @@
-import pytest
-
 from onnx_passes import testing
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import RewriteRulePass, Transformation
@@ -7,6 +5,7 @@ from onnx_passes.passes.compose import begins_nowhere, may_not_pay, operators_of
 from onnx_passes.passes.eliminate.eliminate_noop_clip import EliminateNoopClip
 from onnx_passes.passes.fusion.fuse_all import FuseAll
 from onnx_passes.passes.fusion.fuse_conv_affine import FuseConvAffine
+from tests.tables import each_row
 
 MODEL = """(float[2] x, bool c) => (float[2] y) { y = If(c) <
     then_branch = t () => (float[2] a) { a = Relu(x) },
@@ -68,10 +67,11 @@ def test_what_a_fusion_brings_in_is_seen_by_the_next(monkeypatch):
     assert [node.op_type for node in model.graph] == ["Neg"]
 
 
-@pytest.mark.parametrize(
-    ("name", "measured"),
-    [("sum-before-normalization", True), ("move-scale-to-matmul", True), ("fuse-gelu", False)],
-)
+@each_row("""name | measured
+- sum-before-normalization | =True
+- move-scale-to-matmul | =True
+- fuse-gelu | =False
+""")
 def test_a_pass_says_whether_its_rewrites_are_measured(name, measured):
     (cls,) = registry.lookup(name)
     assert may_not_pay(cls(), cls.name) == measured

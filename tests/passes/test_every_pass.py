@@ -15,6 +15,7 @@ from onnx_passes.passes.base import Analysis, Annotation, is_shipped
 from onnx_passes.passes.options import pipeline_name
 from onnx_passes.passes.registry import all_passes
 from onnx_passes.verify.snapshot import Change, Snapshot
+from tests.tables import each_row
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = [cls for cls in all_passes() if is_shipped(cls)]
@@ -114,9 +115,10 @@ def test_what_keeps_shapes_leaves_values_the_shapes_that_they_have(cls):
         assert not differ, str(recipe)
 
 
-@pytest.mark.parametrize(
-    ("name", "wanted"),
-    [("MergeClips", "merge-clips"), ("RL2Norm", "rl2-norm"), ("FuseGELU", "fuse-gelu")],
-)
+@each_row("""name | wanted
+- MergeClips | merge-clips
+- RL2Norm | rl2-norm
+- FuseGELU | fuse-gelu
+""")
 def test_words_of_a_class_name_end_at_a_capital_or_a_digit(name, wanted):
     assert pipeline_name(name) == wanted

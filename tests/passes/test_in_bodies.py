@@ -1,7 +1,6 @@
 """Rules do in a branch, and in a function, what they do in the main graph."""
 
 import onnx_ir as ir
-import pytest
 from onnx import ValueInfoProto, helper
 
 from onnx_passes.certifying.rewrite_rule import rules_of
@@ -9,6 +8,7 @@ from onnx_passes.certifying.template_models import instances
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.base import RewriteRulePass, RewriteRuleSetPass, is_shipped
 from onnx_passes.passes.registry import all_passes
+from tests.tables import each_of
 
 NOT_MADE = {"eliminate-nested-concat", "lower-global-max-pool", "lower-max-pool"}
 """No random model is one on which they fire."""
@@ -82,14 +82,14 @@ def fires(cls, move):
     return False
 
 
-@pytest.mark.parametrize("cls", RULES, ids=lambda cls: cls.name)
+@each_of("cls", *RULES, ids=lambda cls: cls.name)
 def test_a_branch_is_rewritten_as_the_main_graph_is(cls):
     assert fires(cls, in_a_branch)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "cls",
-    [c for c in RULES if c.name in WITHOUT_TYPES.split() or c.name.startswith("lower-")],
+    *[c for c in RULES if c.name in WITHOUT_TYPES.split() or c.name.startswith("lower-")],
     ids=lambda cls: cls.name,
 )
 def test_a_function_is_rewritten_if_that_needs_no_types(cls):

@@ -5,9 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from onnx_passes import library_index
+from tests.tables import each_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,7 +75,7 @@ def test_a_group_has_the_same_order_whatever_was_imported_before():
     assert one == two == all_first
 
 
-@pytest.mark.parametrize("text", [None, '{"modules": [], "passes": {}, "groups": {}}'])
+@each_of("text", None, '{"modules": [], "passes": {}, "groups": {}}')
 def test_without_an_index_or_with_that_of_other_modules_all_passes_are_found(tmp_path, text):
     path = tmp_path / "index.json"
     if text is not None:
@@ -108,9 +107,7 @@ def test_a_pass_that_the_index_lacks_is_found(tmp_path):
     assert python(code) == ["merge-slices"]
 
 
-def test_a_pass_of_a_users_module_wins_in_its_pipeline_before_the_library_is_imported(
-    tmp_path,
-):
+def test_a_pass_of_a_users_module_wins_before_the_library_is_imported(tmp_path):
     (tmp_path / "mine.py").write_text(
         "from onnx_passes import passes\n"
         "from onnx_passes.passes.base import Transformation\n"

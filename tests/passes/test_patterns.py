@@ -1,5 +1,4 @@
 import onnx_ir as ir
-import pytest
 from click.testing import CliRunner
 from onnxscript.rewriter import RewriteRule
 
@@ -11,6 +10,7 @@ from onnx_passes.passes.fusion.fuse_silu import FuseSilu
 from onnx_passes.passes.patterns import PatternInfo, WhyNot, asking
 from onnx_passes.passes.rewriting import rewrite
 from onnx_passes.testing import parse
+from tests.tables import each_of, each_row
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> '
 
@@ -19,14 +19,11 @@ def info(pattern):
     return PatternInfo.of(RewriteRule(pattern, lambda op, x: op.Neg(x), name="rule"))
 
 
-@pytest.mark.parametrize(
-    ("nodes", "expected"),
-    [
-        ("a = Abs(x) y = Relu(a)", True),
-        ("a = Neg(x) y = Relu(a)", False),
-        ("y = Relu(x)", False),
-    ],
-)
+@each_row("""nodes | expected
+- a = Abs(x) y = Relu(a) | =True
+- a = Neg(x) y = Relu(a) | =False
+- y = Relu(x) | =False
+""")
 def test_a_node_is_ruled_out_by_what_computes_its_operand(nodes, expected):
     model = ir.from_onnx_text(f"{HEADER} m (float[2] x) => (float[2] y) {{ {nodes} }}")
     rule = info(lambda op, x: op.Relu(op.Abs(x)))
@@ -55,10 +52,8 @@ def test_swapped_operands_are_ruled_out_by_what_computes_them_too():
         lambda op, x, y: op.Sum(x, y),
         name="rule",
     )
-    model = ir.from_onnx_text(
-        f"{HEADER} m (float[2] x) => (float[2] y) "
-        "{ e = Exp(x) m = Mul(x, e) a = Abs(x) y = Add(a, m) }"
-    )
+    model = ir.from_onnx_text(f"""{HEADER} m (float[2] x) => (float[2] y) {{ e = Exp(x)
+        m = Mul(x, e) a = Abs(x) y = Add(a, m) }}""")
     found = [PatternInfo.of(variant) for variant in rule.commute()]
     assert {info.root for info in found} == {("", "Add")}
     assert [info.can_match(model.graph[-1]) for info in found].count(True) == 1
@@ -94,20 +89,17 @@ def reasons(text, pass_=None, model=MODEL):
     return list(question.lines())
 
 
-@pytest.mark.parametrize(
-    ("rule", "reason"),
-    [
-        ("eliminate-noop-arithmetic[Add-right]@z", "the constant is not -0.0"),
-        ("eliminate-noop-arithmetic[Mul-right]@y", "the constant may make the"),
-    ],
-)
+@each_row("""rule | reason
+- eliminate-noop-arithmetic[Add-right]@z | the constant is not -0.0
+- eliminate-noop-arithmetic[Mul-right]@y | the constant may make the
+""")
 def test_a_rule_says_why_it_did_not_match(rule, reason):
     lines = reasons(rule)
     assert len(lines) == 1
     assert reason in lines[0]
 
 
-@pytest.mark.parametrize("place", ["[Sub-right]@t", "@nothing"])
+@each_of("place", "[Sub-right]@t", "@nothing")
 def test_where_it_was_not_tried_there_is_no_reason(place):
     assert not reasons(f"eliminate-noop-arithmetic{place}")
 
@@ -119,18 +111,13 @@ main ({dtype}[2,3,4,4] q, {dtype}[2,3,4,4] k, {dtype}[2,3,4,4] v) => ({dtype}[2,
 }}"""
 
 
-@pytest.mark.parametrize(
-    ("given", "reason"),
-    [
-        ({"opset": 20}, "it needs opset 23, and the model has 20"),
-        ({"opset": 23, "dtype": "double"}, "its check refuses"),
-        ({"opset": 20, "dtype": "double"}, "its check refuses"),
-        (
-            {"opset": 23, "last": "MatMul(v, weights)"},
-            "input 0 of MatMul is an input, and the pattern has Softmax or Where there",
-        ),
-    ],
-)
+@each_row("""given | reason
+- ={"opset": 20} | it needs opset 23, and the model has 20
+- ={"opset": 23, "dtype": "double"} | its check refuses
+- ={"opset": 20, "dtype": "double"} | its check refuses
+- ={"opset": 23, "last": "MatMul(v, weights)"} | input 0 of MatMul is an input, and the pattern
+  has Softmax or Where there
+""")
 def test_it_names_the_opset_or_the_operand_that_the_rule_needs(given, reason):
     words = {"opset": 23, "dtype": "float", "last": "MatMul(weights, v)"} | given
     text = ATTENTION.format(**words)
@@ -166,19 +153,13 @@ def test_the_command_line_prints_it(tmp_path):
     assert "the constant is not -0.0 in each element" in line
 
 
-@pytest.mark.parametrize(
-    ("question", "pass_", "answer"),
-    [
-        ("fuse-gelu", "eliminate-identity", "the pipeline runs no pass or rule of this name"),
-        ("eliminate-identity", "eliminate-identity", "Before: ``Identity(x)``"),
-        ("merge-projections", "merge-projections", "Leaves alone: weights that other nodes"),
-        (
-            "eliminate-double-transpose",
-            "eliminate-double-transpose",
-            "no node is left that one of its rules may begin at",
-        ),
-        ("eliminate-zero-state", "eliminate-zero-state", "it does not match by rules"),
-    ],
-)
+@each_row("""question | pass_ | answer
+- fuse-gelu | eliminate-identity | the pipeline runs no pass or rule of this name
+- eliminate-identity | eliminate-identity | Before: ``Identity(x)``
+- merge-projections | merge-projections | Leaves alone: weights that other nodes
+- eliminate-double-transpose | eliminate-double-transpose | no node is left that one of its
+  rules may begin at
+- eliminate-zero-state | eliminate-zero-state | it does not match by rules
+""")
 def test_a_pass_that_tried_nothing_is_described(tmp_path, question, pass_, answer):
     assert any(answer in line for line in asked(tmp_path, question, pass_))

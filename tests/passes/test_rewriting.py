@@ -8,19 +8,14 @@ from onnxscript.rewriter import MatchResult, RewriteRule, pattern
 from onnx_passes.cli.main import program
 from onnx_passes.errors import FixpointError, PassError
 from onnx_passes.passes import registry
-from onnx_passes.passes.base import (
-    Annotation,
-    RewriteRuleSetPass,
-    Rule,
-    Transformation,
-)
+from onnx_passes.passes.base import Annotation, RewriteRuleSetPass, Rule, Transformation
 from onnx_passes.passes.context import PassContext, Rewrites
 from onnx_passes.passes.eliminate.eliminate_noop_reshape import EliminateNoopReshape
 from onnx_passes.passes.patterns import NodeIndex
 from onnx_passes.passes.registry import lookup
 from onnx_passes.passes.rewriting import rewrite
 from onnx_passes.testing import parse as parse_model
-from tests.tables import pass_cases
+from tests.tables import cases_in
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "local" : 1]> '
 
@@ -225,15 +220,12 @@ def test_a_constant_output_keeps_the_shape_that_its_user_declared():
     assert str(model.graph.outputs[0].shape) == "[K]"
 
 
-test_cases = pass_cases(
-    """
+test_cases = cases_in(make=EliminateNoopReshape)("""
 a shape noted in a function is not believed: <ir_version: 10, opset_import: ["" : 20, "l" : 1]>
   m (float[2,3] x, float[3,2] z) => (float[2,3] y, float[2,3] w) { y = l.F(x) w = l.F(z) }
   <domain: "l", opset_import: ["" : 20]> F (a) => (c) <float[2,3] b> { b = Exp(a) s =
   Constant<value_ints = [2, 3]>() c = Reshape(b, s) }
-""",
-    make=EliminateNoopReshape,
-)
+""")
 
 
 def test_a_constant_of_a_rule_is_looked_at_without_a_check_of_its_protocol(monkeypatch):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from onnx_passes.passes import base
+from tests.tables import each_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 KINDS = "Analysis Annotation Pass RewriteRulePass RewriteRuleSetPass Transformation"
@@ -26,7 +27,7 @@ STABLE = {
 """Names that a release had. One that leaves its module goes from here a release later."""
 
 
-@pytest.mark.parametrize("name", STABLE)
+@each_of("name", *STABLE)
 def test_each_stable_name_is_there_or_says_where_it_went(name):
     module = importlib.import_module(name)
     for stable in STABLE[name].split():

@@ -4,7 +4,6 @@ from contextlib import suppress
 
 import onnx
 import onnx_ir as ir
-import pytest
 
 import onnx_passes
 from onnx_passes.certifying.models.recipe import recipes_on
@@ -14,6 +13,7 @@ from onnx_passes.errors import OnnxPassesError
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.base import Analysis, is_shipped
 from onnx_passes.passes.registry import all_passes
+from tests.tables import each_of
 
 OF_TYPES = {"shape-inference", "remove-inferred-shapes"}
 """What adds or removes types itself."""
@@ -58,7 +58,7 @@ def models(cls):
             yield from instances(rule, limit=2, attempts=60)
 
 
-@pytest.mark.parametrize("cls", WITHOUT, ids=lambda cls: cls.name)
+@each_of("cls", *WITHOUT, ids=lambda cls: cls.name)
 def test_what_reads_types_needs_them(cls):
     for model in models(cls):
         bare, typed = untyped(model), untyped(model)
@@ -73,7 +73,7 @@ def test_what_reads_types_needs_them(cls):
             )
 
 
-@pytest.mark.parametrize(("name", "left"), [("remove-qdq", 0), ("fold-qdq", 1)])
+@each_of("name, left", ("remove-qdq", 0), ("fold-qdq", 1))
 def test_quantisers_without_types_are_removed(name, left):
     result = onnx_passes.run(onnx.parser.parse_model(QDQ), [name], verify=False)
     assert sum(node.op_type == "QuantizeLinear" for node in result.model.graph) == left

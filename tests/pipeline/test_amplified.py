@@ -2,7 +2,6 @@
 
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
@@ -10,6 +9,7 @@ from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import noise
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import to_json
+from tests.tables import each_of
 
 WEIGHTS = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
 TEXT = """<ir_version: 10, opset_import: ["" : 20]> g (float[N, 8] x) => (float[N, 8] y)
@@ -75,14 +75,12 @@ def test_a_network_that_does_not_amplify_keeps_its_limit():
     assert drift_of(run(0.01)) == []
 
 
-@pytest.mark.parametrize(
-    ("step", "settings"),
-    [
-        ("amplified-fold", ["verify.drift={rtol: 0, atol: 1.0e-5}"]),
-        ("amplified-fold", ["verify.scope=model", DEFAULT]),
-        ("amplified-wrong", []),
-        ("amplified-wrong", ["verify.scope=model"]),
-    ],
+@each_of(
+    "step, settings",
+    ("amplified-fold", ["verify.drift={rtol: 0, atol: 1.0e-5}"]),
+    ("amplified-fold", ["verify.scope=model", DEFAULT]),
+    ("amplified-wrong", []),
+    ("amplified-wrong", ["verify.scope=model"]),
 )
 def test_limits_of_the_user_whole_models_and_wrong_parts_are_held_to_theirs(step, settings):
     done = run(AMPLIFIES, step, *settings)

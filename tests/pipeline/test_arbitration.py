@@ -21,6 +21,7 @@ from onnx_passes.runtime import engines
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import ENGINE, Verdict
 from onnx_passes.verify.reference_data import ReferenceData
+from tests.tables import each_of
 
 FLOAT = """<ir_version: 10, opset_import: ["" : 20]>
     g (float[4] x) => (float[4] y) { a = Identity(x) b = Exp(a) y = Neg(b) }"""
@@ -122,10 +123,9 @@ def run(text, steps, *asked):
 PLAIN = {"onnxruntime": {"optimization": "none", "prepacking": False, "when": "each"}}
 
 
-@pytest.mark.parametrize("name", ["spoiled", "refusing"])
+@each_of("name", "spoiled", "refusing")
 def test_a_fault_of_an_engine_at_the_end_blames_no_rewrite(name):
-    done = run(FLOAT, ["negate-twice"], PLAIN, {name: {"when": "end"}})
-    report = done.report
+    report = run(FLOAT, ["negate-twice"], PLAIN, {name: {"when": "end"}}).report
     assert report.exit_code == 1
     (failed,) = [c for c in report.final if c.verdict is Verdict.FAILED]
     assert (failed.kind, failed.engine) == (ENGINE, name)
@@ -140,7 +140,7 @@ def test_a_fault_of_an_engine_at_the_end_blames_no_rewrite(name):
     assert from_json(to_json(report)).final[-1].kind == ENGINE
 
 
-@pytest.mark.parametrize("asked", [[PLAIN], []])
+@each_of("asked", [PLAIN], [])
 def test_a_fault_of_an_engine_after_each_pass_blames_no_rewrite(asked):
     done = run(FLOAT, ["negate-twice"], *asked, {"refusing": {"when": "each"}})
     (report,) = [p for p in done.report.passes if p.verdict is Verdict.FAILED]
@@ -211,7 +211,7 @@ CANCELS = """<ir_version: 10, opset_import: ["" : 20]>
     { i = Identity(x) a = Add(i, big) y = Sub(a, big) }"""
 
 
-@pytest.mark.parametrize(("name", "code"), [("rounding", 0), ("spoiled", 1)])
+@each_of("name, code", ("rounding", 0), ("spoiled", 1))
 def test_an_engine_that_rounds_a_float_model_less_is_no_fault(name, code):
     """Results of a qonnx model are 1e-4 apart, and equally near to double precision."""
     engines.register_engine("rounding")(lambda options: RoundingOnce())
@@ -222,7 +222,7 @@ def test_an_engine_that_rounds_a_float_model_less_is_no_fault(name, code):
         assert "in double precision both sides agree" in noisy.reason
 
 
-@pytest.mark.parametrize("engine", ["spoiled", "refusing"])
+@each_of("engine", "spoiled", "refusing")
 def test_a_fault_of_an_engine_in_a_half_model_is_no_noise(engine):
     done = run(half_model(), ["negate-twice"], PLAIN, {engine: {"when": "end"}})
     assert done.report.exit_code == 1
@@ -267,15 +267,13 @@ class MoveScale(Transformation):
         return ir.passes.PassResult(model, modified=True)
 
 
-@pytest.mark.parametrize(
-    ("x", "factor", "expected"),
-    [
-        ([1, 3, 5, 7], 1 + 2**-22, Verdict.PASSED),  # all lie at a tie
-        (np.float16([1, 3, 5, 7]), 1 + 2**-10, Verdict.PASSED),
-        ([1, 3, 5, 7], 3.0, Verdict.FAILED),
-        (np.float16([1, 3, 5, 7]), 3.0, Verdict.FAILED),
-        ([2, 4, 6, 8], 3.0, Verdict.FAILED),
-    ],
+@each_of(
+    "x, factor, expected",
+    ([1, 3, 5, 7], 1 + 2**-22, Verdict.PASSED),  # all lie at a tie
+    (np.float16([1, 3, 5, 7]), 1 + 2**-10, Verdict.PASSED),
+    ([1, 3, 5, 7], 3.0, Verdict.FAILED),
+    (np.float16([1, 3, 5, 7]), 3.0, Verdict.FAILED),
+    ([2, 4, 6, 8], 3.0, Verdict.FAILED),
     ids=["a step at a tie", "of halves", "more than a step", "more of halves", "no tie"],
 )
 def test_a_step_that_rounding_alone_makes_is_no_fault(x, factor, expected):
@@ -296,8 +294,8 @@ LESS = """<ir_version: 10, opset_import: ["" : 20]> g (float[4] x) => (bool[4] y
     <float k = {0.1}, float c = {0.3}> { a = Mul(x, k) y = Less(a, c) }"""
 
 
-@pytest.mark.parametrize("scope", ["region", "model"])
-@pytest.mark.parametrize(("factor", "passes_"), [(1 - 2**-23, True), (0.5, False)])
+@each_of("scope", "region", "model")
+@each_of("factor, passes_", (1 - 2**-23, True), (0.5, False))
 def test_a_comparison_that_rounding_decides_is_undecided(scope, factor, passes_):
     passes.register()(MoveScale)
     config = config_from_data(

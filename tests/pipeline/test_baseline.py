@@ -17,12 +17,13 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime import engine_base
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceSession
+from onnx_passes.testing import parse
 from onnx_passes.verify.evidence import Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 from tests.pipeline.sums import SumsByRule
+from tests.tables import each_of
 
-MODEL = """<ir_version: 10, opset_import: ["" : 20]>
-    g (float[2] x) => (float[2] y, float[2] z) { a = Neg(x) y = Exp(a) z = Relu(x) }"""
+MODEL = """(float[2] x) => (float[2] y, float[2] z) { a = Neg(x) y = Exp(a) z = Relu(x) }"""
 X = {"x": np.float32([1, 2])}
 
 
@@ -80,7 +81,7 @@ class Packing(Flaky):
             yield Nudged(session, share if "Exp" in operators else 0.0)
 
 
-@pytest.mark.parametrize(("share", "verdict"), [(2e-7, "passed"), (1e-3, "failed")])
+@each_of("share, verdict", (2e-7, "passed"), (1e-3, "failed"))
 def test_equal_changes_in_a_model_that_rounds_otherwise_are_right(share, verdict):
     """Both sides of the change agree in one form; the model moves with its kernels."""
     text = """<ir_version: 10, opset_import: ["" : 20]>
@@ -94,7 +95,7 @@ def test_equal_changes_in_a_model_that_rounds_otherwise_are_right(share, verdict
     assert ("context noise of up to" in str(check.reason)) == (verdict == "passed")
 
 
-@pytest.mark.parametrize("second", ["threads", "seed"])
+@each_of("second", "threads", "seed")
 def test_two_engines_check_each_pass(second):
     given = json.dumps([{"onnxruntime": {}}, {"onnxruntime": {second: 2}}])
     text = """<ir_version: 10, opset_import: ["" : 20]>
@@ -108,13 +109,13 @@ def test_two_engines_check_each_pass(second):
 
 @pytest.fixture
 def model():
-    return ir.from_onnx_text(MODEL)
+    return parse(MODEL)
 
 
 def test_an_engine_that_does_not_repeat_itself_accuses_no_pass(model):
     bench = EngineBaseline(Flaky(), "each")
     gate = Gate.begin(Verify(), Baseline(model, [bench], [X]), before := Snapshot(model))
-    after = ir.from_onnx_text(MODEL.replace("a = Neg(x) y = Exp(a)", "y = Relu(x)"))
+    after = parse(MODEL.replace("a = Neg(x) y = Exp(a)", "y = Relu(x)"))
     found = gate.check(EliminateIdentity(), before, after, Change.COMPUTATION).checks
     assert all(check.verdict is not Verdict.FAILED for check in found)
     assert gate.baseline.unstable == {"y"}
@@ -124,18 +125,17 @@ def test_an_engine_that_does_not_repeat_itself_accuses_no_pass(model):
 def test_an_engine_that_repeats_itself_accuses_the_pass(model):
     bench = EngineBaseline(OnnxRuntimeEngine(), "each")
     gate = Gate.begin(Verify(), Baseline(model, [bench], [X]), before := Snapshot(model))
-    after = ir.from_onnx_text(MODEL.replace("a = Neg(x) y = Exp(a)", "y = Relu(x)"))
+    after = parse(MODEL.replace("a = Neg(x) y = Exp(a)", "y = Relu(x)"))
     found = gate.check(EliminateIdentity(), before, after, Change.COMPUTATION).checks
     assert any(check.verdict is Verdict.FAILED for check in found)
     assert bench.doubted
 
 
 def test_all_outputs_that_differ_each_time_leave_nothing_verified():
-    model = ir.from_onnx_text(MODEL.replace(", float[2] z", "").replace("z = Relu(x)", ""))
+    model = parse(MODEL.replace(", float[2] z", "").replace("z = Relu(x)", ""))
     baseline = Baseline(model, [EngineBaseline(Flaky(), "each")], [X])
     gate = Gate.begin(Verify(), baseline, Snapshot(model))
-    after = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
-        g (float[2] x) => (float[2] y) { y = Relu(x) }""")
+    after = parse("""(float[2] x) => (float[2] y) { y = Relu(x) }""")
     found = gate.check(EliminateIdentity(), gate.original, after, Change.COMPUTATION).checks
     (check,) = [check for check in found if check.kind == "equality"]
     assert check.verdict is Verdict.NOT_VERIFIED
@@ -150,13 +150,12 @@ def two_cores(monkeypatch):
 def test_a_run_begun_ahead_of_another_model_is_not_taken_for_it(model, two_cores):
     bench, samples = EngineBaseline(OnnxRuntimeEngine(), "end"), [X]
     bench.begin(model, samples)
-    other = ir.from_onnx_text(MODEL.replace("z = Relu(x)", "z = Neg(x)"))
+    other = parse(MODEL.replace("z = Relu(x)", "z = Neg(x)"))
     np.testing.assert_array_equal(bench.run(other, samples)[0]["z"], -X["x"])
 
 
 def test_a_run_begun_ahead_fails_where_it_is_asked_for(two_cores):
-    broken = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
-        g (float[2] x, float[3] w) => (float[N] y) { y = Add(x, w) }""")
+    broken = parse("""(float[2] x, float[3] w) => (float[N] y) { y = Add(x, w) }""")
     bench, samples = (
         EngineBaseline(OnnxRuntimeEngine(), "end"),
         [X | {"w": np.zeros(3, np.float32)}],
@@ -180,7 +179,7 @@ def test_inner_values_that_differ_fail_although_the_outputs_are_equal():
     assert "y agrees, and cannot see t" in check.reason or "does not" in check.reason
 
 
-@pytest.mark.parametrize(("limit", "begun"), [(1 << 20, True), (7, False)])
+@each_of("limit, begun", (1 << 20, True), (7, False))
 def test_weights_beyond_the_memory_limit_are_not_mapped_twice(limit, begun, two_cores):
     text = """<ir_version: 10, opset_import: ["" : 20]> g (float[2] x) => (float[2] y)
         <float[2] w = {1, 2}> { y = Mul(x, w) }"""
@@ -211,10 +210,8 @@ NAMED_AS_BY_A_FUSION = """<ir_version: 10, opset_import: ["" : 18, "com.microsof
 """ONNX Runtime does not load it optimised, and onnx's evaluator has no QuickGelu."""
 
 
-@pytest.mark.parametrize("override", [[], ["verify.tolerance.rtol=0.001"]], ids=str)
-def test_an_engine_that_cannot_run_the_original_at_the_end_is_told_and_the_others_judge(
-    override,
-):
+@each_of("override", [], ["verify.tolerance.rtol=0.001"], ids=str)
+def test_an_engine_that_cannot_run_the_original_is_told_and_others_judge(override):
     config = default_config(["strict=true", *override], ["eliminate-identity"])
     run = run_pipeline(ir.from_onnx_text(NAMED_AS_BY_A_FUSION), config)
     assert run.error is None
@@ -250,13 +247,11 @@ def test_an_evaluator_in_python_that_stands_in_runs_on_the_least_sizes_alone(mon
     assert {shape[2:] for shape in seen} == {(1, 1), (37, 43), (64, 96)}
 
 
-@pytest.mark.parametrize(
-    ("operator", "unstable", "told"),
-    [
-        ("acme.Sinc(x)", set(), True),
-        ("com.microsoft.BiasDropout(x, x)", {"y"}, False),
-        ("Sin(x)", set(), False),
-    ],
+@each_of(
+    "operator, unstable, told",
+    ("acme.Sinc(x)", set(), True),
+    ("com.microsoft.BiasDropout(x, x)", {"y"}, False),
+    ("Sin(x)", set(), False),
 )
 def test_an_unknown_operator_is_believed_if_it_repeats_itself(operator, unstable, told):
     text = f"""<ir_version: 10, opset_import: ["" : 20, "acme" : 1, "com.microsoft" : 1]>

@@ -21,10 +21,8 @@ def chain(length=32, bad=20, factor=1.5):
     wrong = bad if isinstance(bad, tuple) else (bad,)
     weights = [f"float w{i} = {{{0.25 if i in wrong else 0.5}}}" for i in range(length)]
     body = " ".join(f"v{i + 1} = Add(v{i}, w{i})" for i in range(length))
-    text = (
-        f"{HEAD} <{', '.join(weights)}, float k = {{{factor}}}> "
-        f"{{ v0 = Identity(x) {body} u = Identity(v{length}) y = Mul(u, k) }}"
-    )
+    text = f"""{HEAD} <{", ".join(weights)}, float k = {{{factor}}}> {{ v0 = Identity(x) {body}
+        u = Identity(v{length}) y = Mul(u, k) }}"""
     return ir.from_proto(onnx.parser.parse_model(text))
 
 

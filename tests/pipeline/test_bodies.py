@@ -1,11 +1,11 @@
 """What is said of bodies of If and Loop that no sample enters."""
 
 import onnx_ir as ir
-import pytest
 
 from onnx_passes import passes, run
 from onnx_passes.passes.base import Transformation
 from onnx_passes.verify.evidence import Kind
+from tests.tables import each_of
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20, "l" : 1]> g '
 SEEN = """m = ReduceMax<keepdims = 0>(x) k = Constant<value_float = 1000000.0>()
@@ -135,7 +135,7 @@ def change(text, *pairs):
     return run(model, [BodiesReplace])
 
 
-@pytest.mark.parametrize("name", WRONG)
+@each_of("name", *WRONG)
 def test_a_wrong_body_that_no_sample_enters_is_never_verified(name):
     found = change(*WRONG[name])
     assert found.verdict in ("FAILED", "NOT VERIFIED", "PARTLY VERIFIED")
@@ -144,15 +144,13 @@ def test_a_wrong_body_that_no_sample_enters_is_never_verified(name):
 
 
 def test_a_branch_that_would_take_all_memory_is_not_run():
-    large = (
-        "n = Constant<value_ints = [281474976710656]>() k2 = ConstantOfShape(n) "
-        "r = ReduceSum<keepdims = 0>(k2) b = Add(x, r)"
-    )
+    large = """n = Constant<value_ints = [281474976710656]>() k2 = ConstantOfShape(n)
+        r = ReduceSum<keepdims = 0>(k2) b = Add(x, r)"""
     text = TEXT.replace("b = Abs(x)", large)
     found = change(text, ("b = Add(x, r)", "b = Sub(x, r)"))
     assert found.verdict in ("NOT VERIFIED", "PARTLY VERIFIED")
 
 
-@pytest.mark.parametrize("name", RIGHT)
+@each_of("name", *RIGHT)
 def test_a_right_one_is(name):
     assert change(*RIGHT[name]).verdict == "VERIFIED"

@@ -5,14 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from tests.tables import each_of
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "examples" / "digits" / "model.onnx"
 CHECKS = ("pipeline.gate", "runtime.inputs", "certifying")
 
 
-@pytest.mark.parametrize("words", [["--no-verify"], []])
+@each_of("words", ["--no-verify"], [])
 def test_only_a_verified_run_imports_what_checks(tmp_path, words):
     code = (
         "import atexit, sys\n"

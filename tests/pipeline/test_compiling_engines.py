@@ -17,6 +17,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.isolated import end_children
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.verify.evidence import LEVEL, Check, Checks, Verdict
+from tests.tables import each_of
 
 TEXT = """<ir_version: 10, opset_import: ["": 20]>
 g (float[n,2] a, float[n,2] b) => (float[n,2] y)
@@ -108,7 +109,7 @@ def test_without_the_package_the_run_says_what_to_install():
 
 
 @absent
-@pytest.mark.parametrize("level", [None, "parsed", "built", "executed"])
+@each_of("level", None, "parsed", "built", "executed")
 def test_an_engine_that_a_pipeline_names_fails_it_where_the_package_is_absent(level):
     with pytest.raises(EngineUnavailableError) as failure:
         go("swap-sum", require=level)
@@ -181,8 +182,7 @@ def test_a_part_whose_outputs_had_no_types_is_a_reproducer_too():
     text = """<ir_version: 10, opset_import: ["": 20]>
     g (float[n,2] a) => (float[n,2] y)
     { s = Neg(a) i = Identity(s) r = Relu(i) t = Exp(r) y = Add(t, i) }"""
-    done = go("through-sequence", text=text)
-    folder = Path(done.report.passes[0].reproducer)
+    folder = Path(go("through-sequence", text=text).report.passes[0].reproducer)
     operators = [node.op_type for node in ir.load(folder / "before.onnx").graph]
     assert "Neg" not in operators
     assert "Exp" not in operators

@@ -18,6 +18,8 @@ from onnx_passes.pipeline.pass_execution import Attempts
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.engine_base import Finding, Level
 from onnx_passes.runtime.tensorrt import engine as tensorrt
+from onnx_passes.testing import parse
+from tests.tables import each_of
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
 
@@ -63,10 +65,8 @@ class CulpritForTheOutputs(CulpritScope):
 def chain(weights, end="y = Neg(v{end})"):
     given = ", ".join(f"float[2] {name} = {{{i + 1}, 2}}" for i, name in enumerate(weights))
     body = " ".join(f"v{i + 1} = Add(v{i}, {name})" for i, name in enumerate(weights))
-    text = (
-        f"{HEAD} (float[2] x) => (float[2] y) <{given}> "
-        f"{{ v0 = Neg(x) {body} {end.format(end=len(weights))} }}"
-    )
+    text = f"""{HEAD} (float[2] x) => (float[2] y) <{given}> {{ v0 = Neg(x) {body}
+        {end.format(end=len(weights))} }}"""
     return ir.from_proto(onnx.parser.parse_model(text))
 
 
@@ -96,7 +96,7 @@ def biases(model):
     ]
 
 
-@pytest.mark.parametrize("place", [0, 2, -1])
+@each_of("place", 0, 2, -1)
 def test_a_bias_a_hundredth_off_in_a_transformer_is_named_with_no_search(counted, place):
     model = ir.from_proto(transformer(layers=2))
     name = biases(model)[place]
@@ -165,7 +165,7 @@ def function(inputs, weights, result, body):
     return ir.from_proto(onnx.parser.parse_model(text))
 
 
-@pytest.mark.parametrize("step", ["culprit-scope", "culprit-for-the-outputs"])
+@each_of("step", "culprit-scope", "culprit-for-the-outputs")
 def test_in_a_function_it_is_found_with_no_search_or_by_bisection(counted, step):
     names = [f"w{i}" for i in range(16)]
     names[9] = "lost"
@@ -224,10 +224,8 @@ def test_nobody_is_accused_where_only_the_operand_of_another_node_is_lost():
     assert report.blame == []
 
 
-PRODUCT = (
-    "p = Add(x, lost1) r = Add(x, w) q = Add(x, lost2) "
-    "P = Sum(x, lost1) Q = Sum(x, lost2) d = Sub(p, P) e = Sub(q, Q) z = Mul(d, e)"
-)
+PRODUCT = """p = Add(x, lost1) r = Add(x, w) q = Add(x, lost2) P = Sum(x, lost1)
+    Q = Sum(x, lost2) d = Sub(p, P) e = Sub(q, Q) z = Mul(d, e)"""
 WEIGHTS = "float[2] lost1 = {1, 2}, float[2] lost2 = {3, 4}, float[2] w = {5, 6}"
 
 
@@ -265,9 +263,8 @@ def test_a_rule_that_changes_more_than_it_returns_accuses_none_of_its_rewrites()
     assert any("even without its rewrites" in note for note in report.notes)
 
 
-@pytest.mark.parametrize(
-    ("step", "named"),
-    [("culprit-sum{wrong='w2 w4'}", [3, 5]), ("culprit-for-the-outputs", [])],
+@each_of(
+    "step, named", ("culprit-sum{wrong='w2 w4'}", [3, 5]), ("culprit-for-the-outputs", [])
 )
 def test_a_pass_that_does_not_repeat_is_not_searched(monkeypatch, step, named):
     calls = []
@@ -326,8 +323,7 @@ def test_a_loss_that_was_accepted_is_not_blamed_for_a_far_larger_one():
 
 
 BLOCKS = " ".join(f"s{i} = Add(t{i}, b) t{i + 1} = Relu(s{i})" for i in range(8))
-TEXT = f"""<ir_version: 10, opset_import: ["": 20]>
-g (float[n,2] a, float[2] b) => (float[n,2] y)
+TEXT = f"""(float[n,2] a, float[2] b) => (float[n,2] y)
 {{ t0 = Neg(a) {BLOCKS} y = Abs(t8) }}"""
 
 
@@ -407,21 +403,18 @@ def compiler(monkeypatch):
 def go(*steps, when="each"):
     rtx = {"tensorrt-rtx": {"when": when, "compute_capabilities": [8.9]}}
     settings = [f"engines={json.dumps([{'onnxruntime': {}}, rtx])}", "reproducers=false"]
-    return run_pipeline(ir.from_onnx_text(TEXT), default_config(settings, steps)).report
+    return run_pipeline(parse(TEXT), default_config(settings, steps)).report
 
 
 def whole_models(compiler):
     return sum(any(v.name == "y" for v in model.graph.outputs) for model in compiler.asked)
 
 
-@pytest.mark.parametrize("names", [True, False])
-@pytest.mark.parametrize("at", ["s5", "s2,s6"])
-def test_rewrites_are_named_by_their_regions_and_put_to_the_test_in_one_build(
-    compiler, names, at
-):
+@each_of("names", True, False)
+@each_of("at", "s5", "s2,s6")
+def test_rewrites_are_named_by_their_regions_and_tested_in_one_build(compiler, names, at):
     compiler.names = names
-    report = go("sum-or-sequence{at=" + json.dumps(at) + "}")
-    (failed,) = report.passes
+    (failed,) = go("sum-or-sequence{at=" + json.dumps(at) + "}").passes
     named = [r for r in failed.rewrites if r.number in failed.culprits]
     assert [r.replaced[0][0] for r in named] == at.split(",")
     level = "rejected, node '" if names else "parsed, the builder does not compile it"
@@ -431,28 +424,25 @@ def test_rewrites_are_named_by_their_regions_and_put_to_the_test_in_one_build(
 
 
 def test_what_the_compiler_named_in_the_whole_model_is_built_first(compiler):
-    report = go("sum-or-sequence{at=s5}")
-    assert len(report.passes[0].culprits) == 1
+    assert len(go("sum-or-sequence{at=s5}").passes[0].culprits) == 1
     # The original and the result, the region named and what it replaced, the pass without it.
     assert len(compiler.asked) == 5
 
 
 def test_a_failure_at_the_end_is_traced_to_the_rewrites_of_their_passes(compiler):
-    report = go("sum-or-sequence{at=s1}", "eliminate-identity", when="end")
-    (blame,) = report.blame
+    (blame,) = go("sum-or-sequence{at=s1}", "eliminate-identity", when="end").blame
     assert (blame.step, blame.rule) == (0, "sum-or-sequence")
     assert blame.how.startswith("by its region alone: rejected, node '")
 
 
 def test_a_pass_without_rules_is_named_by_building_between_passes(compiler):
-    report = go("sum-or-sequence", "sequence-in-bulk", when="end")
-    (blame,) = report.blame
+    (blame,) = go("sum-or-sequence", "sequence-in-bulk", when="end").blame
     assert (blame.step, blame.name, blame.rule) == (1, "sequence-in-bulk", None)
     assert blame.how == "the first after which the model is not compiled"
 
 
 def test_the_layer_is_told_by_the_compilers_own_name_beside_the_node():
-    part = Part(ir.from_onnx_text(TEXT), [], {"p3.1": "boxes (NonMaxSuppression)"})
+    part = Part(parse(TEXT), [], {"p3.1": "boxes (NonMaxSuppression)"})
     found = Finding(Level.PARSED, "layerImpls.empty() failed. p3.1_0 has no runners")
     assert describe_finding(found, part) == (
         "parsed, layerImpls.empty() failed. boxes_0 has no runners "

@@ -11,6 +11,7 @@ from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.evidence import Verdict
+from tests.tables import each_of
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 MODEL = """<ir_version: 3, opset_import: ["" : 8]>
@@ -36,8 +37,7 @@ def test_a_dropped_relu_of_squeezenet_fails_though_softmax_is_saturated():
     config = config_from_data(
         {"passes": ["relus-before-saturated-softmax"], "reproducers": False}
     )
-    run = run_pipeline(ir.from_onnx_text(MODEL), config)
-    (done,) = run.report.passes
+    (done,) = run_pipeline(ir.from_onnx_text(MODEL), config).report.passes
     assert done.verdict is Verdict.FAILED
     assert done.culprits == [1]
     assert [c.scope for c in done.checks if c.verdict is Verdict.FAILED] == ["region"]
@@ -58,13 +58,11 @@ class RelusOfLightModelsDropped(Transformation):
         return ir.passes.PassResult(model, bool(relus))
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name",
-    [
-        "shufflenet",
-        "squeezenet",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("inception_v1", "resnet50")),
-    ],
+    "shufflenet",
+    "squeezenet",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("inception_v1", "resnet50")),
 )
 def test_values_that_are_not_kept_excuse_no_dropped_relu(name):
     model = ir.load(LIGHT / f"light_{name}.onnx")

@@ -11,6 +11,7 @@ from onnx_passes.errors import EngineError
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import ENGINE, Verdict
+from tests.tables import each_of
 
 TEXT = """<ir_version: 10, opset_import: ["" : 20]> g (float[4,3] x) => (float[4,3] y)
     <float[3] w = {1, 2, 3}> { i = Identity(x) r = Relu(i) n = Sigmoid(r) y = Exp(n) }"""
@@ -64,7 +65,7 @@ def test_the_result_agrees_as_deployed():
     assert check.outputs
 
 
-@pytest.mark.parametrize("wrong", [0.25, np.nan, None])
+@each_of("wrong", 0.25, np.nan, None)
 def test_a_result_that_is_treated_otherwise_fails(shifted, wrong):
     shifted(0, wrong)
     done = run()
@@ -91,7 +92,7 @@ def test_an_original_that_does_not_run_as_deployed_is_noted(shifted):
     assert any("does not run as deployed" in note for note in done.report.notes)
 
 
-@pytest.mark.parametrize("engines", ["[onnxruntime]", "[reference]"])
+@each_of("engines", "[onnxruntime]", "[reference]")
 def test_what_onnxruntime_rewrites_is_asked_only_if_the_pipeline_asks(engines):
     assert not deployed(run(f"engines={engines}"))
 

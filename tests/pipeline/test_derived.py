@@ -25,6 +25,7 @@ from onnx_passes.testing import parse
 from onnx_passes.verify.evidence import Check, OutputCheck, Verdict
 from onnx_passes.verify.judge import default_tolerance
 from onnx_passes.verify.obligations import Obligation
+from tests.tables import each_of
 
 SUM = """<ir_version: 10, opset_import: ["" : 20]>
     g (float[1000000] x) => (float[1] y) <int64[1] axes = {0}> { y = ReduceSum(x, axes) }"""
@@ -120,7 +121,7 @@ def run(text, name, tolerance="derived", **options):
     return run_pipeline(ir.from_onnx_text(text), config)
 
 
-@pytest.mark.parametrize(("text", "name"), CASES)
+@each_of("text, name", *CASES)
 def test_sums_in_another_order_and_formulas_far_from_zero_pass(text, name):
     done = run(text, name)
     assert done.error is None
@@ -128,7 +129,7 @@ def test_sums_in_another_order_and_formulas_far_from_zero_pass(text, name):
     assert done.report.passes[0].verdict is Verdict.PASSED
 
 
-@pytest.mark.parametrize(("factor", "right"), [(1.0, True), (1.0001, False)])
+@each_of("factor, right", (1.0, True), (1.0001, False))
 def test_a_part_of_much_work_is_evaluated_before_it_is_refused(monkeypatch, factor, right):
     """PicoDet was refused: five convolutions of a picture were too many for float64."""
     monkeypatch.setattr("onnx_passes.pipeline.rounding.MOST_WORK", 0)
@@ -137,7 +138,7 @@ def test_a_part_of_much_work_is_evaluated_before_it_is_refused(monkeypatch, fact
     assert right or "in double precision both sides are" in str(done.error)
 
 
-@pytest.mark.parametrize(("text", "name"), CASES)
+@each_of("text, name", *CASES)
 def test_a_factor_of_one_ten_thousandth_in_them_fails(text, name):
     done = run(text, name, factor=1.0001)
     assert "in double precision both sides are" in str(done.error)
@@ -150,7 +151,7 @@ def test_a_formula_that_loses_all_digits_fails():
     assert "farther from float64" in error or "not within tolerance" in error
 
 
-@pytest.mark.parametrize(("text", "name"), [CASES[0], CASES[2]])
+@each_of("text, name", CASES[0], CASES[2])
 def test_limits_of_the_type_refuse_them(text, name):
     assert "not within tolerance" in str(run(text, name, "default").error)
 
@@ -242,9 +243,10 @@ def test_infinities_on_both_sides_raise_no_warning():
     assert found.cause is Cause.LOSS
 
 
-@pytest.mark.parametrize(
-    ("given", "limit"),
-    [({}, Tolerance(None, 0.0)), ({"rtol": 1e-3, "atol": 0.0}, Tolerance(1e-3, 0.0))],
+@each_of(
+    "given, limit",
+    ({}, Tolerance(None, 0.0)),
+    ({"rtol": 1e-3, "atol": 0.0}, Tolerance(1e-3, 0.0)),
 )
 def test_a_culprit_is_sought_under_the_limit_that_decided(given, limit):
     wrong = OutputCheck("y", False, max_abs=1.0, rtol=1e-3, atol=0.0, limit=1e-3)
@@ -284,17 +286,15 @@ def test_rounding_of_a_model_of_much_work_is_rounding(monkeypatch):
     assert find_cause(*asked, beyond=[0]).cause is Cause.ROUNDING
 
 
-@pytest.mark.parametrize(
-    ("factor", "beyond", "cause"),
-    [
-        ("1", [1], Cause.ROUNDING),
-        ("1", [0, 1], Cause.TOO_LARGE),
-        ("1", [0, 1, 2], Cause.TOO_LARGE),
-        ("1", [], Cause.TOO_LARGE),
-        ("1.001", [1], Cause.FUNCTION),
-    ],
+@each_of(
+    "factor, beyond, cause",
+    ("1", [1], Cause.ROUNDING),
+    ("1", [0, 1], Cause.TOO_LARGE),
+    ("1", [0, 1, 2], Cause.TOO_LARGE),
+    ("1", [], Cause.TOO_LARGE),
+    ("1.001", [1], Cause.FUNCTION),
 )
-def test_all_samples_but_one_within_their_limit_are_left_out_of_too_much_work(
+def test_samples_within_their_limit_are_left_out_of_too_much_work(
     monkeypatch, factor, beyond, cause
 ):
     """A latent U-Net was refused: on six samples it took 2^30.6 products, on one 2^27.8."""
@@ -323,7 +323,7 @@ def test_one_other_sample_shows_a_fault_that_those_beyond_their_limit_hide(monke
     assert found.cause is Cause.FUNCTION
 
 
-@pytest.mark.parametrize(("far", "verdict"), [(1, Verdict.PASSED), (2, Verdict.FAILED)])
+@each_of("far, verdict", (1, Verdict.PASSED), (2, Verdict.FAILED))
 def test_a_sample_that_a_pass_moved_too_far_is_not_left_out(monkeypatch, far, verdict):
     """It may be near to the original, and far from the model accepted last."""
     monkeypatch.setattr("onnx_passes.pipeline.rounding.PATIENT_WORK", 2 * WORK)
@@ -335,12 +335,8 @@ def test_a_sample_that_a_pass_moved_too_far_is_not_left_out(monkeypatch, far, ve
     assert excuse_by_cause(check, models, feeds, rows, accepted).verdict is verdict
 
 
-@pytest.mark.parametrize(
-    ("factor", "cause", "count"), [(3.0, Cause.ROUNDING, 1), (3.1, Cause.FUNCTION, 8)]
-)
-def test_roundings_of_constants_are_tried_until_they_explain_enough(
-    monkeypatch, factor, cause, count
-):
+@each_of("factor, cause, count", (3.0, Cause.ROUNDING, 1), (3.1, Cause.FUNCTION, 8))
+def test_constants_are_rounded_until_that_explains_enough(monkeypatch, factor, cause, count):
     tried, spread = [], PartInFloat64.spread
     monkeypatch.setattr(
         PartInFloat64, "spread", lambda self, *a: tried.append(self) or spread(self, *a)

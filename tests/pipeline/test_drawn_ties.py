@@ -8,6 +8,7 @@ from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
+from tests.tables import each_of
 
 HEAD = """<ir_version: 8, opset_import: ["" : 17, "qonnx.custom_op.general" : 1]>
     g (float[2, 4] x) => (float[2, 4] y)
@@ -43,9 +44,9 @@ def own_passes(own_registry):
     passes.verify.equality(passes.register()(ChangeSteps))
 
 
-@pytest.mark.parametrize("operand", ["x", "r"])
-@pytest.mark.parametrize("step", [QUANT, THRESHOLDS])
-@pytest.mark.parametrize("right", [False, True])
+@each_of("operand", "x", "r")
+@each_of("step", QUANT, THRESHOLDS)
+@each_of("right", False, True)
 def test_a_step_that_differs_at_ties_was_verified(step, operand, right):
     """An input is quantised, or the result of a Relu."""
     model = ir.from_onnx_text(HEAD + step % operand)

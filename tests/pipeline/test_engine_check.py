@@ -1,19 +1,18 @@
 """How often a model is run for checks of what passes changed in it."""
 
 import numpy as np
-import onnx_ir as ir
-import pytest
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.engine_check import RegionCheck
 from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.testing import parse
 from onnx_passes.verify.evidence import Kind, Verdict
 from onnx_passes.verify.judge import Promise
+from tests.tables import each_of
 
-HEAD = """<ir_version: 10, opset_import: ["" : 20]>
-    g (float[N, 4] x) => (float[N, 4] y) """
+HEAD = """(float[N, 4] x) => (float[N, 4] y) """
 SAMPLES = [{"x": np.random.default_rng(n).random((n + 2, 4), np.float32)} for n in range(2)]
 
 
@@ -40,7 +39,7 @@ def verdict(found):
 
 
 def model(body):
-    return ir.from_onnx_text(HEAD + body)
+    return parse(HEAD + body)
 
 
 IDENTITY = "{ a = Exp(x) i = Identity(a) b = Neg(i) c = Neg(b) y = Sin(c) }"
@@ -71,9 +70,7 @@ FUSED = (
 )
 
 
-def test_a_tolerance_pass_over_much_of_a_model_is_checked_by_the_run_that_follows_it(
-    nodes_run,
-):
+def test_a_tolerance_pass_over_much_of_a_model_is_checked_by_the_next_run(nodes_run):
     found, bench = check(LAYERS, LAYERS, FUSED, Tolerance())
     assert verdict(found) is Verdict.PASSED
     assert nodes_run[:2] == [4, 5]
@@ -95,8 +92,7 @@ def test_what_earlier_nodes_took_fails_no_later_one(nodes_run):
     before = """{
         k = Constant<value_float = 1.0>() a = Mul(x, k) e = Neg(a) b = Mul(e, k) y = Neg(b)
     }"""
-    after = before.replace("1.0", "1.0009")
-    found, _ = check(before, before, after, Tolerance())
+    found, _ = check(before, before, before.replace("1.0", "1.0009"), Tolerance())
     assert verdict(found) is Verdict.PASSED
     assert nodes_run[:3] == [5, 5, 2]
     assert nodes_run[3:] == [4]  # both sides of the two parts that changed, on drawn values
@@ -126,10 +122,8 @@ NEARLY = RIGHT.replace("3.0]", "3.00001]")
 WRONG = RIGHT.replace("3.0]", "3.1]")
 
 
-@pytest.mark.parametrize("contract", [Equality(), Tolerance()], ids=str)
-def test_a_constant_equal_to_the_value_that_was_computed_makes_no_reader_new(
-    nodes_run, contract
-):
+@each_of("contract", Equality(), Tolerance(), ids=str)
+def test_a_constant_equal_to_a_computed_value_makes_no_reader_new(nodes_run, contract):
     found, _ = check(COMPUTED, COMPUTED, RIGHT, contract)
     assert verdict(found) is Verdict.PASSED
     assert [o.output for o in found.checks[0].outputs] == ["w"]

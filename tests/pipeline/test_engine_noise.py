@@ -19,6 +19,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Verdict
+from tests.tables import each_of, each_row
 
 # ONNX Runtime fuses this normalisation where it may, and then rounds otherwise; the last
 # factor lifts that above the default limit.
@@ -83,14 +84,11 @@ def run(steps, *settings):
     return run_pipeline(ir.from_proto(onnx.parser.parse_model(MODEL)), config)
 
 
-@pytest.mark.parametrize(
-    ("setting", "named"),
-    [
-        ("verify.tolerance={rtol: 0, atol: 1.0e-9}", "verify.tolerance"),
-        ("verify.drift={rtol: 0, atol: 1.0e-9}", "verify.drift"),
-        ("verify.tolerance.outputs.y={rtol: 0, atol: 1.0e-9}", "verify.tolerance.outputs.y"),
-    ],
-)
+@each_row("""setting | named
+- verify.tolerance={rtol: 0, atol: 1.0e-9} | verify.tolerance
+- verify.drift={rtol: 0, atol: 1.0e-9} | verify.drift
+- verify.tolerance.outputs.y={rtol: 0, atol: 1.0e-9} | verify.tolerance.outputs.y
+""")
 def test_a_given_limit_under_the_noise_is_refused_with_what_to_set(setting, named):
     with pytest.raises(ConfigError, match="lies under the noise") as caught:
         run(["noise-reassociate"], setting)
@@ -129,18 +127,14 @@ def test_a_drift_limit_which_that_system_does_not_know_is_refused_there_too():
         run(["noise-reassociate"], SEED, "verify.drift={rtol: 0, atol: 1.0e-9}")
 
 
-@pytest.mark.parametrize(
-    ("settings", "tolerance", "drift"),
-    [
-        (["verify.tolerance.rtol=0.001"], True, True),
-        ([SEED, "verify.tolerance.rtol=0.001"], True, False),
-        ([SEED, "verify.drift.rtol=0.001"], True, True),
-        ([SEED], False, False),
-    ],
+@each_of(
+    "settings, tolerance, drift",
+    (["verify.tolerance.rtol=0.001"], True, True),
+    ([SEED, "verify.tolerance.rtol=0.001"], True, False),
+    ([SEED, "verify.drift.rtol=0.001"], True, True),
+    ([SEED], False, False),
 )
-def test_rounding_excuses_a_drift_that_the_seed_system_does_not_limit(
-    settings, tolerance, drift
-):
+def test_rounding_excuses_a_drift_that_the_seed_does_not_limit(settings, tolerance, drift):
     thresholds = Thresholds(default_config(settings).verify)
     assert thresholds.holds("tolerance") is tolerance
     assert thresholds.holds("drift") is drift
@@ -243,8 +237,7 @@ def test_the_command_line_refuses_and_tells(tmp_path):
         program, [str(a) for a in [*base, "-s", "verify.tolerance={rtol: 0, atol: 1.0e-9}"]]
     )
     assert isinstance(refused.exception, ConfigError)
-    told = CliRunner().invoke(program, [str(a) for a in base])
-    assert "y max abs" in told.output
+    assert "y max abs" in CliRunner().invoke(program, [str(a) for a in base]).output
 
 
 @passes.verify.tolerance()
@@ -301,7 +294,7 @@ def scaled(value, factor, *settings):
     return run_pipeline(ir.from_proto(onnx.parser.parse_model(ILL)), config).report
 
 
-@pytest.mark.parametrize("factor", [1.0, 1.05, 2.0])
+@each_of("factor", 1.0, 1.05, 2.0)
 def test_noise_of_one_half_of_an_output_hid_a_factor_in_the_other(factor):
     report = scaled("q", factor)
     assert report.exit_code == (factor != 1)

@@ -19,6 +19,7 @@ from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.recording import Recording
 from onnx_passes.verify.reference_data import ReferenceData
+from tests.tables import each_of
 
 # The Softmax does not notice: one element is far above the others.
 MASKED = """<ir_version: 10, opset_import: ["" : 20]>
@@ -134,7 +135,7 @@ class Unclips(Transformation, RewriteRulePass):
         return op.Max(x, low)
 
 
-@pytest.mark.parametrize("engine", ["onnxruntime", "fusing"])
+@each_of("engine", "onnxruntime", "fusing")
 def test_drawn_values_tell_what_the_samples_do_not_on_any_engine(engine):
     passes.register()(Unclips)
     config = config_from_data({"passes": ["unclips"], "engines": [engine]})
@@ -169,15 +170,13 @@ def explained(new, expected, actual):
 RIGHT = np.float32(0.7) * np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 
 
-@pytest.mark.parametrize(
-    ("actual", "answer"),
-    [
-        (RIGHT, True),
-        (RIGHT + np.float32(1e-4), False),
-        (RIGHT[:2], False),
-        (RIGHT.astype(np.float64), False),
-        (np.where(RIGHT > 0, np.nan, RIGHT).astype(np.float32), False),
-    ],
+@each_of(
+    "actual, answer",
+    (RIGHT, True),
+    (RIGHT + np.float32(1e-4), False),
+    (RIGHT[:2], False),
+    (RIGHT.astype(np.float64), False),
+    (np.where(RIGHT > 0, np.nan, RIGHT).astype(np.float32), False),
 )
 def test_the_limit_is_derived_from_the_operators(actual, answer):
     assert explained("t = Mul(k, s)", RIGHT, actual) is answer

@@ -14,6 +14,7 @@ from onnx_passes.errors import ReferenceDataError
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.evidence import Verdict
+from tests.tables import each_of, each_row
 
 STEPS, WIDTH = 16, 8
 RNG = np.random.default_rng(5)
@@ -109,10 +110,9 @@ def test_each_step_is_a_sample_that_reads_what_the_last_one_made():
     assert f"{STEPS} steps: past from present" in report.reference.source
 
 
-@pytest.mark.parametrize("step", [0, 9, 15])
+@each_of("step", 0, 9, 15)
 def test_a_fault_that_one_step_shows_is_caught_at_that_step_and_named(step):
-    done = run("turned", {"places": {"lost": step}}, **STATES)
-    right, wrong = done.report.passes
+    right, wrong = run("turned", {"places": {"lost": step}}, **STATES).report.passes
     assert right.verdict is Verdict.PASSED
     assert wrong.verdict is Verdict.FAILED
     assert {c.sample for c in wrong.checks if c.verdict is Verdict.FAILED} == {step}
@@ -173,28 +173,23 @@ def test_given_inputs_take_turns(tmp_path):
     assert done.report.reference.samples == 7
 
 
-@pytest.mark.parametrize(
-    ("feed", "told"),
-    [
-        ({"pasta": "present"}, "no input 'pasta'"),
-        ({"past": "presents"}, "no output 'presents'"),
-        ({"token": "logits"}, "'token' is int64, and 'logits' is float"),
-    ],
+@each_of(
+    "feed, told",
+    ({"pasta": "present"}, "no input 'pasta'"),
+    ({"past": "presents"}, "no output 'presents'"),
+    ({"token": "logits"}, "'token' is int64, and 'logits' is float"),
 )
 def test_a_feed_that_does_not_fit_is_refused(feed, told):
     with pytest.raises(ReferenceDataError, match=told):
         run("turned", steps=2, feed=feed)
 
 
-@pytest.mark.parametrize(
-    ("reference", "told"),
-    [
-        ("{steps: 3}", "both 'steps' and 'feed'"),
-        ("{feed: {past: present}}", "both 'steps' and 'feed'"),
-        ("{steps: 0, feed: {past: present}}", "steps"),
-        ("{steps: 3, samples: 2, feed: {past: present}}", "each step is a sample"),
-    ],
-)
+@each_row("""reference | told
+- {steps: 3} | both 'steps' and 'feed'
+- {feed: {past: present}} | both 'steps' and 'feed'
+- {steps: 0, feed: {past: present}} | steps
+- {steps: 3, samples: 2, feed: {past: present}} | each step is a sample
+""")
 def test_a_pipeline_file_is_checked(tmp_path, capsys, reference, told):
     assert execute(tmp_path, reference) == 2
     assert told in capsys.readouterr().err

@@ -14,17 +14,18 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.testing import parse
 from onnx_passes.verify.evidence import Verdict
 from onnx_passes.verify.recording import expose_values
 from onnx_passes.verify.reference_data import ReferenceData
+from tests.tables import each_of
 
 X = {"x": np.float16([1000, 2])}
 
 
 @pytest.fixture
 def model():
-    return ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
-    g (float16[2] x) => (float16[2] y)
+    return parse("""(float16[2] x) => (float16[2] y)
     { m = Mul(x, x) i = Identity(m) s = Sqrt(i) y = Neg(s) }""")
 
 
@@ -36,7 +37,7 @@ def test_recording_does_not_change_the_numbers(model):
     assert found == [-np.inf, -np.inf]
 
 
-@pytest.mark.parametrize("scope", ["auto", "model"])
+@each_of("scope", "auto", "model")
 def test_no_pass_is_accused_of_that(model, scope):
     config = config_from_data({"passes": ["eliminate-identity"], "verify": {"scope": scope}})
     run = run_pipeline(model, config, reference=ReferenceData([X], None, "test"))
@@ -94,8 +95,7 @@ def test_it_keeps_the_tightest_limit_there_is():
 
 
 def test_an_error_beyond_the_rounding_of_the_largest_element_is_a_fault():
-    run = run_chain("halves-shift")
-    assert "y too far from the original" in str(run.error)
+    assert "y too far from the original" in str(run_chain("halves-shift").error)
     assert run_chain("halves-shift{to=0.999}").error is None
 
 

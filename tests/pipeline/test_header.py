@@ -1,12 +1,12 @@
 """What a model says of itself is part of it: a pass that drops it is reported."""
 
 import onnx_ir as ir
-import pytest
 
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
+from tests.tables import each_of
 
 TEXT = """<ir_version: 10, opset_import: ["" : 20], producer_name: "yolo",
     metadata_props: ["names" : "cat, dog", "stride" : "32"]>
@@ -32,7 +32,7 @@ class HeaderDeclared(HeaderLost):
     interface_changes = frozenset({"metadata"})
 
 
-@pytest.mark.parametrize(("step", "told"), [("header-lost", 1), ("header-declared", 0)])
+@each_of("step, told", ("header-lost", 1), ("header-declared", 0))
 def test_a_pass_that_drops_metadata_is_reported_unless_it_declares_that(step, told):
     done = run_pipeline(ir.from_onnx_text(TEXT), default_config([], [step]))
     assert done.error is None

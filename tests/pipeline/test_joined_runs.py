@@ -2,10 +2,10 @@
 
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.region import NodeRun, run_joined, run_nodes
+from tests.tables import each_row
 
 ENGINE = OnnxRuntimeEngine()
 HEAD = """<ir_version: 10, opset_import: ["" : 20]> g (float[N, 4] x) => (float[N, 4] y) """
@@ -64,15 +64,11 @@ def test_tensors_that_models_share_keep_their_names():
     assert weight.name == "w"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{ a = Mul(x, x) b = RandomNormalLike(a) y = Exp(b) }",
-        "{ h = Cast<to = 10>(x) b = Exp(h) y = Cast<to = 1>(b) }",
-        "{ a = Mul(x, x) b = Exp(a, a) y = Neg(b) }",
-    ],
-    ids=["random", "below float32", "not valid"],
-)
+@each_row("""text
+random: { a = Mul(x, x) b = RandomNormalLike(a) y = Exp(b) }
+below float32: { h = Cast<to = 10>(x) b = Exp(h) y = Cast<to = 1>(b) }
+not valid: { a = Mul(x, x) b = Exp(a, a) y = Neg(b) }
+""")
 def test_what_depends_on_its_surroundings_runs_alone(text):
     model = ir.from_onnx_text(HEAD + text)
     assert run_joined(ENGINE, [NodeRun(model, list(model.graph), rows(1, "x"))] * 2) is None

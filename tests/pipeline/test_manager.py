@@ -14,6 +14,7 @@ from onnx_passes.testing import parse
 from onnx_passes.verify import snapshot
 from onnx_passes.verify.evidence import Verdict
 from onnx_passes.verify.reference_data import ReferenceData
+from tests.tables import each_of
 
 CHAIN = (
     "(float[2] x) => (float[2] y) { a = Identity(x) b = Relu(a) c = Identity(b) y = Relu(c) }"
@@ -28,18 +29,8 @@ def _own_registry(monkeypatch):
     monkeypatch.setattr(registry, "_passes", dict(registry._passes))
     monkeypatch.setattr(registry, "_groups", groups)
     for cls in (
-        CountNodes,
-        UsesCount,
-        KeepsCount,
-        Flip,
-        Grow,
-        Tidy,
-        BreakOne,
-        Raise,
-        Tie,
-        Meddle,
-        ReluOfMin,
-        Reuse,
+        *(CountNodes, UsesCount, KeepsCount, Flip, Grow, Tidy),
+        *(BreakOne, Raise, Tie, Meddle, ReluOfMin, Reuse),
     ):
         registry.register()(cls)
     runs.clear()
@@ -194,8 +185,7 @@ def test_an_analysis_is_kept_until_a_pass_changes_the_model():
 def test_passes_that_require_each_other_are_told(monkeypatch):
     monkeypatch.setattr(UsesCount, "required_passes", ("keeps-count",))
     monkeypatch.setattr(KeepsCount, "required_passes", ("uses-count",))
-    result = run("uses-count")
-    assert "uses-count -> keeps-count -> uses-count" in str(result.error)
+    assert "uses-count -> keeps-count -> uses-count" in str(run("uses-count").error)
 
 
 def test_a_fixpoint_ends_when_nothing_changes():
@@ -227,8 +217,7 @@ def test_the_guilty_rewrite_is_found_among_right_ones():
         """(float[2] x) => (float[2] y) {
         a = Abs(x) b = Relu(a) c = Relu(b) d = Relu(c) y = Relu(d) }"""
     )
-    result = run("break-one", model=model)
-    (done,) = result.report.passes
+    (done,) = run("break-one", model=model).report.passes
     (culprit,) = done.culprits
     blamed = done.rewrites[culprit - 1]
     assert blamed.nodes == ["y = Relu(d)"]
@@ -260,8 +249,7 @@ def test_a_checkpoint_holds_the_model_against_the_original():
 
 def test_the_same_contract_is_judged_by_region_and_by_the_whole_model():
     for scope in ("region", "model"):
-        result = run("eliminate-identity", verify={"scope": scope})
-        (done,) = result.report.passes
+        (done,) = run("eliminate-identity", verify={"scope": scope}).report.passes
         assert done.checks[-1].scope == scope
         assert done.verdict is Verdict.PASSED
 
@@ -361,8 +349,7 @@ def test_an_unverified_rollback_undoes_what_the_pass_that_raised_has_left():
 
 
 def test_a_cycle_made_by_a_pass_that_is_not_ours_is_found_unverified_too():
-    result = run("tie", **UNVERIFIED)
-    assert "cycle" in str(result.error)
+    assert "cycle" in str(run("tie", **UNVERIFIED).error)
 
 
 def test_an_analysis_that_changes_the_model_is_found_unverified_too():
@@ -370,7 +357,7 @@ def test_an_analysis_that_changes_the_model_is_found_unverified_too():
     assert "is an analysis and changed the model" in str(result.error)
 
 
-@pytest.mark.parametrize("alone", [False, True])
+@each_of("alone", False, True)
 def test_no_pass_of_a_sequence_gives_a_removed_name_to_another_value(alone):
     model = parse("""(float[3] x) => (float[3] y) <float[2] w = {-1, 2}>
     { inner = Abs(w) constant = Neg(inner) least = ReduceMin(constant)

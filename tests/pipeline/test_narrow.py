@@ -1,12 +1,12 @@
 """Integers below 8 bits, which ONNX Runtime's own rewrites give to nodes without kernels."""
 
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.pipeline.baseline import find_fallback_engine
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import each_of
 
 ALL = OnnxRuntimeEngine(optimization="all")
 GENTLE = OnnxRuntimeEngine(optimization="all", fuse_qdq=False)
@@ -18,12 +18,8 @@ m = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(d)
 f = qonnx.custom_op.general.Quant<signed = 1, narrow = 0>(m, s, z, b) y = Relu(f) }}"""
 
 
-@pytest.mark.parametrize(
-    ("bits", "version", "is_noted"), [(2, 25, True), (4, 21, True), (8, 21, False)]
-)
-def test_a_result_that_the_highest_level_breaks_is_verified_without_its_rewrites(
-    bits, version, is_noted
-):
+@each_of("bits, version, is_noted", (2, 25, True), (4, 21, True), (8, 21, False))
+def test_what_the_highest_level_breaks_is_verified_without_rewrites(bits, version, is_noted):
     model = ir.from_onnx_text(POOLED.format(bits=bits))
     steps = [f"raise-opset{{version={version}}}", "convert-to-qcdq{narrow_types=true}"]
     done = run_pipeline(model, default_config(["reproducers=false"], steps))
@@ -35,18 +31,12 @@ def test_a_result_that_the_highest_level_breaks_is_verified_without_its_rewrites
     assert all(check.verdict.value == "passed" for check in done.report.final)
 
 
-@pytest.mark.parametrize(
-    ("engine", "bits", "body"),
-    [
-        (OnnxRuntimeEngine(), "int4", "q = QuantizeLinear(x, s, z)"),
-        (
-            OnnxRuntimeEngine(optimization="all", fuse_qdq=False),
-            "int4",
-            "q = Cast<to = 22>(x)",
-        ),
-        (ALL, "int8", "q = QuantizeLinear(x, s, z)"),
-        (ALL, "int8", "q = Relu(x)"),
-    ],
+@each_of(
+    "engine, bits, body",
+    (OnnxRuntimeEngine(), "int4", "q = QuantizeLinear(x, s, z)"),
+    (OnnxRuntimeEngine(optimization="all", fuse_qdq=False), "int4", "q = Cast<to = 22>(x)"),
+    (ALL, "int8", "q = QuantizeLinear(x, s, z)"),
+    (ALL, "int8", "q = Relu(x)"),
 )
 def test_no_other_engine_is_asked_where_it_would_do_the_same(engine, bits, body):
     head = (

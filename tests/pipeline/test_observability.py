@@ -1,19 +1,14 @@
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import Transformation
-from onnx_passes.pipeline.observability import (
-    can_see,
-    disturb,
-    disturb_values,
-    nodes_behind,
-)
+from onnx_passes.pipeline.observability import can_see, disturb, disturb_values, nodes_behind
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Kind, Verdict
+from tests.tables import each_of, outputs_of
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
 GATED = """(float[1, 4] x) => (float[1, 4] y, float[1, 4] z) <float[4] k = {K}> {
@@ -74,24 +69,21 @@ BRANCHES = """(float[4] x, bool c) => (float[4] y) {
 }"""
 
 
-@pytest.mark.parametrize("taken", [True, False])
-@pytest.mark.parametrize(
-    ("old", "new"), [("b = Relu(a) o = Neg(b)", "o = Neg(a)"), ("o = Neg(b)", "o = Sin(b)")]
-)
+@each_of("taken", True, False)
+@each_of("old, new", ("b = Relu(a) o = Neg(b)", "o = Neg(a)"), ("o = Neg(b)", "o = Sin(b)"))
 def test_a_branch_that_is_not_taken_is_not_seen(taken, old, new):
     sample = {"x": X["x"][0], "c": np.array(taken)}
     before, after = model(BRANCHES), model(BRANCHES.replace(old, new))
     assert can_see(OnnxRuntimeEngine(), before, after, sample) is taken
 
 
-@pytest.mark.parametrize("noted", [True, False])
+@each_of("noted", True, False)
 def test_readers_see_a_disturbed_value_if_it_is_known_to_be_a_float(noted):
     given = model("(float[2] x) => (float[2] y) { a = Neg(x) y = Abs(a) }")
     value = given.graph[0].outputs[0]
     value.type = ir.TensorType(ir.DataType.FLOAT) if noted else None
     assert disturb_values([value]) is noted
-    with OnnxRuntimeEngine().prepare(given) as session:
-        found = session.run({"x": np.float32([1, 2])})["y"]
+    found = outputs_of(OnnxRuntimeEngine(), given, {"x": np.float32([1, 2])})["y"]
     np.testing.assert_allclose(found, [1, 2.0625] if noted else [1, 2])
 
 
@@ -203,11 +195,10 @@ def test_a_node_whose_body_captures_a_value_is_behind_it():
     assert [n.op_type for n in nodes_behind(model, {"k"})] == ["If"]
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64])
+@each_of("sign", 1, -1)
+@each_of("dtype", np.float32, np.float16, np.int64)
 def test_a_value_is_disturbed_by_as_much_as_it_differs(dtype, sign):
     old = np.array([1, 2, 3, 4], dtype)
-    new = np.array([1, 4, 3, 0], dtype)
-    moved = disturb(old, new, 0, sign)
+    moved = disturb(old, np.array([1, 4, 3, 0], dtype), 0, sign)
     assert moved.dtype == old.dtype
     np.testing.assert_array_equal(np.abs(moved - old), [0, 2, 0, 4])

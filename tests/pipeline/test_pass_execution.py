@@ -13,6 +13,7 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.pass_execution import Instrument
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
+from tests.tables import each_of
 
 WEIGHTS = np.arange(1024, dtype=np.float32)
 
@@ -54,10 +55,10 @@ def run(folder, steps=("cleanup",), on_failure="stop", verify=True, instruments=
     return run_pipeline(loaded, config_from_data(config), instruments=instruments)
 
 
-@pytest.mark.parametrize("options", [{}, {"size": 0}, {"late": True}])
-@pytest.mark.parametrize("policy", ["stop", "rollback", "warn"])
-@pytest.mark.parametrize("verify", [True, False])
-def test_a_pass_that_overwrote_the_weights_on_disk_left_the_model_unchanged(
+@each_of("options", {}, {"size": 0}, {"late": True})
+@each_of("policy", "stop", "rollback", "warn")
+@each_of("verify", True, False)
+def test_a_pass_that_overwrote_weights_on_disk_changed_no_model(
     tmp_path, options, policy, verify
 ):
     done = run(tmp_path, [{"write-weights": options}], policy, verify)

@@ -15,16 +15,12 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Verdict
+from tests.tables import each_of
 
-MODEL = (
-    '<ir_version: 10, opset_import: ["": 21]> g (float[4, 3] x) => (float[4, 3] y) '
-    "<float[1] k = {2}> { a = Abs(x) b = Mul(a, k) y = Relu(b) }"
-)
+MODEL = """<ir_version: 10, opset_import: ["": 21]> g (float[4, 3] x) => (float[4, 3] y)
+    <float[1] k = {2}> { a = Abs(x) b = Mul(a, k) y = Relu(b) }"""
 # A creeping pass moves y by one part in 10^5: each is allowed two, and all six and a half.
-LIMITS = [
-    "verify.tolerance={rtol: 2.0e-5, atol: 0}",
-    "verify.drift={rtol: 6.5e-5, atol: 0}",
-]
+LIMITS = ["verify.tolerance={rtol: 2.0e-5, atol: 0}", "verify.drift={rtol: 6.5e-5, atol: 0}"]
 
 
 def scale(model, factor):
@@ -84,15 +80,14 @@ class BudgetCoarse(Transformation):
 
 def run(tmp_path, steps, *settings, verify=LIMITS):
     config = default_config([f"reproducers={tmp_path}", *verify, *settings], steps)
-    model = ir.from_proto(onnx.parser.parse_model(MODEL))
-    return run_pipeline(model, config)
+    return run_pipeline(ir.from_proto(onnx.parser.parse_model(MODEL)), config)
 
 
 def spent(done):
     return [s for check in done.checks for s in check.budget]
 
 
-@pytest.mark.parametrize("scope", ["auto", "model"])
+@each_of("scope", "auto", "model")
 def test_the_pass_that_exceeds_the_budget_fails(tmp_path, scope):
     result = run(tmp_path, ["budget-creep"] * 10, f"verify.scope={scope}")
     failed = [p for p in result.report.passes if p.verdict is Verdict.FAILED]

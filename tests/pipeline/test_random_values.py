@@ -7,6 +7,7 @@ from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.errors import ConfigError
 from onnx_passes.pipeline.random_values import Allowance
 from onnx_passes.pipeline.run import run_pipeline
+from tests.tables import each_of
 
 TEXT = """<ir_version: 10, opset_import: ["" : 20]> g (float[4,3] x) => (float[4,3] y)
     { i = Identity(x) r = Relu(i) n = Sigmoid(r) y = Exp(n) }"""
@@ -30,7 +31,7 @@ def test_none_is_noted():
     assert told in done.report.notes
 
 
-@pytest.mark.parametrize("count", ["-1", "1.5", ".nan", "much"])
+@each_of("count", "-1", "1.5", ".nan", "much")
 def test_what_is_no_count_is_refused(count):
     with pytest.raises(ConfigError, match="drawn_parts"):
         run(f"verify.drawn_parts={count}")

@@ -2,12 +2,12 @@
 
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
+from tests.tables import each_of
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
 
@@ -36,9 +36,7 @@ swap = rule(
 )
 
 
-@pytest.mark.parametrize(
-    ("bound", "square"), [("2.55", "z = Identity(x)"), ("6.5", "z = Mul(x, x)")]
-)
+@each_of("bound, square", ("2.55", "z = Identity(x)"), ("6.5", "z = Mul(x, x)"))
 def test_between_two_thresholds_that_are_close_to_each_other(bound, square):
     assert run(BAND.replace("B}", bound + "}").replace("SQUARE", square), swap)[0] == "failed"
 
@@ -588,11 +586,7 @@ normalise_once = rule(
         stopwords=["the"],
     ),
     lambda self, op, words: op.StringNormalizer(
-        words,
-        case_change_action="LOWER",
-        is_case_sensitive=1,
-        locale="C",
-        stopwords=["the"],
+        words, case_change_action="LOWER", is_case_sensitive=1, locale="C", stopwords=["the"]
     ),
 )
 

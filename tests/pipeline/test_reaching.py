@@ -9,6 +9,8 @@ from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.reaching import along_ray, reach
 from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.testing import parse
+from tests.tables import each_of, each_row
 
 X = np.float32([[0.5, -2, 3, 0.25]])
 
@@ -17,14 +19,12 @@ def through(function):
     return lambda fills: [function(fill) for fill in fills]
 
 
-@pytest.mark.parametrize(
-    ("function", "wanted"),
-    [
-        (lambda x: x * np.float32(2.5), [3.75, -3.75, 0.25, 900000]),
-        (lambda x: -x, [3.7, -3.7, 0.1, 900000]),
-        (lambda x: x + np.float32([[1, 2, 3, 4]]), [3.5, -3.5, 0.125, 4096]),
-        (lambda x: np.maximum(x, 0), [3.7, 2.5, 0.1, 1e-3]),
-    ],
+@each_of(
+    "function, wanted",
+    (lambda x: x * np.float32(2.5), [3.75, -3.75, 0.25, 900000]),
+    (lambda x: -x, [3.7, -3.7, 0.1, 900000]),
+    (lambda x: x + np.float32([[1, 2, 3, 4]]), [3.5, -3.5, 0.125, 4096]),
+    (lambda x: np.maximum(x, 0), [3.7, 2.5, 0.1, 1e-3]),
 )
 def test_what_moves_with_one_element_is_reached_exactly(function, wanted):
     wanted = np.float32([wanted])
@@ -38,9 +38,7 @@ def test_elements_that_cannot_be_reached_stay_as_they_were():
     np.testing.assert_array_equal(found, np.float32([[2, -2, 3, 0.25]]))
 
 
-@pytest.mark.parametrize(
-    "function", [lambda x: np.tanh(x) - 3, lambda x: x[:, :2], lambda x: None]
-)
+@each_of("function", lambda x: np.tanh(x) - 3, lambda x: x[:, :2], lambda x: None)
 def test_what_is_out_of_reach_is_not_found(function):
     assert reach(through(function), X, np.zeros_like(X)) is None
 
@@ -71,7 +69,7 @@ def run(monkeypatch):
     return call
 
 
-@pytest.mark.parametrize("ahead", ["Mul(x, d)", "Relu(x)", "Neg(x)", "Sub(x, d)"])
+@each_of("ahead", "Mul(x, d)", "Relu(x)", "Neg(x)", "Sub(x, d)")
 def test_a_fault_at_ties_alone_is_found_behind_other_nodes(run, ahead):
     done = run(f"<float c = {{3.75}}, float d = {{2.5}}> {{ m = {ahead} y = Greater(m, c) }}")
     assert "expected False, got True" in str(done.error)
@@ -79,10 +77,8 @@ def test_a_fault_at_ties_alone_is_found_behind_other_nodes(run, ahead):
 
 
 def test_ties_that_cannot_occur_are_a_precondition_and_no_fault(run):
-    done = run(
-        "<float c = {3.75}, float d = {1}> "
-        "{ a = Abs(x) b = Add(a, d) m = Div(x, b) y = Greater(m, c) }"
-    )
+    done = run("""<float c = {3.75}, float d = {1}> { a = Abs(x) b = Add(a, d) m = Div(x, b)
+        y = Greater(m, c) }""")
     assert done.error is None
     assert "y differs on drawn values, which no sample has" in done.report.preconditions[0]
 
@@ -130,22 +126,19 @@ class LoseLeast(Transformation, RewriteRulePass):
         return op.Identity(x)
 
 
-@pytest.mark.parametrize(
-    ("rule", "body"),
-    [
-        (LoseBranch, "{ s = MatMul(x, w) c = Less(s, far) n = Neg(x) y = Where(c, n, x) }"),
-        (LoseBranch, "{ s = Mul(x, x) q = ReduceSum(s) c = Less(q, far) y = Where(c, s, x) }"),
-        (LoseLeast, "{ n = ReduceL2(x, one) m = Max(n, near) y = Div(x, m) }"),
-        (LoseLeast, "{ a = ReduceMax(x, one) b = Exp(a) m = Max(b, near) y = Div(x, m) }"),
-    ],
+@each_of(
+    "rule, body",
+    (LoseBranch, "{ s = MatMul(x, w) c = Less(s, far) n = Neg(x) y = Where(c, n, x) }"),
+    (LoseBranch, "{ s = Mul(x, x) q = ReduceSum(s) c = Less(q, far) y = Where(c, s, x) }"),
+    (LoseLeast, "{ n = ReduceL2(x, one) m = Max(n, near) y = Div(x, m) }"),
+    (LoseLeast, "{ a = ReduceMax(x, one) b = Exp(a) m = Max(b, near) y = Div(x, m) }"),
 )
 def test_thresholds_behind_sums_norms_and_products_are_reached(monkeypatch, rule, body):
     from onnx_passes.passes import registry
 
     registry.discover()
     monkeypatch.setitem(registry._passes, "lose", rule)
-    model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 20]>
-        g (float[4,8] x, float[8,1] w) => (float[4,8] y)
+    model = parse(f"""(float[4,8] x, float[8,1] w) => (float[4,8] y)
         <float far = {{3e6}}, float near = {{1e-4}}, int64[1] one = {{1}}> {body}""")
     done = run_pipeline(model, default_config(["reproducers=false"], ["lose"]))
     assert "drawn in" in str(done.error) or "multiples of 1/2" in str(done.error)
@@ -169,8 +162,7 @@ def test_an_overflow_behind_a_norm_is_reached_by_rows_of_weights(monkeypatch):
     registry.discover()
     monkeypatch.setitem(registry._passes, "lose", LoseMaximum)
     unit = str(np.eye(64, 2, dtype=int).ravel().tolist())[1:-1]
-    model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 20]>
-        g (float[4,64] x) => (float[4,2] y)
+    model = parse(f"""(float[4,64] x) => (float[4,2] y)
         <float[64,2] w = {{{unit}}}, float s = {{100}}, int64[1] one = {{1}}> {{
             n = ReduceL2(x, one) u = Div(x, n) c = MatMul(u, w) z = Mul(c, s)
             y = Softmax(z) }}""")
@@ -178,23 +170,19 @@ def test_an_overflow_behind_a_norm_is_reached_by_rows_of_weights(monkeypatch):
     assert "got nan" in str(done.error)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "{ a = Exp(x) y = Max(a, zero) }",
-        "{ a = Softmax(x) y = Max(a, zero) }",
-        "{ m = ReduceMean(x, one) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, one) "
-        "y = Max(v, zero) }",
-        "{ a = Relu(x) b = Add(a, a) c = Sqrt(b) y = Max(c, zero) }",
-    ],
-)
+@each_row("""body
+- { a = Exp(x) y = Max(a, zero) }
+- { a = Softmax(x) y = Max(a, zero) }
+- { m = ReduceMean(x, one) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, one) y = Max(v, zero)
+  }
+- { a = Relu(x) b = Add(a, a) c = Sqrt(b) y = Max(c, zero) }
+""")
 def test_a_bound_that_an_interval_keeps_is_no_precondition(monkeypatch, body):
     from onnx_passes.passes import registry
 
     registry.discover()
     monkeypatch.setitem(registry._passes, "lose", LoseLeast)
-    model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 20]>
-        g (float[4,8] x) => (float[a,b] y)
+    model = parse(f"""(float[4,8] x) => (float[a,b] y)
         <float zero = {{0}}, int64[1] one = {{1}}> {body}""")
     done = run_pipeline(model, default_config(["reproducers=false"], ["lose"]))
     assert done.error is None
@@ -212,15 +200,14 @@ class LoseClip(Transformation, RewriteRulePass):
         return op.Identity(x)
 
 
-@pytest.mark.parametrize("shape", ["", "[1]", "[4]", "[8,9]"])
-@pytest.mark.parametrize("ahead", ["Identity(x)", "Mul(x, two)"])
+@each_of("shape", "", "[1]", "[4]", "[8,9]")
+@each_of("ahead", "Identity(x)", "Mul(x, two)")
 def test_lost_bounds_far_from_zero_are_found_in_tensors_of_any_size(monkeypatch, shape, ahead):
     from onnx_passes.passes import registry
 
     registry.discover()
     monkeypatch.setitem(registry._passes, "lose-clip", LoseClip)
-    model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 20]>
-        g (float{shape} x) => (float{shape} y)
+    model = parse(f"""(float{shape} x) => (float{shape} y)
         <float two = {{2}}, float low = {{-1000}}, float high = {{1000}}> {{
             m = {ahead} c = Clip(m, low, high) y = Neg(c) }}""")
     done = run_pipeline(model, default_config(["reproducers=false"], ["lose-clip"]))
@@ -251,8 +238,7 @@ def test_a_relu_lost_ahead_of_a_maximum_of_many_is_found(monkeypatch):
 
 def test_ties_between_levels_are_no_precondition(run):
     done = run(
-        "<float c = {3.75}> { m = Sign(x) y = Greater(m, c) }",
-        "verify.drawn_parts=100",
+        "<float c = {3.75}> { m = Sign(x) y = Greater(m, c) }", "verify.drawn_parts=100"
     )
     assert done.error is None
     assert not done.report.preconditions
@@ -269,8 +255,8 @@ class TieTurned(Transformation, RewriteRulePass):
         return op.Not(op.Greater(x, z))
 
 
-@pytest.mark.parametrize("shape", ["[4]", "[2,4]"])
-@pytest.mark.parametrize("ahead", ["Identity(x)", "Neg(x)", "Mul(x, third)"])
+@each_of("shape", "[4]", "[2,4]")
+@each_of("ahead", "Identity(x)", "Neg(x)", "Mul(x, third)")
 def test_ties_of_two_values_that_vary_are_drawn(monkeypatch, shape, ahead):
     from onnx_passes.passes import registry
 

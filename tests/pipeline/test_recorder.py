@@ -16,6 +16,7 @@ from onnx_passes.testing import HEADER
 from onnx_passes.verify.evidence import Verdict
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.recording import Recorded, Recording
+from tests.tables import each_of
 
 HEAD = """<ir_version: 10, opset_import: ["" : 20]> g (float[N, 4] x) => (float[N, 4] y) """
 SAMPLES = [{"x": np.random.default_rng(n).random((n + 2, 4), np.float32)} for n in range(2)]
@@ -57,10 +58,8 @@ def test_they_are_the_bytes_of_a_whole_run_at_the_price_of_a_few_nodes(nodes_run
         assert values["v11"].tobytes() == expected["v11"].tobytes()
 
 
-@pytest.mark.parametrize(
-    ("operator", "verdict"), [("Abs", Verdict.FAILED), ("Neg", Verdict.PASSED)]
-)
-def test_a_check_that_lacks_values_runs_no_whole_model_and_still_finds_a_fault(
+@each_of("operator, verdict", ("Abs", Verdict.FAILED), ("Neg", Verdict.PASSED))
+def test_a_check_without_values_finds_a_fault_without_a_whole_model(
     nodes_run, operator, verdict
 ):
     before = chain(v20="Neg")
@@ -115,8 +114,8 @@ def turned():
     return model
 
 
-@pytest.mark.parametrize("wrong", [False, True])
-def test_weights_that_are_folded_are_computed_once_for_all_samples(
+@each_of("wrong", False, True)
+def test_folded_weights_are_computed_once_for_all_samples(
     nodes_run, turned, wrong, monkeypatch
 ):
     monkeypatch.setattr("onnx_passes.pipeline.recorder._AT_ONCE", 1 << 20)

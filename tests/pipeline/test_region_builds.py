@@ -19,6 +19,7 @@ from onnx_passes.runtime.tensorrt.engine_options import read_options
 from onnx_passes.verify.evidence import LEVEL, Kind, Verdict
 from tests.pipeline.sums import SumsByRule
 from tests.runtime.tensorrt import fake_gpu
+from tests.tables import each_of
 
 BLOCKS = " ".join(f"s{i} = Add(t{i}, b) t{i + 1} = Tanh(s{i})" for i in range(4))
 TEXT = f"""<ir_version: 8, opset_import: ["": 17]>
@@ -139,10 +140,8 @@ def test_a_change_without_a_rule_is_executed_by_connected_parts(built):
     assert regions(done.checks)[0].verdict is Verdict.PASSED
 
 
-@pytest.mark.parametrize(("named", "builds"), [(True, 4), (False, 6)])
-def test_a_part_that_the_engine_does_not_take_is_found_and_the_others_run(
-    built, monkeypatch, named, builds
-):
+@each_of("named, builds", (True, 4), (False, 6))
+def test_a_part_that_the_engine_refuses_is_found_others_run(built, monkeypatch, named, builds):
     real = tensorrt.build
 
     def build(package, options, model, log):
@@ -183,12 +182,10 @@ def test_one_part_that_is_not_taken_stands_for_all_of_its_operators(built, monke
     assert {one.kind for one in done.evidence} == {Kind.OUTPUTS_ONLY}
 
 
-@pytest.mark.parametrize(
-    ("given", "why", "builds"),
-    [
-        ({"region_builds": 1}, "the budget of 1 build of regions is used up", 0),
-        ({"region_share": 1e-9}, "the budget of 1e-09 times the time of whole models", 1),
-    ],
+@each_of(
+    "given, why, builds",
+    ({"region_builds": 1}, "the budget of 1 build of regions is used up", 0),
+    ({"region_share": 1e-9}, "the budget of 1e-09 times the time of whole models", 1),
 )
 def test_what_the_budget_does_not_reach_is_reported_as_not_run(built, given, why, builds):
     report = go("sums-by-rule", **given)
@@ -215,7 +212,7 @@ def test_no_budget_means_no_builds_and_wrong_ones_are_refused(built):
             read_options("tensorrt-rtx", wrong)
 
 
-@pytest.mark.parametrize("when", ["checkpoint", "end"])
+@each_of("when", "checkpoint", "end")
 def test_engines_that_are_asked_later_run_what_each_pass_changed(built, when):
     checkpoint = {"checkpoint": {"name": "halfway"}}
     steps = ("sums-by-rule", "eliminate-identity")

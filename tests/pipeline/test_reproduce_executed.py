@@ -29,9 +29,7 @@ def children(monkeypatch, tmp_path):
     fake_gpu.forget()
 
 
-def test_the_folder_runs_both_models_on_the_engine_and_holds_what_it_built(
-    children, tmp_path, monkeypatch
-):
+def test_the_folder_runs_both_models_and_holds_what_was_built(children, tmp_path, monkeypatch):
     engines = [{"onnxruntime": {"when": "end"}}, {"tensorrt-rtx": {"when": "each"}}]
     settings = [f"engines={json.dumps(engines)}", f"reproducers={tmp_path / 'repros'}"]
     steps = ["sums-by-rule{at=s2}"]
@@ -43,12 +41,8 @@ def test_the_folder_runs_both_models_on_the_engine_and_holds_what_it_built(
     folder = Path(done.reproducer)
     names = {path.name for path in folder.iterdir()}
     assert names >= {
-        "before.onnx",
-        "after.onnx",
-        "inputs.npz",
-        "repro.py",
-        "before.engine",
-        "timing.cache",
+        *("before.onnx", "after.onnx", "inputs.npz", "repro.py"),
+        *("before.engine", "timing.cache"),
     }
     layers = (folder / "layers.txt").read_text().splitlines()
     assert layers[0] == "before.onnx"

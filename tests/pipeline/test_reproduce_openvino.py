@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
@@ -13,11 +12,11 @@ from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.isolated import end_children
+from onnx_passes.testing import parse
 
 pytest.importorskip("openvino", reason="openvino is missing: pip install -e '.[openvino]'")
 
-TEXT = """<ir_version: 10, opset_import: ["": 20]>
-g (float[n,4] x) => (float[n,4] y) <float[4] w = {1, 2, 3, 4}>
+TEXT = """(float[n,4] x) => (float[n,4] y) <float[4] w = {1, 2, 3, 4}>
 { s = Add(x, w) t = Relu(s) y = Neg(t) }"""
 
 
@@ -34,13 +33,9 @@ class LeakyRelus(Transformation, RewriteRulePass):
 
 
 def test_a_fault_on_openvino_is_replayed_on_openvino(tmp_path):
-    data = {
-        "passes": ["leaky-relus"],
-        "engines": ["openvino"],
-        "reproducers": str(tmp_path),
-    }
+    data = {"passes": ["leaky-relus"], "engines": ["openvino"], "reproducers": str(tmp_path)}
     try:
-        (failed,) = run_pipeline(ir.from_onnx_text(TEXT), config_from_data(data)).report.passes
+        (failed,) = run_pipeline(parse(TEXT), config_from_data(data)).report.passes
     finally:
         end_children()
     assert failed.culprits == [1]

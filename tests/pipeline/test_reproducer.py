@@ -26,13 +26,11 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify import bundle
 from onnx_passes.verify.evidence import LEVEL, Check, Verdict
 from onnx_passes.verify.shrink import Case
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
-CHAIN = (
-    "(float[2, 3] x) => (float[2, 3] y) <float c = {3}, float[3] w = {1, 2, 3}> "
-    "{ a = Neg(x) b = Add(a, w) d = Add(b, c) e = Exp(d) y = Add(e, w) }"
-)
+CHAIN = """(float[2, 3] x) => (float[2, 3] y) <float c = {3}, float[3] w = {1, 2, 3}>
+    { a = Neg(x) b = Add(a, w) d = Add(b, c) e = Exp(d) y = Add(e, w) }"""
 
 
 @passes.verify.equality
@@ -139,10 +137,8 @@ def test_a_sample_on_which_the_result_does_not_run_is_found(tmp_path):
     assert "after.onnx does not run" in shown.stdout
 
 
-@pytest.mark.parametrize("refused", [1, 2, 100])
-def test_what_does_not_fail_by_itself_gives_way_to_larger_models(
-    tmp_path, monkeypatch, refused
-):
+@each_of("refused", 1, 2, 100)
+def test_what_does_not_fail_alone_gives_way_to_larger_models(tmp_path, monkeypatch, refused):
     replayed = []
     replay = bundle._replay
 
@@ -205,7 +201,7 @@ def test_a_folder_that_cannot_be_written_is_a_note_and_the_failure_stays(tmp_pat
     assert any("no reproducer: cannot write" in note for note in done.notes)
 
 
-@pytest.mark.parametrize("given", ["true", "3", "''"])
+@each_of("given", "true", "3", "''")
 def test_the_key_takes_a_folder_or_false(given):
     from onnx_passes.errors import ConfigError
 
@@ -228,15 +224,11 @@ class ReproDouble(Transformation, RewriteRulePass):
         return op.Add(x, x)
 
 
-BRANCHES = (
-    "then_branch = a () => (float[4] p) { p = Add(t, w) }, "
-    "else_branch = b () => (float[4] q) { q = Mul(t, w) }"
-)
+BRANCHES = """then_branch = a () => (float[4] p) { p = Add(t, w) }, else_branch = b ()
+    => (float[4] q) { q = Mul(t, w) }"""
 
 
-@pytest.mark.parametrize(
-    ("text", "kept", "inputs"),
-    cases("""
+@each_row("""text | kept | inputs
 subgraph: =f'(float[4] x, bool c) => (float[4] y) <float[4] w = {{1, 2, 3, 4}}> {{ t = Neg(x)
   z = If (c) <{BRANCHES}> y = Exp(z) }}' | =['If'] | =['c', 't']
 sequence: (seq(float[4]) x, float[4] z) => (float[4] y) <int64 s = {0}> { t = SequenceAt(x, s)
@@ -247,8 +239,7 @@ dynamic: (float[N, M] x) => (float[N, K] y) <int64[2] s = {-1, 1}, float[1] w = 
   Reshape(x, s) y = Add(t, w) } | =['Add'] | =['t']
 no-inputs: () => (float[4] y) <float[4] w = {1, 2, 3, 4}> { t = Neg(w) y = Add(t, w) } |
   =['Add'] | =['t']
-"""),
-)
+""")
 def test_regions_of_every_kind_are_cut_out(tmp_path, text, kept, inputs):
     (done,) = run(tmp_path, ["repro-double"], text=text).passes
     assert operators(f"{done.reproducer}/before.onnx") == kept
@@ -258,11 +249,9 @@ def test_regions_of_every_kind_are_cut_out(tmp_path, text, kept, inputs):
 
 
 def test_a_fault_in_a_function_is_shown_by_its_call(tmp_path):
-    text = (
-        '<ir_version: 10, opset_import: ["": 21, "f": 1]> g (float[4] x) => (float[4] y) '
-        "<float[4] w = {1, 2, 3, 4}> { t = Neg(x) y = f.foo(t, w) } "
-        '<domain: "f", opset_import: ["": 21]> foo (a, b) => (r) { r = Add(a, b) }'
-    )
+    text = """<ir_version: 10, opset_import: ["": 21, "f": 1]> g (float[4] x) => (float[4] y)
+        <float[4] w = {1, 2, 3, 4}> { t = Neg(x) y = f.foo(t, w) } <domain: "f",
+        opset_import: ["": 21]> foo (a, b) => (r) { r = Add(a, b) }"""
     model = ir.from_proto(onnx.parser.parse_model(text))
     config = default_config([f"reproducers={tmp_path}"], ["repro-double"])
     (done,) = run_pipeline(model, config).report.passes
@@ -294,7 +283,7 @@ def test_how_far_a_compiler_gets_is_left_without_the_compiler(tmp_path, monkeypa
         baseline=SimpleNamespace(
             benches=[EngineBaseline(OnnxRuntimeEngine(), "each")],
             samples=[{"x": np.float32([1, 2])}],
-        ),
+        )
     )
     compilers = [SimpleNamespace(engine=compiler, inner=compiler)]
     judgement = Judgement(state, compilers, Check(LEVEL, Verdict.FAILED, compiler.name))

@@ -11,6 +11,7 @@ from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.evidence import Verdict
+from tests.tables import each_of
 
 OTHER = {
     "Add": "Sub", "Sub": "Add", "Mul": "Add", "Max": "Min", "Min": "Max", "And": "Or",
@@ -87,9 +88,7 @@ def verdict(recipe, scope, seed):
 
 
 @pytest.mark.usefixtures("random_models_are_kept")
-@pytest.mark.parametrize(
-    "count", [15, pytest.param(1500, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
-)
+@each_of("count", 15, pytest.param(1500, marks=[pytest.mark.slow, pytest.mark.timeout(1800)]))
 def test_a_region_check_and_the_whole_model_agree(count):
     disagree = []
     for recipe in recipes(count, seed=count):

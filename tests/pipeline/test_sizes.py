@@ -1,12 +1,12 @@
 """What follows from sizes alone is compared at sizes that no sample has."""
 
 import onnx_ir as ir
-import pytest
 
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
+from tests.tables import each_of
 
 POSITIONS = """<ir_version: 10, opset_import: ["": 21]>
 g (float[N,8] x, float[M,8] z) => (float[N,8] y, float[M,8] w)
@@ -59,10 +59,9 @@ def run(text, step, *given):
     return run_pipeline(text, default_config(settings, [step])).report
 
 
-@pytest.mark.parametrize(("top", "size"), [(12.5, 259), (30.25, 2051)])
+@each_of("top, size", (12.5, 259), (30.25, 2051))
 def test_a_fault_beyond_all_samples_fails_on_a_sample_of_its_size(top, size):
-    report = run(model(top), "sizes-without-min")
-    (done,) = report.passes
+    (done,) = run(model(top), "sizes-without-min").passes
     assert done.verdict == "failed"
     assert "in sample" in done.error
     assert any(str(size) in check.reason for check in done.checks if check.reason)
@@ -116,10 +115,8 @@ class SizesAreNotTwice(SizesAreTwice):
         return op.Less(long, op.Add(short, op.Constant(value_int=100)))
 
 
-@pytest.mark.parametrize("dim", ["M", "N", "2*N"])
-@pytest.mark.parametrize(
-    ("step", "verdict"), [("sizes-are-twice", "passed"), ("sizes-are-not-twice", "failed")]
-)
+@each_of("dim", "M", "N", "2*N")
+@each_of("step, verdict", ("sizes-are-twice", "passed"), ("sizes-are-not-twice", "failed"))
 def test_sizes_that_follow_from_others_follow_when_these_grow(dim, step, verdict):
     model = ir.from_onnx_text(TWICE)
     model.graph.inputs[1].shape = ir.Shape([dim, 8])

@@ -16,6 +16,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
 from onnx_passes.verify import snapshot
 from onnx_passes.verify.evidence import Verdict
+from tests.tables import each_of
 
 CHAIN = "(float[2] x) => (float[2] y) { a = Identity(x) b = Relu(a) c = Neg(b) y = Neg(c) }"
 calls: list[str] = []
@@ -85,7 +86,7 @@ def inferences(monkeypatch):
     return counted
 
 
-@pytest.mark.parametrize("verify", [False, True])
+@each_of("verify", False, True)
 def test_shapes_are_not_inferred_again_of_what_inference_left(inferences, verify):
     done = run("shape-inference", "shape-inference", verify=verify).report
     assert [p.changed for p in done.passes] == [True, False]
@@ -107,10 +108,8 @@ def test_library_passes_share_no_state():
         assert "state_dict" not in handed_on, cls.name
 
 
-@pytest.mark.parametrize("verify", [False, True])
-def test_rules_whose_operators_are_not_there_are_not_tried_and_nothing_is_measured(
-    monkeypatch, verify
-):
+@each_of("verify", False, True)
+def test_rules_without_their_operators_are_not_tried_nor_measured(monkeypatch, verify):
     swept, keys = [], []
     rewrite, exact_key = rewriting.rewrite, snapshot.exact_key
     monkeypatch.setattr(rewriting, "rewrite", lambda *a: swept.append(a) or rewrite(*a))
@@ -121,7 +120,7 @@ def test_rules_whose_operators_are_not_there_are_not_tried_and_nothing_is_measur
     assert all(not p.changed for p in done.report.passes)
 
 
-@pytest.mark.parametrize("steps", [(), ("eliminate-identity",)])
+@each_of("steps", (), ("eliminate-identity",))
 def test_what_a_library_pass_changed_and_denied_is_measured_and_fails(monkeypatch, steps):
     def deny(self, model):
         model.graph.node(1).op_type = "Abs"
@@ -142,7 +141,7 @@ def test_the_collector_is_as_before_after_a_run():
     assert gc.get_threshold() == before
 
 
-@pytest.mark.parametrize(("operator", "runs"), [("Shape", True), ("Relu", False)])
+@each_of("operator, runs", ("Shape", True), ("Relu", False))
 def test_a_pass_of_the_library_is_skipped_without_its_operators(monkeypatch, operator, runs):
     (cls,) = registry.lookup("shorten-shape-arithmetic")
     seen = []
@@ -165,14 +164,12 @@ DONE_AT_ONCE = """(float[2,3,4] x) => (float[4,2,3] y) { a = Transpose<perm = [1
     b = Transpose<perm = [1, 2, 0]>(a) y = Neg(b) }"""
 
 
-@pytest.mark.parametrize(
-    ("text", "step", "inferences"),
-    [
-        (NOTHING_DONE, "eliminate-noop-cast", 1),
-        (DONE_AT_ONCE, "eliminate-double-transpose", 1),
-        (DONE_AT_ONCE.replace("2,3,4", "N,3,4"), "eliminate-double-transpose", 1),
-        (DONE_AT_ONCE.replace("2,3,4", "unk__5,3,4"), "eliminate-double-transpose", 2),
-    ],
+@each_of(
+    "text, step, inferences",
+    (NOTHING_DONE, "eliminate-noop-cast", 1),
+    (DONE_AT_ONCE, "eliminate-double-transpose", 1),
+    (DONE_AT_ONCE.replace("2,3,4", "N,3,4"), "eliminate-double-transpose", 1),
+    (DONE_AT_ONCE.replace("2,3,4", "unk__5,3,4"), "eliminate-double-transpose", 2),
 )
 def test_shapes_are_inferred_again_unless_what_is_new_says_its_own(text, step, inferences):
     steps = ["shape-inference", step, "eliminate-noop-reshape"]

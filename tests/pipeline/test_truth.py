@@ -12,6 +12,7 @@ from onnx_passes.pipeline import output_checks
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
 from onnx_passes.verify.judge import error_growth
+from tests.tables import each_of
 
 SIZE = 400
 
@@ -86,7 +87,7 @@ def test_another_order_of_summation_fails_by_distance_and_passes_by_error_growth
     assert not checks(by_growth, "drift")
 
 
-@pytest.mark.parametrize("factor", [1.0001, 0.99])
+@each_of("factor", 1.0001, 0.99)
 def test_a_systematic_error_fails_by_error_growth(factor):
     result = run(factor, reference="float64")
     assert result.error is not None
@@ -107,7 +108,7 @@ def test_equality_is_not_affected():
     ]
 
 
-@pytest.mark.parametrize("bad", [{"reference": "float32"}, {"growth": 0.5}, {"growth": "x"}])
+@each_of("bad", {"reference": "float32"}, {"growth": 0.5}, {"growth": "x"})
 def test_bad_values_are_refused(bad):
     with pytest.raises(ConfigError):
         config_from_data({"passes": [], "verify": bad})
@@ -116,7 +117,7 @@ def test_bad_values_are_refused(bad):
 STEPS = "c = Round(b) p = Constant<value_float = 2.0>() y = Pow(c, p)"
 
 
-@pytest.mark.parametrize(("factor", "right"), [(1.0, True), (1.01, False)])
+@each_of("factor, right", (1.0, True), (1.01, False))
 def test_errors_behind_steps_may_grow_as_far_as_the_original_moves(monkeypatch, factor, right):
     monkeypatch.setattr(
         output_checks, "error_growth", lambda *sides: error_growth(*sides[:3], 1e-9)

@@ -3,7 +3,6 @@
 import numpy as np
 import onnx
 import onnx_ir as ir
-import pytest
 
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
@@ -11,6 +10,7 @@ from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import culprit
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.evidence import Verdict
+from tests.tables import each_of
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g (float[4] x) => (float[4] y) '
 
@@ -45,7 +45,7 @@ def operators(model):
     return [node.op_type for node in model.graph if node.op_type != "Neg"]
 
 
-@pytest.mark.parametrize(("scope", "wrong"), [("auto", "v3"), ("model", "y")])
+@each_of("scope, wrong", ("auto", "v3"), ("model", "y"))
 def test_only_the_wrong_rewrite_is_undone(scope, wrong):
     done = run(chain(1, 2, -3, 4), f"verify.scope={scope}")
     (report,) = done.report.passes

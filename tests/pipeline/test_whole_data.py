@@ -62,8 +62,7 @@ def test_too_few_samples_are_not_verified(run):
 
 
 def test_without_a_rule_every_output_of_every_sample_is_compared(run):
-    done = run()
-    (found, _) = over_the_data(done.report.final)
+    (found, _) = over_the_data(run().report.final)
     assert found.verdict is Verdict.PASSED
     assert found.outputs[0].size == 4000
 

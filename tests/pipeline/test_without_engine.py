@@ -4,7 +4,6 @@ import numpy as np
 import onnx
 import onnx.parser
 import onnx_ir as ir
-import pytest
 from click.testing import CliRunner
 
 from onnx_passes import passes
@@ -14,29 +13,22 @@ from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.evidence import Kind
 from onnx_passes.verify.reference_data import ReferenceData
+from tests.tables import each_of
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20, "acme" : 1]> g (float[N, 4] x) => '
 AHEAD = "i = Identity(x) a = Exp(i) n = Neg(a) m = Neg(n)"
-AROUND = (
-    f"(float[N, 4] y) <float[N, 3] p> {{ {AHEAD} p = acme.Plug<k = 3>(m) b = Abs(p) "
-    "c = Relu(b) y = ReduceMax<keepdims = 1>(c) }"
-)
-TWICE = (
-    "(float[N, 4] y) <float[N, 4] p, float[N, 4] q> { p = acme.Plug(x) r = Neg(p) s = Neg(r) "
-    "q = acme.Plug(s) i = Identity(q) j = Abs(i) y = Relu(j) }"
-)
+AROUND = f"""(float[N, 4] y) <float[N, 3] p> {{ {AHEAD} p = acme.Plug<k = 3>(m) b = Abs(p)
+    c = Relu(b) y = ReduceMax<keepdims = 1>(c) }}"""
+TWICE = """(float[N, 4] y) <float[N, 4] p, float[N, 4] q> { p = acme.Plug(x) r = Neg(p)
+    s = Neg(r) q = acme.Plug(s) i = Identity(q) j = Abs(i) y = Relu(j) }"""
 LAST = f"(float[N, 3] p, int64[N] o) {{ {AHEAD} p, o = acme.Plug(m) }}"
 UNKNOWN = f"(float[N, 4] y) {{ {AHEAD} p = acme.Plug(m) b = Abs(p) c = Relu(b) y = Neg(c) }}"
-BODY = (
-    f"(float[N, 4] y) {{ {AHEAD} s = ReduceSum<keepdims = 0>(m) z = Cast<to = 9>(s) "
-    "w = If(z) <then_branch = t () => (float[N, 4] o) { o = acme.Plug(m) }, "
-    "else_branch = e () => (float[N, 4] u) { u = Sin(m) }> y = Identity(w) }"
-)
-FUNCTION = (
-    f"(float[N, 4] y) <float[N, 4] p> {{ {AHEAD} p = acme.Fun(m) y = Abs(p) }} "
-    '<domain: "acme", opset_import: ["" : 20, "acme" : 1]> Fun (v) => (w) '
-    "{ k = Neg(v) w = acme.Plug(k) }"
-)
+BODY = f"""(float[N, 4] y) {{ {AHEAD} s = ReduceSum<keepdims = 0>(m) z = Cast<to = 9>(s)
+    w = If(z) <then_branch = t () => (float[N, 4] o) {{ o = acme.Plug(m) }}, else_branch = e ()
+    => (float[N, 4] u) {{ u = Sin(m) }}> y = Identity(w) }}"""
+FUNCTION = f"""(float[N, 4] y) <float[N, 4] p> {{ {AHEAD} p = acme.Fun(m) y = Abs(p) }}
+    <domain: "acme", opset_import: ["" : 20, "acme" : 1]> Fun (v) => (w) {{ k = Neg(v)
+    w = acme.Plug(k) }}"""
 
 
 class _Rule(RewriteRulePass, Transformation):
@@ -91,7 +83,7 @@ def run(text, *steps):
     return run_pipeline(ir.from_onnx_text(HEAD + text), config)
 
 
-@pytest.mark.parametrize("text", [AROUND, TWICE, LAST, UNKNOWN, BODY, FUNCTION])
+@each_of("text", AROUND, TWICE, LAST, UNKNOWN, BODY, FUNCTION)
 def test_what_engines_run_is_verified_and_the_rest_is_named(text):
     done = run(text, "without-engine-right", "eliminate-identity", "unique-names")
     assert done.error is None
@@ -102,25 +94,21 @@ def test_what_engines_run_is_verified_and_the_rest_is_named(text):
     assert any("custom_ops" in note for note in done.report.notes)
 
 
-@pytest.mark.parametrize(
-    ("text", "step"),
-    [
-        (AROUND, "without-engine-ahead"),
-        (AROUND, "without-engine-behind"),
-        (TWICE, "without-engine-ahead"),
-        (TWICE, "without-engine-behind"),
-        (LAST, "without-engine-ahead"),
-        (UNKNOWN, "without-engine-ahead"),
-        (BODY, "without-engine-ahead"),
-    ],
+@each_of(
+    "text, step",
+    (AROUND, "without-engine-ahead"),
+    (AROUND, "without-engine-behind"),
+    (TWICE, "without-engine-ahead"),
+    (TWICE, "without-engine-behind"),
+    (LAST, "without-engine-ahead"),
+    (UNKNOWN, "without-engine-ahead"),
+    (BODY, "without-engine-ahead"),
 )
 def test_a_fault_on_either_side_fails(text, step):
     assert "far" in str(run(text, step).error) or "expected" in str(run(text, step).error)
 
 
-@pytest.mark.parametrize(
-    ("text", "step"), [(AROUND, "without-engine-changed"), (UNKNOWN, "without-engine-behind")]
-)
+@each_of("text, step", (AROUND, "without-engine-changed"), (UNKNOWN, "without-engine-behind"))
 def test_a_change_of_what_no_engine_runs_is_not_verified(text, step):
     done = run(text, step)
     assert done.error is None
@@ -142,7 +130,7 @@ def test_operators_that_an_engine_has_are_run():
     assert done.report.not_verified == []
 
 
-@pytest.mark.parametrize("domain", ["", "trt.plugins"])
+@each_of("domain", "", "trt.plugins")
 def test_from_the_command_line_with_inputs_of_the_user(domain, tmp_path):
     theirs = f', "{domain}" : 1' if domain else ""
     operator = f"{domain}.NobodyHasThis".lstrip(".")
@@ -162,7 +150,7 @@ def test_from_the_command_line_with_inputs_of_the_user(domain, tmp_path):
         ]
 
 
-@pytest.mark.parametrize("dim", [None, "2*N"])
+@each_of("dim", None, "2*N")
 def test_inputs_of_the_user_need_no_plain_names_of_dimensions(dim):
     model = ir.from_onnx_text(HEAD + AROUND)
     model.graph.inputs[0].shape = ir.Shape([dim, 4])

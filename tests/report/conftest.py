@@ -181,9 +181,7 @@ def broken():
     report.passes[6:] = [break_adds()]
     report.output, report.error, report.exit_code, report.final = None, BREAK, 1, []
     report.after.nodes, report.after.weight_bytes = 122, 102_230_366
-    report.not_verified = [
-        "Passes after 'break-adds' were not run.",
-    ]
+    report.not_verified = ["Passes after 'break-adds' were not run."]
     return report
 
 

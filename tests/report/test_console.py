@@ -6,6 +6,7 @@ import pytest
 from onnx_passes.report.console import ConsoleReporter
 from onnx_passes.report.run_report import Blame
 from onnx_passes.verify.evidence import Check, MetricCheck, Verdict
+from tests.tables import each_of
 
 
 class Stream(io.TextIOWrapper):
@@ -62,7 +63,7 @@ def test_outputs_that_rounding_decides_are_told_from_faults(sample):
     assert f"y: {told}" in " ".join(printed(report, width=500).split())
 
 
-@pytest.mark.parametrize("verbosity", [0, 1])
+@each_of("verbosity", 0, 1)
 def test_what_a_changed_pass_of_precision_leaves_is_told_once(sample, verbosity):
     report = sample("resnet50")
     done = next(done for done in report.passes if done.changed)
@@ -70,7 +71,7 @@ def test_what_a_changed_pass_of_precision_leaves_is_told_once(sample, verbosity)
     assert printed(report, width=500, verbosity=verbosity).count(done.notes[0]) == 1
 
 
-@pytest.mark.parametrize("name", ["resnet50", "broken", "partly", "unverified", "huge"])
+@each_of("name", "resnet50", "broken", "partly", "unverified", "huge")
 def test_a_pipe_gets_the_same_text_and_a_line_for_each_statement(sample, name):
     def words(text):
         return text.split()
@@ -81,8 +82,8 @@ def test_a_pipe_gets_the_same_text_and_a_line_for_each_statement(sample, name):
     assert not [line for line in piped.splitlines() if len(line) < 15]
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-@pytest.mark.parametrize("name", ["resnet50", "broken", "partly", "unverified"])
+@each_of("width", 60, 80, 120)
+@each_of("name", "resnet50", "broken", "partly", "unverified")
 def test_a_summary_fits_and_breaks_no_word(sample, name, width):
     lines = printed(sample(name), terminal=True, width=width).splitlines()
     assert max(map(len, lines)) <= width
@@ -110,8 +111,8 @@ def test_quiet_prints_failures_and_nothing_else(sample):
     assert "next" not in text
 
 
-@pytest.mark.parametrize("terminal", [True, False])
-@pytest.mark.parametrize("width", [60, 100, 200])
+@each_of("terminal", True, False)
+@each_of("width", 60, 100, 200)
 def test_a_failure_says_first_where_then_what_became_of_what(sample, terminal, width):
     text = printed(sample("broken"), terminal=terminal, width=width)
     assert text.startswith("FAILED at pass 7: break-adds")
@@ -200,7 +201,7 @@ def test_an_error_without_a_pass_is_printed_once(sample):
     assert text.count("model.onnx is not an ONNX model") == 1
 
 
-@pytest.mark.parametrize("terminal", [True, False])
+@each_of("terminal", True, False)
 def test_what_was_not_verified_is_said_at_every_level_but_quiet(sample, terminal):
     off = printed(sample("unverified"), terminal=terminal)
     assert "VERIFICATION IS OFF" in off
@@ -220,7 +221,7 @@ def test_verbose_shows_rewrites_and_checks_and_twice_every_output(sample):
     assert "0 of 1,000 outside rtol 1.3e-6, atol 1e-5" in twice
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
+@each_of("width", 60, 80, 120)
 def test_lines_of_passes_fit_and_say_the_same_at_every_width(any_report, width):
     any_report.passes = any_report.passes[:20]
     lines = printed(any_report, terminal=True, verbosity=1, width=width).splitlines()
@@ -229,8 +230,8 @@ def test_lines_of_passes_fit_and_say_the_same_at_every_width(any_report, width):
     assert "".join("".join(lines).split()) == "".join(same.split())
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
-@pytest.mark.parametrize("terminal", [True, False])
+@each_of("encoding", "ascii", "latin-1", "cp1252", "utf-8")
+@each_of("terminal", True, False)
 def test_any_terminal_can_show_any_report(any_report, encoding, terminal):
     any_report.passes = any_report.passes[:20]
     any_report.notes.append("naïve 名前 → \U0001f600")
@@ -239,8 +240,8 @@ def test_any_terminal_can_show_any_report(any_report, encoding, terminal):
     assert "\u202e" not in text
 
 
-@pytest.mark.parametrize("name", ["broken", "resnet50"])
-@pytest.mark.parametrize(("terminal", "force"), [(True, False), (False, True)])
+@each_of("name", "broken", "resnet50")
+@each_of("terminal, force", (True, False), (False, True))
 def test_colour_is_used_where_it_is_wanted(sample, monkeypatch, name, terminal, force):
     monkeypatch.setenv("TERM", "xterm-256color")
     if force:

@@ -4,13 +4,12 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 
-import pytest
-
 from onnx_passes.report.html import drawing, to_html
 from onnx_passes.report.pages import environment
 from onnx_passes.report.run_report import Blame
 from onnx_passes.report.summary import outcome, verdict_words
 from onnx_passes.verify.evidence import OutputCheck, Verdict
+from tests.tables import each_of
 
 WRONG = OutputCheck(
     "y", False, worst=(1, 2), expected="0.5", actual="2.5", mismatched=1, size=6
@@ -137,18 +136,12 @@ def test_a_failure_is_told_in_full_at_the_top(sample):
     top = text[: text.index('"tiles"')]
     told = Page(text).text
     assert "VerificationError" not in top  # a class of Python
-    for part in [
-        "#58 BreakAdds",
-        "Add(bn2, bn2) -> add2",
-        "at [0, 463]",
-        "12.25",
-        "21.5625",
-    ]:
+    for part in ["#58 BreakAdds", "Add(bn2, bn2) -> add2", "at [0, 463]", "12.25", "21.5625"]:
         assert part in top
     assert "python out/reproducer-6-break-adds/repro.py" in told
 
 
-@pytest.mark.parametrize("failed", [False, True])
+@each_of("failed", False, True)
 def test_passes_that_changed_the_model_are_shown_first_and_all_where_none_did(sample, failed):
     report = sample("broken" if failed else "resnet50")
     for changed in (True, False):
@@ -226,7 +219,7 @@ def test_one_enormous_name_or_pass_does_not_make_an_enormous_page(sample):
     assert "and 492 nodes more" in text
 
 
-@pytest.mark.parametrize("missing", ["before", "after", "reference"])
+@each_of("missing", "before", "after", "reference")
 def test_a_report_that_lacks_a_part_still_makes_a_page(sample, missing):
     report = sample("resnet50")
     setattr(report, missing, None)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from onnx_passes.errors import ConfigError, UsageError
 from onnx_passes.report.json import from_json, read_json, to_json
-from onnx_passes.report.report_files import write_text
+from onnx_passes.report.report_files import Laps, write_text
 from onnx_passes.report.run_report import (
     SCHEMA_VERSION,
     EngineReport,
@@ -18,6 +18,7 @@ from onnx_passes.report.run_report import (
     RunReport,
 )
 from onnx_passes.verify.evidence import Check, MetricCheck, OutputCheck, Verdict
+from tests.tables import each_of
 
 # The union of an engine's details cannot distinguish a NaN from the string "NaN".
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -56,7 +57,7 @@ def test_a_real_report_comes_back_from_a_file(any_report, tmp_path):
     assert same(read_json(path), any_report)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@each_of("value", math.nan, math.inf, -math.inf)
 def test_numbers_that_json_lacks_come_back(sample, value):
     report = sample("resnet50")
     report.final = [
@@ -86,7 +87,7 @@ def complaint(text):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", "[" * 100_000, '{"passes": []}'])
+@each_of("text", "", "{", "[]", "3", "null", "[" * 100_000, '{"passes": []}')
 def test_what_is_no_report_is_called_so(text):
     assert "not a report of onnx-passes" in complaint(text)
 
@@ -104,16 +105,14 @@ def test_other_layouts_are_refused_with_the_way_out(sample):
         assert "run the pipeline again" in told
 
 
-@pytest.mark.parametrize(
-    ("fields", "told"),
-    [
-        ({"exit_code": "one"}, "exit_code: Input should be a valid integer"),
-        ({"verify": 3}, "verify: Input should be a valid boolean"),
-        ({"surprise": 1}, "surprise: Unexpected keyword argument"),
-        ({"model": None}, "model: Input should be a valid string"),
-        ({"seconds": "soon"}, "seconds: Input should be a valid number"),
-        ({"seconds": "NaN", "model": 3}, "model: Input should be a valid string"),
-    ],
+@each_of(
+    "fields, told",
+    ({"exit_code": "one"}, "exit_code: Input should be a valid integer"),
+    ({"verify": 3}, "verify: Input should be a valid boolean"),
+    ({"surprise": 1}, "surprise: Unexpected keyword argument"),
+    ({"model": None}, "model: Input should be a valid string"),
+    ({"seconds": "soon"}, "seconds: Input should be a valid number"),
+    ({"seconds": "NaN", "model": 3}, "model: Input should be a valid string"),
 )
 def test_a_mangled_report_is_refused_field_by_field(sample, fields, told):
     assert told in changed(sample, **fields)
@@ -151,3 +150,10 @@ def test_a_hash_that_was_put_off_is_computed_once_and_written():
     assert asked == [1]
     with pytest.raises(AttributeError, match="nothing"):
         summary.nothing  # noqa: B018
+
+
+# The wall time of a run, divided among its parts.
+
+
+def test_a_clock_without_a_start_begins_now():
+    assert 0.0 <= Laps().end("reading") == pytest.approx(0.0, abs=60.0)

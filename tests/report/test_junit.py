@@ -1,11 +1,10 @@
 import re
 from xml.etree import ElementTree as ET
 
-import pytest
-
 from onnx_passes.report.junit import to_junit
 from onnx_passes.report.report_files import write_text
 from onnx_passes.verify.evidence import Check, Verdict
+from tests.tables import each_of
 
 
 def suite(report):
@@ -97,7 +96,7 @@ def test_hostile_names_stay_text(sample, tmp_path):
     assert any("<script>alert(1)</script>" in name for name in names)
 
 
-@pytest.mark.parametrize("char", ["\x00", "\x1b", "\ufffe", "\uffff", "\udc80", "\U0001fffe"])
+@each_of("char", "\x00", "\x1b", "\ufffe", "\uffff", "\udc80", "\U0001fffe")
 def test_characters_that_xml_forbids_are_escaped(sample, char):
     report = sample("broken")
     report.passes[-1].name = report.passes[-1].error = report.error = f"a{char}b"

@@ -1,7 +1,5 @@
 import math
 
-import pytest
-
 from onnx_passes.report.summary import (
     blamed,
     check_words,
@@ -11,19 +9,17 @@ from onnx_passes.report.summary import (
     verdict_words,
 )
 from onnx_passes.verify.evidence import Check, MetricCheck, Verdict
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
-    ("name", "head"),
-    [
-        ("resnet50", "VERIFIED"),
-        ("empty", "UNCHANGED"),
-        ("broken", "FAILED"),
-        ("unreadable", "FAILED"),
-        ("unverified", "NOT VERIFIED"),
-        ("partly", "PARTLY VERIFIED"),
-    ],
-)
+@each_row("""name | head
+- resnet50 | VERIFIED
+- empty | UNCHANGED
+- broken | FAILED
+- unreadable | FAILED
+- unverified | NOT VERIFIED
+- partly | PARTLY VERIFIED
+""")
 def test_a_run_has_one_verdict(sample, name, head):
     assert outcome(sample(name)).head == head
 

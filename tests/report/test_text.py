@@ -1,6 +1,5 @@
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,19 +15,18 @@ from onnx_passes.report.text import (
     size,
     wrapped,
 )
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("layer.0/conv:0", "layer.0/conv:0"),
-        ("naïve 名前", "naïve 名前"),
-        ("\x1b[31mred", "\\x1b[31mred"),
-        ("\x9b31m", "\\x9b31m"),
-        ("user\u202etxt.exe", "user\\u202etxt.exe"),
-        ("bad\udc80byte", "bad\\udc80byte"),
-        ("a\nb", "a\nb"),
-    ],
+@each_of(
+    "text, shown",
+    ("layer.0/conv:0", "layer.0/conv:0"),
+    ("naïve 名前", "naïve 名前"),
+    ("\x1b[31mred", "\\x1b[31mred"),
+    ("\x9b31m", "\\x9b31m"),
+    ("user\u202etxt.exe", "user\\u202etxt.exe"),
+    ("bad\udc80byte", "bad\\udc80byte"),
+    ("a\nb", "a\nb"),
 )
 def test_what_a_terminal_would_obey_is_shown_instead(text, shown):
     assert printable(text) == shown
@@ -59,16 +57,14 @@ def test_a_line_of_github_escapes_what_ends_its_parts():
     assert line == "::error file=m%2C1.onnx,title=FAILED%3A a%2C b::100 %25%0Awrong"
 
 
-@pytest.mark.parametrize(
-    ("count", "shown"),
-    [
-        (0, "0 bytes"),
-        (999, "999 bytes"),
-        (1000, "1.0 kB"),
-        (999_999, "1.0 MB"),
-        (102_226_010, "102.2 MB"),
-        (3 * 10**12, "3000.0 GB"),
-    ],
+@each_of(
+    "count, shown",
+    (0, "0 bytes"),
+    (999, "999 bytes"),
+    (1000, "1.0 kB"),
+    (999_999, "1.0 MB"),
+    (102_226_010, "102.2 MB"),
+    (3 * 10**12, "3000.0 GB"),
 )
 def test_sizes(count, shown):
     assert size(count) == shown

@@ -11,6 +11,7 @@ from onnx_passes.runtime import engine_models, ort_session
 from onnx_passes.runtime.engine_models import split_weights
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from tests.corpus import backend_models as corpus
+from tests.tables import each_of, outputs_of
 
 KNOWN_IR_VERSION = 13
 RANDOM = {"Bernoulli", "Dropout", "RandomNormal", "RandomUniform"}
@@ -25,7 +26,7 @@ def same_bits(one, other) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("optimization", ["none", "basic", "extended", "all"])
+@each_of("optimization", "none", "basic", "extended", "all")
 def test_results_are_those_of_a_session_from_bytes(monkeypatch, optimization):
     monkeypatch.setattr(engine_models, "INLINE_BYTES", -1)  # the weights here are small
     engine = OnnxRuntimeEngine(optimization=optimization)
@@ -46,8 +47,7 @@ def test_results_are_those_of_a_session_from_bytes(monkeypatch, optimization):
             expected = [ort_session.to_data(value) for value in plain.run(None, feeds)]
         except Exception:
             continue  # ONNX Runtime lacks something, or has no numpy type to return
-        with engine.prepare(model) as session:
-            found = list(session.run(feeds).values())
+        found = list(outputs_of(engine, model, feeds).values())
         compared += 1
         if not same_bits(found, expected):
             different.append(entry.id)

@@ -4,7 +4,6 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
-import pytest
 
 from onnx_passes.certifying.models import recipes
 from onnx_passes.model.copy import copy_model
@@ -14,6 +13,7 @@ from onnx_passes.runtime.engine_models import assign_seeds, insert_barriers, spl
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
+from tests.tables import each_of
 
 LARGE = np.arange(4096, dtype=np.float32)
 ADD = "g (float[4096] x, float[4096] w) => (float[4096] y) { y = Add(x, w) }"
@@ -45,7 +45,7 @@ def test_large_constants_become_weights(parse):
     assert [node.op_type for node in split.proto.graph.node] == ["Add"]
 
 
-@pytest.mark.parametrize("position", ["inner", "output"])
+@each_of("position", "inner", "output")
 def test_constants_of_branches_move_unless_they_are_its_output(parse, position):
     text = """g (bool c, float[4096] x) => (float[4096] y) {
         y = If (c) <then_branch = t () => (float[4096] a) { a = Relu(x) },
@@ -79,8 +79,7 @@ def test_everything_but_the_weights_survives(parse):
         <domain: "my", opset_import: ["" : 21]> f <alpha> (p) => (q) {
             q = LeakyRelu<alpha: float = @alpha>(p) }"""
     model = parse(text, w=LARGE[:4])
-    proto = split_weights(model).proto
-    again = ir.to_proto(ir.from_proto(proto))
+    again = ir.to_proto(ir.from_proto(split_weights(model).proto))
     expected = ir.to_proto(model)
     assert list(again.graph.node) == list(expected.graph.node)
     assert list(again.graph.input) == list(expected.graph.input)
@@ -126,7 +125,7 @@ def bytes_of(outputs, names):
     return {name: np.asarray(outputs[name]).tobytes() for name in names}
 
 
-@pytest.mark.parametrize("opset", [12, 13, 14, 18, 21, 24])
+@each_of("opset", 12, 13, 14, 18, 21, 24)
 def test_each_result_of_half_precision_is_rounded(opset):
     x = np.random.default_rng(0).standard_normal([4, 50]).astype(np.float16)
     a = np.exp(x.astype(np.float32)).astype(np.float16)
@@ -142,7 +141,7 @@ def test_each_result_of_half_precision_is_rounded(opset):
     assert alone["o"].tobytes() == found["o"].tobytes()
 
 
-@pytest.mark.parametrize(("source", "middle"), [(1, 10), (1, 16), (11, 1)])
+@each_of("source, middle", (1, 10), (1, 16), (11, 1))
 def test_a_cast_that_loses_digits_stays_before_another_cast(source, middle):
     model = ir.from_onnx_text(
         f"""<ir_version: 10, opset_import: ["" : 18]>
@@ -258,7 +257,7 @@ def test_those_in_bodies_and_functions_get_one_too():
     assert set(seeds(assign_seeds(given, 0))) == {"o", "w"}
 
 
-@pytest.mark.parametrize("engine", [OnnxRuntimeEngine(), ReferenceEngine()], ids=str)
+@each_of("engine", OnnxRuntimeEngine(), ReferenceEngine(), ids=str)
 def test_two_models_draw_the_same_numbers_where_one_has_a_node_less(engine):
     longer = model(
         "{ z = RandomNormalLike(x) q = Abs(z) b = RandomUniformLike(x) y = Neg(b) }"

@@ -15,14 +15,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.errors import (
-    ConfigError,
-    EngineCrashedError,
-    EngineError,
-    EngineMemoryError,
-    EngineTimeoutError,
-    UnsupportedModelError,
-)
+from onnx_passes import errors
 from onnx_passes.runtime import isolated
 from onnx_passes.runtime.engines import engine_from_config, register_engine
 from onnx_passes.runtime.isolated import child_of, end_children
@@ -30,6 +23,7 @@ from onnx_passes.runtime.isolated_wire import WeightFile
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from tests.corpus import backend_models as corpus
 from tests.runtime.test_backend_models import RANDOM, same_bits
+from tests.tables import each_of
 
 NEG = "g (float[2] x) => (float[2] y) { y = Neg(x) }"
 RELU = "g (float[2] x) => (float[2] y) { y = Relu(x) }"
@@ -79,8 +73,7 @@ def test_weights_in_memory_are_written_once(parse, run):
     model = parse(text, w=w)
     engine, zeros = isolate(), np.zeros(4096, np.float32)
     for other in (model, parse(text, w=w.copy())):
-        found = run(engine, other, x=zeros)["y"]
-        assert found.tobytes() == w.tobytes()
+        assert run(engine, other, x=zeros)["y"].tobytes() == w.tobytes()
     store = isolated._store
     weights = {"w": model.graph.initializers["w"].const_value}
     first, again = store.manifest(weights), store.manifest(weights)
@@ -167,18 +160,16 @@ def test_weights_beyond_4_gib_of_a_file(parse, run, tmp_path):
     assert place == (offset, w.nbytes, offset + w.nbytes)
 
 
-@pytest.mark.parametrize(
-    ("type_", "values"),
-    [
-        ("float16", np.float16([1, -0.0])),
-        ("bfloat16", np.array([1, np.nan], ml_dtypes.bfloat16)),
-        ("float8e4m3fn", np.array([1, -2], ml_dtypes.float8_e4m3fn)),
-        ("int4", np.array([-8, 7], ml_dtypes.int4)),
-        ("bool", np.array([True, False])),
-        ("string", np.array(["Ω", ""], object)),
-        ("string", np.array(["Ω", "ab"])),
-        ("uint64", np.uint64([0, 2**64 - 1])),
-    ],
+@each_of(
+    "type_, values",
+    ("float16", np.float16([1, -0.0])),
+    ("bfloat16", np.array([1, np.nan], ml_dtypes.bfloat16)),
+    ("float8e4m3fn", np.array([1, -2], ml_dtypes.float8_e4m3fn)),
+    ("int4", np.array([-8, 7], ml_dtypes.int4)),
+    ("bool", np.array([True, False])),
+    ("string", np.array(["Ω", ""], object)),
+    ("string", np.array(["Ω", "ab"])),
+    ("uint64", np.uint64([0, 2**64 - 1])),
 )
 def test_every_element_type_goes_both_ways(parse, run, type_, values):
     model = parse(f"g ({type_}[2] x) => ({type_}[2] y) {{ y = Identity(x) }}")
@@ -192,21 +183,21 @@ def test_every_element_type_goes_both_ways(parse, run, type_, values):
 
 def test_errors_of_the_engine_stay_what_they_are(parse):
     unsupported = parse("g (float[2] x) => (float[2] y) { y = my.Nothing(x) }")
-    with pytest.raises(UnsupportedModelError, match="Nothing"):
+    with pytest.raises(errors.UnsupportedModelError, match="Nothing"):
         isolate().prepare(unsupported).__enter__()
     with (
         isolate().prepare(parse(RELU)) as session,
-        pytest.raises(EngineError, match="'x' is not fed"),
+        pytest.raises(errors.EngineError, match="'x' is not fed"),
     ):
         session.run({})
 
 
-@pytest.mark.parametrize("at", ["prepare", "run"])
+@each_of("at", "prepare", "run")
 def test_a_segmentation_fault_is_an_error_with_what_was_printed(parse, run, misbehaving, at):
     engine = misbehaving("segfault", at)
     while_ = "running" if at == "run" else "preparing the model"
     with pytest.raises(
-        EngineCrashedError,
+        errors.EngineCrashedError,
         match=f"^misbehaving crashed with SIGSEGV while {while_}; its last output: about to",
     ):
         run(engine, parse(NEG), x=X)
@@ -217,27 +208,28 @@ def test_a_session_outlives_its_process(parse, misbehaving):
     engine = misbehaving("segfault")
     with engine.prepare(parse(RELU)) as session:
         first = session.run({"x": X})["y"]
-        with pytest.raises(EngineCrashedError), engine.prepare(parse(NEG)) as other:
+        with pytest.raises(errors.EngineCrashedError), engine.prepare(parse(NEG)) as other:
             other.run({"x": X})
         assert same_bits(session.run({"x": X})["y"], first)
 
 
-@pytest.mark.parametrize("how", ["hang", "hang-with-lock"])
+@each_of("how", "hang", "hang-with-lock")
 def test_a_hang_ends_at_the_time_limit(parse, run, misbehaving, how):
     engine = misbehaving(how, time_limit=1)
     with pytest.raises(
-        EngineTimeoutError, match=r"^misbehaving did not end within 1 s while running"
+        errors.EngineTimeoutError, match=r"^misbehaving did not end within 1 s while running"
     ):
         run(engine, parse(NEG), x=X)
     np.testing.assert_array_equal(run(engine, parse(RELU), x=X)["y"], np.float32([0, 2]))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits memory of its own")
-@pytest.mark.parametrize("how", ["allocate", "allocate-in-c++"])
+@each_of("how", "allocate", "allocate-in-c++")
 def test_an_engine_that_allocates_without_end(parse, run, misbehaving, how):
     engine = misbehaving(how, memory_limit=600 << 20)
     with pytest.raises(
-        EngineMemoryError, match=r"^misbehaving ran out of its 600 MiB of memory while running"
+        errors.EngineMemoryError,
+        match=r"^misbehaving ran out of its 600 MiB of memory while running",
     ):
         run(engine, parse(NEG), x=X)
     np.testing.assert_array_equal(run(engine, parse(RELU), x=X)["y"], np.float32([0, 2]))
@@ -248,13 +240,15 @@ def test_onnx_runtime_out_of_memory_is_told_as_that(parse, run):
     text = "g (int64[1] n) => (float[K] y) { y = ConstantOfShape(n) }"
     engine = isolate(memory_limit=600 << 20, memory_arena=False)
     assert run(engine, parse(text), n=[5])["y"].shape == (5,)
-    with pytest.raises(EngineMemoryError, match=r"ran out of its 600 MiB of memory"):
+    with pytest.raises(errors.EngineMemoryError, match=r"ran out of its 600 MiB of memory"):
         run(engine, parse(text), n=[1 << 29])
 
 
-@pytest.mark.parametrize("how", ["exit", "exit-in-c"])
+@each_of("how", "exit", "exit-in-c")
 def test_an_engine_that_ends_its_process(parse, run, misbehaving, how):
-    with pytest.raises(EngineCrashedError, match="ended with exit code 3 while running"):
+    with pytest.raises(
+        errors.EngineCrashedError, match="ended with exit code 3 while running"
+    ):
         run(misbehaving(how), parse(NEG), x=X)
 
 
@@ -274,7 +268,7 @@ def test_an_interrupt_ends_the_child(parse, misbehaving):
     assert child._process.returncode == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("how", ["hang", "hang-with-lock", "none"])
+@each_of("how", "hang", "hang-with-lock", "none")
 def test_no_child_survives_a_killed_parent(how, tmp_path):
     script = tmp_path / "parent.py"
     script.write_text(f"""
@@ -322,21 +316,19 @@ def test_an_engine_may_ask_for_a_process_of_its_own(monkeypatch):
     assert engine_from_config("fragile").home.modules == (__name__,)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"isolate": 1}, "isolate must be true or false, not 1"),
-        ({"time_limit": 5}, "needs a child process.*\n.*isolate: true"),
-        ({"isolate": False, "memory_limit": 1 << 30}, "memory_limit needs a child process"),
-        ({"isolate": True, "time_limit": 0}, "time_limit must be seconds over 0, not 0"),
-        ({"isolate": True, "time_limit": True}, "time_limit must be seconds"),
-        ({"isolate": True, "time_limit": "5"}, "time_limit must be seconds"),
-        ({"isolate": True, "memory_limit": 1000}, "memory_limit must be at least 512 MiB"),
-        ({"isolate": True, "threads": "1"}, "threads must be int"),
-    ],
+@each_of(
+    "options, message",
+    ({"isolate": 1}, "isolate must be true or false, not 1"),
+    ({"time_limit": 5}, "needs a child process.*\n.*isolate: true"),
+    ({"isolate": False, "memory_limit": 1 << 30}, "memory_limit needs a child process"),
+    ({"isolate": True, "time_limit": 0}, "time_limit must be seconds over 0, not 0"),
+    ({"isolate": True, "time_limit": True}, "time_limit must be seconds"),
+    ({"isolate": True, "time_limit": "5"}, "time_limit must be seconds"),
+    ({"isolate": True, "memory_limit": 1000}, "memory_limit must be at least 512 MiB"),
+    ({"isolate": True, "threads": "1"}, "threads must be int"),
 )
 def test_mistakes_in_the_options(options, message):
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(errors.ConfigError, match=message):
         engine_from_config("onnxruntime", options)
 
 
@@ -353,7 +345,7 @@ def _same_in_both(ids, random=RANDOM):
             try:
                 with engine.prepare(model) as session:
                     results.append(list(session.run(entry.samples[0][0]).values()))
-            except EngineError as error:
+            except errors.EngineError as error:
                 results.append((type(error), str(error)))
         compared += isinstance(results[0], list)
         same = (

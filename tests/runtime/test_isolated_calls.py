@@ -6,6 +6,7 @@ import pytest
 
 from onnx_passes.errors import ConfigError, EngineCrashedError, EngineTimeoutError
 from onnx_passes.runtime.isolated import Child, ChildSpec, call
+from tests.tables import each_of
 
 
 def add(x, y):
@@ -44,12 +45,10 @@ def test_what_a_function_raises_is_raised_here(child):
     assert failure.value.help == "try another"
 
 
-@pytest.mark.parametrize(
-    ("function", "seconds", "error", "told"),
-    [
-        (end, 60, EngineCrashedError, "reference ended with exit code 9 while it acts"),
-        (hang, 0.5, EngineTimeoutError, r"within 0\.5 s while it acts"),
-    ],
+@each_of(
+    "function, seconds, error, told",
+    (end, 60, EngineCrashedError, "reference ended with exit code 9 while it acts"),
+    (hang, 0.5, EngineTimeoutError, r"within 0\.5 s while it acts"),
 )
 def test_a_crash_and_a_hang_are_errors(child, function, seconds, error, told):
     with pytest.raises(error, match=told):

@@ -14,7 +14,7 @@ from onnx_passes.errors import (
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.isolated import IsolatedEngine, end_children
 from onnx_passes.runtime.openvino import OpenVinoEngine, load_openvino
-from tests.tables import cases
+from tests.tables import each_of, each_row, outputs_of
 
 pytest.importorskip("openvino", reason="openvino is missing: pip install -e '.[openvino]'")
 
@@ -27,8 +27,7 @@ def model(text, opset=21):
 
 
 def run(text, feeds, **options):
-    with OpenVinoEngine(**options).prepare(model(text)) as session:
-        return session.run(feeds)
+    return outputs_of(OpenVinoEngine(**options), model(text), feeds)
 
 
 def capabilities():
@@ -40,8 +39,7 @@ def test_weights_are_read_where_they_lie():
     weight = np.arange(4096, dtype=np.float32)
     given = model("g (float[4096] x) => (float[4096] y) <float w = {0}> { y = Add(x, w) }")
     given.graph.initializers["w"].const_value = ir.tensor(weight)
-    with OpenVinoEngine().prepare(given) as session:
-        found = session.run({"x": np.ones(4096, np.float32)})["y"]
+    found = outputs_of(OpenVinoEngine(), given, {"x": np.ones(4096, np.float32)})["y"]
     np.testing.assert_array_equal(found, weight + 1)
 
 
@@ -73,7 +71,7 @@ def test_values_inside_that_are_one_value_are_outputs_all_the_same():
     assert [list(value) for value in found.values()] == [[-1, 2], [-1, 2], [0, 2]]
 
 
-@pytest.mark.parametrize("kind", ["bfloat16", "float8_e4m3fn", "float16", "int8", "bool"])
+@each_of("kind", "bfloat16", "float8_e4m3fn", "float16", "int8", "bool")
 def test_element_types_come_and_go(kind):
     spelled = kind.replace("_", "")
     dtype = getattr(ml_dtypes, kind, None) or np.dtype(kind)
@@ -106,9 +104,7 @@ def test_a_precision_that_the_device_replaces_by_another_is_refused():
     assert "precision=" in str(refused.value.help)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    cases("""
+@each_row("""text | told
 1: g (double[2] x) => (double[2] y) { y = Neg(x) } | float64 in float32
 2: g (float[2] x) => (float[2] y) { a = Cast<to=11>(x) y = Cast<to=1>(a) } | float64 in float32
 3: g (string[2] x) => (string[2] y) { y = Identity(x) } | strings are not run
@@ -116,8 +112,7 @@ def test_a_precision_that_the_device_replaces_by_another_is_refused():
 5: g (seq(float[2]) x) => (float[2] y) { y = ConcatFromSequence<axis=0>(x) } | tensor
 6: g (float[2] x) => (float[2] y) { y = Nothing(x) } | no conversion for Nothing
 7: g (float[2] x) => (float[2] y) { y = Dropout(x) } | drops inputs or outputs
-"""),
-)
+""")
 def test_what_it_does_not_run_is_refused(text, told):
     with (
         pytest.raises(UnsupportedModelError, match=told),
@@ -127,10 +122,8 @@ def test_what_it_does_not_run_is_refused(text, told):
 
 
 def test_a_refusal_names_the_node_and_not_the_source_of_openvino():
-    text = (
-        "g (float[1,1,4,4] x, float[8] roi, float[4] s) => (float[1,1,2,2] y) "
-        '{ y = Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, roi, s) }'
-    )
+    text = """g (float[1,1,4,4] x, float[8] roi, float[4] s) => (float[1,1,2,2] y)
+        { y = Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, roi, s) }"""
     with (
         pytest.raises(UnsupportedModelError) as refused,
         OpenVinoEngine().prepare(model(text)),
@@ -141,7 +134,7 @@ def test_a_refusal_names_the_node_and_not_the_source_of_openvino():
     assert refused.value.where == "  --> node y (Resize)"
 
 
-@pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 2**40])
+@each_of("value", 2**31, -(2**31) - 1, 2**40)
 def test_integers_of_more_than_32_bits_are_refused(value):
     text = "g (int64[2] x) => (int64[2] y) { y = Neg(x) }"
     with pytest.raises(EngineError, match=f"holds {value}, and OpenVINO computes int64 in"):
@@ -191,16 +184,14 @@ def test_the_name_and_the_description_tell_what_changes_numbers():
     assert other.name == "openvino[precision=bf16, threads=2]"
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"device": "AUTO"}, "chooses devices unseen"),
-        ({"device": "HETERO:GPU,CPU"}, "chooses devices unseen"),
-        ({"precision": "fp32"}, "precision cannot be 'fp32'"),
-        ({"threads": -1}, "at least 0"),
-        ({"thread": 1}, "no option 'thread'"),
-        ({"properties": {"A": "1"}}, "no option 'properties'"),
-    ],
+@each_of(
+    "options, told",
+    ({"device": "AUTO"}, "chooses devices unseen"),
+    ({"device": "HETERO:GPU,CPU"}, "chooses devices unseen"),
+    ({"precision": "fp32"}, "precision cannot be 'fp32'"),
+    ({"threads": -1}, "at least 0"),
+    ({"thread": 1}, "no option 'thread'"),
+    ({"properties": {"A": "1"}}, "no option 'properties'"),
 )
 def test_an_option_that_does_not_fit_is_refused(options, told):
     with pytest.raises(ConfigError, match=told):

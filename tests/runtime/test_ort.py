@@ -19,6 +19,7 @@ from onnx_passes.model.save import save_model
 from onnx_passes.runtime import engine_models, ort
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.ort import OnnxRuntimeEngine, skipped_optimizations
+from tests.tables import each_of, outputs_of
 
 MODEL = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Neg(x) }'
 FEEDS = {"x": np.ones(2, np.float32)}
@@ -27,17 +28,14 @@ PLUGIN = "NvTensorRTRTXExecutionProvider"
 
 def prepare(provider):
     engine = engine_from_config("onnxruntime", {"provider": provider})
-    with engine.prepare(ir.from_onnx_text(MODEL)) as session:
-        return session.run(FEEDS)
+    return outputs_of(engine, ir.from_onnx_text(MODEL), FEEDS)
 
 
-@pytest.mark.parametrize(
-    ("provider", "install"),
-    [
-        ("CUDAExecutionProvider", "onnxruntime-gpu"),
-        ("TensorrtExecutionProvider", "onnxruntime-gpu"),
-        (PLUGIN, "pip install onnxruntime-ep-nv-tensorrt-rtx"),
-    ],
+@each_of(
+    "provider, install",
+    ("CUDAExecutionProvider", "onnxruntime-gpu"),
+    ("TensorrtExecutionProvider", "onnxruntime-gpu"),
+    (PLUGIN, "pip install onnxruntime-ep-nv-tensorrt-rtx"),
 )
 def test_a_provider_that_is_not_here_is_told_with_what_to_install(provider, install):
     if provider in onnxruntime.get_available_providers():
@@ -51,7 +49,7 @@ def test_a_provider_that_is_not_here_is_told_with_what_to_install(provider, inst
     assert failure.value.exit_code == 3
 
 
-@pytest.mark.parametrize("provider", ["CUDAExecutionProvider", "TensorrtExecutionProvider"])
+@each_of("provider", "CUDAExecutionProvider", "TensorrtExecutionProvider")
 def test_a_provider_that_lets_the_cpu_work_in_its_place_is_an_error(provider, monkeypatch):
     """What the GPU build does where a library is missing: it lists it, and uses the CPU."""
     monkeypatch.setattr(
@@ -144,7 +142,7 @@ def test_a_feed_overrides_an_initializer(parse, run):
     np.testing.assert_array_equal(run(ENGINE, model, x=LARGE, w=-LARGE)["y"], 0 * LARGE)
 
 
-@pytest.mark.parametrize("dtype", ["int4", "uint4", "bfloat16", "float32"])
+@each_of("dtype", "int4", "uint4", "bfloat16", "float32")
 def test_weights_come_from_a_mapped_file(parse, run, tmp_path, dtype):
     kind = ir.DataType.from_numpy(np.dtype(getattr(ml_dtypes, dtype, dtype)))
     values = (np.arange(5001) % 7).astype(kind.numpy())
@@ -185,9 +183,8 @@ def test_models_over_2_gib_load(parse, run):
     assert y.item() == layers
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    ["bfloat16", "float8_e4m3fn", "float8_e5m2fnuz", "int4", "uint4", "int2", "uint2"],
+@each_of(
+    "dtype", "bfloat16", "float8_e4m3fn", "float8_e5m2fnuz", "int4", "uint4", "int2", "uint2"
 )
 def test_element_types_that_numpy_lacks_go_in_and_out(parse, run, dtype):
     kind = ir.DataType.from_numpy(np.dtype(getattr(ml_dtypes, dtype)))
@@ -201,7 +198,7 @@ def test_element_types_that_numpy_lacks_go_in_and_out(parse, run, dtype):
     np.testing.assert_array_equal(run(ENGINE, parse(back, 25, 12), x=y)["y"], x)
 
 
-@pytest.mark.parametrize("layout", ["strided", "big-endian", "unaligned"])
+@each_of("layout", "strided", "big-endian", "unaligned")
 def test_feeds_may_have_any_layout(parse, run, layout):
     x = np.arange(6, dtype=np.float32)
     fed = {
@@ -217,8 +214,7 @@ def test_a_type_that_numpy_lacks_beside_a_sequence(parse):
     text = """g (bfloat16[2] x, float[2] z) => (bfloat16[2] y, seq(float[2]) s) {
         y = Identity(x)  s = SequenceConstruct(z, z) }"""
     x, z = np.array([1, 2], ml_dtypes.bfloat16), np.float32([3, 4])
-    with ENGINE.prepare(parse(text)) as session:
-        found = session.run({"x": x, "z": z})
+    found = outputs_of(ENGINE, parse(text), {"x": x, "z": z})
     assert list(found) == ["y", "s"]
     np.testing.assert_array_equal(found["y"], x)
     np.testing.assert_array_equal(found["s"], [z, z])
@@ -229,28 +225,24 @@ def test_sequences_are_lists(parse):
         "i = Constant<value_int = 1>() y = SequenceErase(x, i) z = SequenceAt(x, i) }"
     )
     items = [np.float32([1]), np.float32([2, 3]), np.float32([4])]
-    with ENGINE.prepare(parse(text)) as session:
-        found = session.run({"x": items})
+    found = outputs_of(ENGINE, parse(text), {"x": items})
     assert [item.tolist() for item in found["y"]] == [[1], [4]]
     assert found["z"].tolist() == [2, 3]
 
 
-@pytest.mark.parametrize("value", [None, np.float32([1, 2])])
+@each_of("value", None, np.float32([1, 2]))
 def test_optionals_are_values_or_none(parse, value):
     text = """g (optional(float[2]) x) => (bool b, optional(float[2]) y) {
         b = OptionalHasElement(x)  y = Identity(x) }"""
-    with ENGINE.prepare(parse(text)) as session:
-        found = session.run({"x": value})
+    found = outputs_of(ENGINE, parse(text), {"x": value})
     assert found["b"] == (value is not None)
     np.testing.assert_array_equal(found["y"], value)
 
 
 def test_maps_become_keys_and_values(parse, run):
-    model = ir.from_onnx_text(
-        '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1]> '
-        "g (float[1, 2] x) => (float[1] y)"
-        " { y = ai.onnx.ml.ZipMap<classlabels_int64s = [7, 3]>(x) }"
-    )
+    model = ir.from_onnx_text("""<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1]>
+        g (float[1, 2] x) => (float[1] y)
+        { y = ai.onnx.ml.ZipMap<classlabels_int64s = [7, 3]>(x) }""")
     model.graph.outputs[0].type = model.graph.outputs[0].shape = None  # onnx-ir has no maps
     (keys, values), *rest = run(ENGINE, model, x=np.float32([[0.75, 0.25]]))["y"]
     assert (keys.tolist(), values.tolist(), rest) == ([3, 7], [0.25, 0.75], [])
@@ -263,16 +255,14 @@ def test_random_operators_repeat_themselves(parse, run):
     assert not np.array_equal(first, run(OnnxRuntimeEngine(seed=7), model)["y"])
 
 
-@pytest.mark.parametrize(
-    ("text", "opset", "ir_version", "message"),
-    [
-        ("g (float[2] x) => (float[2] y) { y = Foo(x) }", 21, 10, "Foo"),
-        ("g (float[2] x) => (float[2] y) { y = my.Foo(x) }", 21, 10, "my:Foo"),
-        ("g (complex64[2] x) => (complex64[2] y) { y = Identity(x) }", 21, 10, "complex64"),
-        ("g (uint8[n] x) => (uint8[a,b,c] y) { y = ImageDecoder(x) }", 21, 10, "ImageDecoder"),
-        (RELU, 999, 10, "opset 999"),
-        (RELU, 21, 999, "IR version 999"),
-    ],
+@each_of(
+    "text, opset, ir_version, message",
+    ("g (float[2] x) => (float[2] y) { y = Foo(x) }", 21, 10, "Foo"),
+    ("g (float[2] x) => (float[2] y) { y = my.Foo(x) }", 21, 10, "my:Foo"),
+    ("g (complex64[2] x) => (complex64[2] y) { y = Identity(x) }", 21, 10, "complex64"),
+    ("g (uint8[n] x) => (uint8[a,b,c] y) { y = ImageDecoder(x) }", 21, 10, "ImageDecoder"),
+    (RELU, 999, 10, "opset 999"),
+    (RELU, 21, 999, "IR version 999"),
 )
 def test_what_it_lacks_is_unsupported(parse, run, text, opset, ir_version, message):
     with pytest.raises(UnsupportedModelError, match=message):
@@ -339,14 +329,12 @@ def test_a_session_without_rewrites_copies_no_weight(parse):
     assert faults < weight.nbytes // resource.getpagesize() // 8
 
 
-@pytest.mark.parametrize("limit", [0, 1 << 62])
+@each_of("limit", 0, 1 << 62)
 def test_optimizations_copy_no_weights_of_a_large_model(parse, monkeypatch, tmp_path, limit):
     """Transposed once, the weight would be in memory as long as the session."""
     weight = np.ones((1 << 11, 1 << 12), np.float32)
-    text = (
-        "g (float[4096] x, float[2048, 4096] w) => (float[2048] y) "
-        "{ t = Transpose(w) y = MatMul(x, t) }"
-    )
+    text = """g (float[4096] x, float[2048, 4096] w) => (float[2048] y) { t = Transpose(w)
+        y = MatMul(x, t) }"""
     save_model(parse(text, w=weight), tmp_path / "model.onnx", external_data="external")
     model = load_model(tmp_path / "model.onnx").model
     monkeypatch.setattr(engine_models, "LARGE", limit)
@@ -370,7 +358,7 @@ def test_weights_are_handed_over_where_their_file_is_missing(parse, run, monkeyp
     np.testing.assert_array_equal(run(ENGINE, model, x=LARGE)["y"], LARGE * 2)
 
 
-@pytest.mark.parametrize("limit", [1, 2])
+@each_of("limit", 1, 2)
 def test_many_constants_are_not_held_against_each_other(parse, run, monkeypatch, limit):
     """ONNX Runtime took 66 s to open a session with 24,000 constants."""
     left_out = []
@@ -421,14 +409,12 @@ def in_files(tmp_path):
     return write(tmp_path / "model.onnx", TEXT, w=np.eye(64, dtype=np.float32))
 
 
-@pytest.mark.parametrize(
-    ("limit", "options", "told"),
-    [
-        (64, {"prepacking": False}, True),
-        (64, {"prepacking": True}, False),
-        (64, {"prepacking": False, "optimization": "none"}, False),
-        (1 << 20, {"prepacking": False}, False),
-    ],
+@each_of(
+    "limit, options, told",
+    (64, {"prepacking": False}, True),
+    (64, {"prepacking": True}, False),
+    (64, {"prepacking": False, "optimization": "none"}, False),
+    (1 << 20, {"prepacking": False}, False),
 )
 def test_says_what_is_left_out_for_large_weights(in_files, monkeypatch, limit, options, told):
     monkeypatch.setattr(engine_models, "LARGE", limit)
@@ -436,7 +422,7 @@ def test_says_what_is_left_out_for_large_weights(in_files, monkeypatch, limit, o
     assert bool(skipped_optimizations(engine, load_model(in_files).model)) == told
 
 
-@pytest.mark.parametrize(("limit", "told"), [(0, True), (1, False)])
+@each_of("limit, told", (0, True), (1, False))
 def test_says_that_many_constants_are_not_compared(in_files, monkeypatch, limit, told):
     monkeypatch.setattr(ort, "MANY_CONSTANTS", limit)
     said = skipped_optimizations(
@@ -445,10 +431,8 @@ def test_says_that_many_constants_are_not_compared(in_files, monkeypatch, limit,
     assert ["equal constants" in note for note in said] == [True] * told
 
 
-@pytest.mark.parametrize(("prepacking", "open_weights"), [(False, ["v"]), (True, [])])
-def test_weights_beside_floats_keep_their_layout(
-    tmp_path, monkeypatch, prepacking, open_weights
-):
+@each_of("prepacking, open_weights", (False, ["v"]), (True, []))
+def test_weights_beside_floats_keep_a_layout(tmp_path, monkeypatch, prepacking, open_weights):
     monkeypatch.setattr(engine_models, "LARGE", 64)
     array = np.random.default_rng(0).integers(-8, 8, (64, 64), np.int8)
     path = write(tmp_path / "model.onnx", INTEGERS, v=array, w=array)
@@ -458,8 +442,7 @@ def test_weights_beside_floats_keep_their_layout(
     )
     engine = OnnxRuntimeEngine(optimization="all", prepacking=prepacking)
     x = np.random.default_rng(1).integers(-2, 2, (2, 64)).astype(np.float32)
-    with engine.prepare(load_model(path).model) as session:
-        y = session.run({"x": x})["y"]
+    y = outputs_of(engine, load_model(path).model, {"x": x})["y"]
     assert [value.name for value in opened[0].get_overridable_initializers()] == open_weights
     levels = np.clip(np.rint(x @ (array * np.float32(0.5)) / 0.5), -128, 127)
     np.testing.assert_allclose(

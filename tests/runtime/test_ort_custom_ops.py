@@ -6,11 +6,10 @@ import pytest
 
 from onnx_passes.errors import ConfigError, EngineUnavailableError
 from onnx_passes.runtime.engines import engine_from_config
+from tests.tables import each_of
 
-MODEL = (
-    '<ir_version: 8, opset_import: ["": 17, "ai.onnx.contrib": 1]> '
-    "g (string[2] x) => (string[2] y) { y = ai.onnx.contrib.StringUpper(x) }"
-)
+MODEL = """<ir_version: 8, opset_import: ["": 17, "ai.onnx.contrib": 1]> g (string[2] x)
+    => (string[2] y) { y = ai.onnx.contrib.StringUpper(x) }"""
 
 
 def run(**options):
@@ -19,7 +18,7 @@ def run(**options):
         return session.run({"x": np.array(["ab", "cd"], object)})["y"]
 
 
-@pytest.mark.parametrize("isolate", [False, True])
+@each_of("isolate", False, True)
 def test_the_operators_of_a_library_run(isolate):
     extensions = pytest.importorskip(
         "onnxruntime_extensions", reason="pip install onnxruntime-extensions"
@@ -41,7 +40,7 @@ def test_a_file_that_is_not_a_library_is_told(tmp_path):
     assert "RegisterCustomOps" in str(failure.value.help)
 
 
-@pytest.mark.parametrize("given", [3, [3], {"a": "b"}])
+@each_of("given", 3, [3], {"a": "b"})
 def test_anything_but_text_is_refused(given):
     with pytest.raises(ConfigError, match="custom_ops must be a list of text"):
         run(custom_ops=given)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from onnx_passes.errors import UnsupportedModelError
 from onnx_passes.runtime import ort_session
 from onnx_passes.runtime.ort_session import translate
+from tests.tables import each_of, each_row
 
 
 def test_the_places_in_its_source_are_left_out():
@@ -24,7 +25,7 @@ def test_the_places_in_its_source_are_left_out():
     assert error.where == "  --> node r1"
 
 
-@pytest.mark.parametrize(("name", "where"), [("pad", "pad"), ("", "of type Pad")])
+@each_of("name, where", ("pad", "pad"), ("", "of type Pad"))
 def test_the_innermost_node_is_named(name, where):
     outer = "Non-zero status code returned while running If node. Name:'if' Status Message: "
     inner = (
@@ -35,25 +36,26 @@ def test_the_innermost_node_is_named(name, where):
     assert error.message == "too short"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : Could not find an implementation for "
-        "Clip(13) node with name 'c'",
-        "[ONNXRuntimeError] : 1 : FAIL : Fatal error: my:Foo(-1) is "
-        "not a registered function/op",
-        "[ONNXRuntimeError] : 10 : INVALID_GRAPH : Error No Op registered for Foo with "
-        "domain_version of 21",
-        "Batchwise recurrent operations (layout == 1) are not supported.",
-    ],
-)
+@each_row("""text
+- [ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : Could not find an implementation for Clip(13) node
+  with name 'c'
+- [ONNXRuntimeError] : 1 : FAIL : Fatal error: my:Foo(-1) is not a registered function/op
+- [ONNXRuntimeError] : 10 : INVALID_GRAPH : Error No Op registered for Foo with domain_version
+  of 21
+- Batchwise recurrent operations (layout == 1) are not supported.
+""")
 def test_what_is_missing_is_unsupported(text):
     assert type(translate(RuntimeError(text))) is UnsupportedModelError
 
 
-@pytest.mark.parametrize(
+@each_of(
     "unit",
-    ["/", "/a.cc:1 ", "[with ", "Node:", "Name:'", "Opset 1 is under development domain "],
+    "/",
+    "/a.cc:1 ",
+    "[with ",
+    "Node:",
+    "Name:'",
+    "Opset 1 is under development domain ",
 )
 def test_a_long_text_of_a_model_is_translated(unit):
     """Messages hold names of nodes; one of a hundred thousand characters took minutes."""
@@ -73,7 +75,7 @@ def test_packing_is_undone_by_unpacking(kind, codes):
     np.testing.assert_array_equal(again.astype(np.float32), array.astype(np.float32))
 
 
-@pytest.mark.parametrize("layout", ["strided", "big-endian", "unaligned"])
+@each_of("layout", "strided", "big-endian", "unaligned")
 def test_memory_that_cannot_be_shared_is_copied(layout):
     array = np.arange(6, dtype=np.float32)
     given_array = {

@@ -3,12 +3,12 @@
 import threading
 
 import numpy as np
-import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import EngineError
 from onnx_passes.runtime import engine_base
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.testing import parse
 
 
 class Session:
@@ -54,8 +54,7 @@ def test_one_core_or_another_engine_runs_nothing_beside(monkeypatch):
 
 def test_random_numbers_of_a_sample_do_not_depend_on_those_before_it():
     """A voice was refused: a sample alone drew otherwise than behind others."""
-    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
-        g (float[N] x) => (float[N] y) { y = RandomNormalLike<seed = 1.0>(x) }""")
+    model = parse("""(float[N] x) => (float[N] y) { y = RandomNormalLike<seed = 1.0>(x) }""")
     samples = [{"x": np.zeros(1 << 18, np.float32)}, {"x": np.zeros(2, np.float32)}]
     engine = OnnxRuntimeEngine()
     found = []

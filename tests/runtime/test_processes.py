@@ -12,6 +12,7 @@ import pytest
 import onnx_passes
 from onnx_passes.errors import UsageError
 from onnx_passes.runtime.processes import check_words, kill, run, start
+from tests.tables import each_of
 
 ROOT = Path(onnx_passes.__file__).parent
 OWN = {
@@ -82,14 +83,12 @@ def test_what_a_process_leaves_behind_is_ended():
     assert is_gone(int(run(python(code)).out))
 
 
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        ("'open {model}", "is not a command: no closing quotation"),
-        ("", "--check is empty"),
-        ([], "--check is empty"),
-        ("no-such-command {model}", "there is no command 'no-such-command'"),
-    ],
+@each_of(
+    "command, message",
+    ("'open {model}", "is not a command: no closing quotation"),
+    ("", "--check is empty"),
+    ([], "--check is empty"),
+    ("no-such-command {model}", "there is no command 'no-such-command'"),
 )
 def test_a_check_that_cannot_be_a_command_is_refused(command, message):
     with pytest.raises(UsageError, match=message):

@@ -1,12 +1,12 @@
 import numpy as np
 import onnx.parser
 import onnx_ir as ir
-import pytest
 from onnx import parser
 
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
+from tests.tables import each_of, outputs_of
 
 DRAWN = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
 PARAMETERS = "float[2,3,4] x, float[3] s, float[3] b, float[3] m, float[3] v"
@@ -16,8 +16,7 @@ FEEDS = {"x": DRAWN, **{name: abs(DRAWN[0, :, 0]) for name in "sbmv"}}
 def run(engine, opset, text, feeds=FEEDS):
     text = f'<ir_version: 8, opset_import: ["" : {opset}]> g {text}'
     model = ir.from_proto(parser.parse_model(text))
-    with engine_from_config(engine, {}).prepare(model) as session:
-        return next(iter(session.run(feeds).values()))
+    return next(iter(outputs_of(engine_from_config(engine, {}), model, feeds).values()))
 
 
 def compare_with_ort(opset, text, feeds=FEEDS):
@@ -25,28 +24,28 @@ def compare_with_ort(opset, text, feeds=FEEDS):
     np.testing.assert_allclose(*found, rtol=1e-4, strict=True)
 
 
-@pytest.mark.parametrize("opset", [7, 11, 13])
-@pytest.mark.parametrize("axis", ["", "<axis = 0>", "<axis = 2>"])
-@pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax", "Hardmax"])
+@each_of("opset", 7, 11, 13)
+@each_of("axis", "", "<axis = 0>", "<axis = 2>")
+@each_of("operator", "Softmax", "LogSoftmax", "Hardmax")
 def test_rows_are_those_of_the_version(operator, axis, opset):
     text = f"(float[2,3,4] x) => (float[2,3,4] y) {{ y = {operator}{axis}(x) }}"
     compare_with_ort(opset, text, {"x": DRAWN})
 
 
-@pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax", "Hardmax"])
+@each_of("operator", "Softmax", "LogSoftmax", "Hardmax")
 def test_nothing_stays_nothing(operator):
     text = f"(float[0,3] x) => (float[0,3] y) {{ y = {operator}(x) }}"
     assert run("reference", 13, text, {"x": np.zeros((0, 3), np.float32)}).shape == (0, 3)
 
 
-@pytest.mark.parametrize("opset", [7, 9, 14, 15])
+@each_of("opset", 7, 9, 14, 15)
 def test_a_normalization_reads_its_statistics(opset):
     text = f"({PARAMETERS}) => (float[2,3,4] y) {{ y = BatchNormalization(x, s, b, m, v) }}"
     compare_with_ort(opset, text)
 
 
-@pytest.mark.parametrize("opset", [1, 6])
-@pytest.mark.parametrize("trains", [False, True])
+@each_of("opset", 1, 6)
+@each_of("trains", False, True)
 def test_a_normalization_trains_if_it_is_not_a_test(trains, opset):
     last = ", consumed_inputs = [0, 0, 0, 1, 1]" if opset == 1 else ""
     call = f"BatchNormalization<is_test = {int(not trains)}{last}>(x, s, b, m, v)"
@@ -65,7 +64,7 @@ def test_statistics_of_training_follow_those_of_the_batch():
     np.testing.assert_allclose(run("reference", 15, text), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("opset", [10, 16])
+@each_of("opset", 10, 16)
 def test_regions_lie_where_their_version_puts_them(opset):
     text = """(float[1,1,6,6] x, float[1,4] r, int64[1] i) => (float[1,1,2,2] y)
         { y = RoiAlign<output_height = 2, output_width = 2, sampling_ratio = 2>(x, r, i) }"""
@@ -74,12 +73,10 @@ def test_regions_lie_where_their_version_puts_them(opset):
     compare_with_ort(opset, text, feeds)
 
 
-@pytest.mark.parametrize(
-    ("operator", "function"),
-    [
-        *(("Add", np.add), ("Sub", np.subtract), ("Mul", np.multiply), ("Div", np.divide)),
-        *(("Pow", np.power), ("Less", np.less), ("Greater", np.greater)),
-    ],
+@each_of(
+    "operator, function",
+    *(("Add", np.add), ("Sub", np.subtract), ("Mul", np.multiply), ("Div", np.divide)),
+    *(("Pow", np.power), ("Less", np.less), ("Greater", np.greater)),
 )
 def test_an_operand_is_broadcast_from_an_axis_on(operator, function):
     x, y = abs(DRAWN), abs(DRAWN[0, :, 0])
@@ -90,7 +87,7 @@ def test_an_operand_is_broadcast_from_an_axis_on(operator, function):
     np.testing.assert_allclose(found, function(x, y.reshape(3, 1)), rtol=1e-6)
 
 
-@pytest.mark.parametrize("opset", [1, 6])
+@each_of("opset", 1, 6)
 def test_slopes_are_those_of_channels(opset):
     x, slopes = DRAWN.reshape(1, 2, 4, 3)[:, :, :2, :2], np.float32([2, 3])
     last = "<consumed_inputs = [0, 0]>" if opset == 1 else ""
@@ -128,13 +125,12 @@ def run_reference_loop(engine, shape, iterations, going=True, opset=13):
         "x": np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape),
         "outer": np.array(2, np.float32),
     }
-    with engine.prepare(model) as session:
-        return session.run(feeds)
+    return outputs_of(engine, model, feeds)
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 1, 3)])
-@pytest.mark.parametrize("iterations", [0, 1, 3, 9])
-@pytest.mark.parametrize("going", [True, False])
+@each_of("shape", (), (3,), (2, 3), (2, 1, 3))
+@each_of("iterations", 0, 1, 3, 9)
+@each_of("going", True, False)
 def test_what_iterations_scan_is_stacked(shape, iterations, going):
     expected, found = (
         run_reference_loop(engine, shape, iterations, going)
@@ -145,7 +141,7 @@ def test_what_iterations_scan_is_stacked(shape, iterations, going):
         np.testing.assert_array_equal(found[name], value)
 
 
-@pytest.mark.parametrize("declared", ["[2,3]", "[a,3]", "[]"])
+@each_of("declared", "[2,3]", "[a,3]", "[]")
 def test_what_no_iteration_stacks_has_the_shape_that_is_inferred(declared):
     text = MODEL.format(shape="[2,3]", stacked="[T,2,3]", opset=13)
     model = onnx.parser.parse_model(text.replace("float[2,3] scan", f"float{declared} scan"))
@@ -160,12 +156,10 @@ def test_what_no_iteration_stacks_has_the_shape_that_is_inferred(declared):
             assert session.run(feeds)["all"].shape == (0, 2, 3)
 
 
-@pytest.mark.parametrize(
-    ("opset", "scale", "zero", "axis"),
-    [
-        *((opset, "float s = {0.1}", "uint8 z = {3}", "") for opset in (10, 13, 18, 21)),
-        (13, "float[2] s = {0.1, 2}", "int8[2] z = {3, -4}", "<axis = 0>"),
-    ],
+@each_of(
+    "opset, scale, zero, axis",
+    *((opset, "float s = {0.1}", "uint8 z = {3}", "") for opset in (10, 13, 18, 21)),
+    (13, "float[2] s = {0.1, 2}", "int8[2] z = {3, -4}", "<axis = 0>"),
 )
 def test_quantisers_of_every_opset(opset, scale, zero, axis):
     text = f"""(float[2,3] x) => (float[2,3] y) <{scale}, {zero}>

@@ -10,7 +10,8 @@ import pytest
 
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.surgery import Builder
-from tests.tables import cases
+from onnx_passes.testing import parse
+from tests.tables import each_row
 
 
 @pytest.fixture
@@ -23,9 +24,7 @@ def x(b):
     return b.input("x", np.float32, ("N", 4))
 
 
-@pytest.mark.parametrize(
-    ("write", "error", "says", "helps"),
-    cases("""
+@each_row("""write | error | says | helps
 - =lambda b, x: b.op.Rleu(x) | =UsageError | no operator 'Rleu' | did you mean 'Relu'?
 - =lambda b, x: b.op.Swish(x) | =UsageError | not exist yet in opset | since opset 24
 - =lambda b, x: b.op.Scatter(x, x, x) | =UsageError | is gone from opset 20 | opset 11
@@ -36,8 +35,7 @@ def x(b):
 - =lambda b, x: b.input('x') | =UsageError | the name 'x' is taken | another
 - =lambda b, x: b.input('z', 'flaot') | =UsageError | is not an element type | 'float'?
 - =lambda b, x: Builder(opset=99) | =UsageError | there is no opset 99 | newest
-"""),
-)
+""")
 def test_what_is_wrong_is_told_where_it_is_written(b, x, write, error, says, helps):
     with pytest.raises(error, match=re.escape(says)) as caught:
         write(b, x)
@@ -99,8 +97,6 @@ def test_a_loop_stacks_what_its_body_gives(b, x):
 
 
 def test_going_on_with_a_model_takes_no_name_twice():
-    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
-        g (float[2] x) => (float[2] relu_out_0) { relu_out_0 = Relu(x) }""")
+    model = parse("""(float[2] x) => (float[2] relu_out_0) { relu_out_0 = Relu(x) }""")
     b = Builder(model)
-    new = b.op.Relu(model.graph.outputs[0])
-    assert new.name == "relu_out_1"
+    assert b.op.Relu(model.graph.outputs[0]).name == "relu_out_1"

@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 
 from onnx_passes.surgery import Builder
+from tests.tables import each_of
 
 DOC = Path(__file__).parents[2] / "docs" / "inspect-and-edit-models.md"
 PARTS = re.findall(r"^## ([1-9B].+?)\n.*?```python\n(.*?)```", DOC.read_text(), re.S | re.M)
@@ -20,7 +21,7 @@ def own_layers(monkeypatch):
     monkeypatch.setattr(Builder, "_layers", dict(Builder._layers))
 
 
-@pytest.mark.parametrize("code", [pytest.param(code, id=title) for title, code in PARTS])
+@each_of("code", *[pytest.param(code, id=title) for title, code in PARTS])
 def test_it_runs_and_gives_a_model_that_runs(code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("example.py").write_text(code)

@@ -9,6 +9,7 @@ import pytest
 from onnx_passes.errors import UsageError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.surgery import insert
+from onnx_passes.testing import parse
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
 
@@ -30,8 +31,7 @@ def test_one_node_replaces_several():
 
 
 def test_an_inserted_output_keeps_its_name():
-    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
-        g (float[2] x) => (float[2] y) { a = Neg(x) y = Exp(a) }""")
+    model = parse("""(float[2] x) => (float[2] y) { a = Neg(x) y = Exp(a) }""")
     insert(model, "Elu", ["x"], ["y"], {"alpha": 2.0})
     assert [v.name for v in model.graph.outputs] == ["y"]
     assert [node.op_type for node in model.graph] == ["Elu"]

@@ -14,6 +14,7 @@ from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.surgery import canonical_hash, load, restore_weights, strip_weights
 from onnx_passes.surgery.weights import large_tensors
+from tests.tables import each_of
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
 
@@ -114,7 +115,7 @@ def test_constants_bodies_and_functions_keep_no_weight():
 OVERRIDABLE = ", float[600] w"
 
 
-@pytest.mark.parametrize(("kind", "given"), [("bfloat16", ""), ("float", OVERRIDABLE)])
+@each_of("kind, given", ("bfloat16", ""), ("float", OVERRIDABLE))
 def test_what_stays_is_named(kind, given, tmp_path):
     ones = ", ".join(["1"] * 600)
     model = ir.from_onnx_text(

@@ -12,13 +12,19 @@ import pytest
 
 import onnx_passes.tuning.budget_search
 from onnx_passes.cli.main import main
+from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.errors import ConfigError, EngineBuildError
 from onnx_passes.model.save import save_model, written_bytes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.tuning import configured_search as tuning_task
+from onnx_passes.tuning import loss_budget
 from onnx_passes.tuning.budget_search import TuningSearch
+from onnx_passes.tuning.configured_search import take_few, task_of
 from onnx_passes.tuning.groups import AuditFinding, convert
-from onnx_passes.tuning.loss_budget import FlipLimit
 from onnx_passes.tuning.search_record import lines, to_json
+from onnx_passes.verify.reference_data import ReferenceData
+from tests.tables import each_of
+from tests.tuning.conftest import DIGITS
 
 
 class Counting:
@@ -53,9 +59,11 @@ def measured(task, model):
     return task.budget.measure(found, expected)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "limits",
-    [{"rmse": (0.0, 0.0)}, {"snr": (400.0, math.inf)}, {"max_abs_error": (0.0, 1e-12)}],
+    {"rmse": (0.0, 0.0)},
+    {"snr": (400.0, math.inf)},
+    {"max_abs_error": (0.0, 1e-12)},
     ids=str,
 )
 def test_an_impossible_budget_leaves_the_original(task, limits):
@@ -98,7 +106,7 @@ def every_choice(task):
     return found
 
 
-@pytest.mark.parametrize("limit", [28.0, 36.0, 43.5, 50.0])
+@each_of("limit", 28.0, 36.0, 43.5, 50.0)
 def test_the_file_is_the_smallest_of_all_that_really_run(task, every_choice, tmp_path, limit):
     asked = task(limits={"snr": (limit, math.inf)})
     result = run(asked)
@@ -177,7 +185,7 @@ def test_a_part_that_does_not_run_by_itself_is_kept(task, monkeypatch):
 
 
 def test_the_bound_of_flips_counts_all_models_that_are_tried(task):
-    flips = FlipLimit(0.05, 0.95, None, 6)
+    flips = loss_budget.FlipLimit(0.05, 0.95, None, 6)
     result = run(task(limits={"snr": (20.0, math.inf)}, flips=flips))
     found = result.best.spent.flips
     assert found.value <= found.high <= 0.05
@@ -232,10 +240,8 @@ def test_a_whole_model_that_a_judge_refuses_is_rejected(task):
     assert not too_many(result.model)
 
 
-@pytest.mark.parametrize("evaluations", [1, 2])
-def test_a_search_that_may_run_one_model_ends_when_it_is_rejected(
-    task, evaluations, monkeypatch
-):
+@each_of("evaluations", 1, 2)
+def test_a_search_that_may_run_one_model_ends_if_it_fails(task, evaluations, monkeypatch):
     asked = dataclasses.replace(
         task(limits={"snr": (60.0, math.inf)}), evaluations=evaluations, score_all=True
     )
@@ -286,13 +292,67 @@ def test_a_whole_model_without_its_formats_is_rejected(task, monkeypatch):
     assert any("it is wrong" in tried.why for tried in result.tried)
 
 
-@pytest.mark.parametrize(("format_", "told"), [("int4-gptq", True), ("int8-weights", False)])
-def test_it_is_told_that_the_budget_was_measured_on_what_weights_were_rounded_by(
-    task, format_, told
-):
+@each_of("format_, told", ("int4-gptq", True), ("int8-weights", False))
+def test_it_is_told_that_the_budget_was_measured_on_calibration_data(task, format_, told):
     asked = task(formats=[format_], limits={"snr": (20.0, math.inf)}, evaluations=1)
     found = to_json(run(dataclasses.replace(asked, sketch=asked.feeds)))
     assert found["fitted"] == ([format_] if told else [])
     assert any("rounded by the samples" in line for line in lines(found)) == told
     few = [{name: rows[:1] for name, rows in asked.feeds[0].items()}]
     assert to_json(run(dataclasses.replace(asked, sketch=few)))["fitted"] == []
+
+
+# From a file to a search: its engine, and the samples that groups are scored on.
+
+
+SETTINGS = {"verify": {"metrics": {"rmse": [0, 1]}}, "tune": {"formats": ["float16"]}}
+
+
+@each_of("engines, arena", (None, False), (["onnxruntime"], True))
+def test_sessions_of_large_models_share_no_memory(original, monkeypatch, engines, arena):
+    images = np.zeros((4, 1, 8, 8), np.float32)
+    reference = ReferenceData([{"image": images}], None, "a test")
+    settings = SETTINGS if engines is None else SETTINGS | {"engines": engines}
+    config = config_from_data(settings)
+    assert task_of(original, config, reference).engine.memory_arena
+    monkeypatch.setattr(tuning_task, "_LARGE", 1 << 10)
+    assert task_of(original, config, reference).engine.memory_arena is arena
+
+
+@each_of("sizes", (40,), (25, 15), (1,) * 40)
+def test_groups_are_scored_on_rows_from_all_over_the_data(original, sizes):
+    rows = np.arange(40.0, dtype=np.float32).reshape(40, 1, 1, 1) * np.ones((1, 8, 8))
+    feeds = [{"image": part} for part in np.split(rows, np.cumsum(sizes)[:-1])]
+    few = [feed["image"][:, 0, 0, 0] for feed in take_few(original, feeds, 5)]
+    assert np.concatenate(few).tolist() == [0, 10, 20, 29, 39]
+    assert len(take_few(original, feeds, 99)) == len(feeds)
+
+
+LABELS = np.load(DIGITS / "labels.npy")
+LIMITS = {"kl_divergence": (0.0, 1.0), "accuracy": (0.9, 1.0), "rmse": (0.0, 1e3)}
+
+
+@pytest.fixture
+def samples(original, images):
+    budget = loss_budget.LossBudget(LIMITS, loss_budget.FlipLimit(0.2), [[LABELS]])
+    engine = OnnxRuntimeEngine(optimization="all")
+    return loss_budget.SamplesInMemory(original, engine, [{"image": images}], budget)
+
+
+def test_a_coarse_model_uses_more_of_the_budget_than_the_original(task, ranges, samples):
+    asked = task(formats=("int4-weights",))
+    asked.ranges.update(ranges)
+    coarse = asked.build({group.name: "int4-weights" for group in asked.groups})
+    first, second = samples.begin(), samples.measure(coarse)
+    assert first.values["kl_divergence"] == 0.0
+    assert second.values["kl_divergence"] > 0.0
+    assert second.flips.value > first.flips.value == 0.0
+    assert 0.0 < second.total <= 1.0
+
+
+def test_a_model_that_does_not_run_is_rejected(original, samples):
+    samples.begin()
+    wrong = ir.from_proto(ir.to_proto(original))
+    next(node for node in wrong.graph if node.op_type == "Relu").op_type = "NoSuch"
+    with pytest.raises(loss_budget.RejectedError, match="NoSuch"):
+        samples.measure(wrong)

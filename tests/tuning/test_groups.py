@@ -1,7 +1,13 @@
+import math
+from pathlib import Path
+
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.tuning.groups import BUILTIN, audit, by_format, convert, partition
+from onnx_passes.errors import PassError
+from onnx_passes.tuning.choice import find_culprits
+from onnx_passes.tuning.groups import BUILTIN, audit, by_format, convert, partition, prepare
+from tests.tables import each_of
 
 FORMATS = ["float16", "int8-static", "int8-dynamic", "int8-weights", "int4-weights"]
 SQUARE = "/fc1/Gemm"
@@ -31,13 +37,13 @@ def found(model, original, groups, names):
     return audit(model, original, groups, names, BUILTIN)
 
 
-@pytest.mark.parametrize("name", list(BUILTIN))
+@each_of("name", *list(BUILTIN))
 def test_a_model_that_holds_what_was_chosen_has_no_findings(original, known, name):
     model, groups, names = built(original, known, name)
     assert found(model, original, groups, names) == []
 
 
-@pytest.mark.parametrize("claimed", FORMATS)
+@each_of("claimed", *FORMATS)
 def test_a_node_that_stayed_in_float32_is_named(original, known, claimed):
     model, groups, names = built(original, known, "float32")
     names = dict.fromkeys(names, "float32") | {SQUARE: claimed}
@@ -46,7 +52,7 @@ def test_a_node_that_stayed_in_float32_is_named(original, known, claimed):
     assert all(claimed in finding.problem for finding in findings)
 
 
-@pytest.mark.parametrize("name", ["float16", "int8-static", "int8-weights", "int8-dynamic"])
+@each_of("name", "float16", "int8-static", "int8-weights", "int8-dynamic")
 def test_a_node_that_should_have_stayed_is_named(original, known, name):
     model, groups, names = built(original, known, name, SQUARE)
     (finding,) = found(model, original, groups, names | {SQUARE: "float32"})
@@ -75,7 +81,7 @@ def test_a_result_that_is_gone_is_named(original, known):
     assert "not in the model any more" in finding.problem
 
 
-@pytest.mark.parametrize("name", ["int4-nbits", "int4-nbits-dynamic"])
+@each_of("name", "int4-nbits", "int4-nbits-dynamic")
 def test_a_product_that_computes_otherwise_than_chosen_is_named(original, known, name):
     model, groups, names = built(original, known, name, "/fc2/MatMul")
     (layer,) = (node for node in model.graph if node.op_type == "MatMulNBits")
@@ -84,3 +90,29 @@ def test_a_product_that_computes_otherwise_than_chosen_is_named(original, known,
     (finding,) = found(model, original, groups, names)
     kind = "floats" if level == 0 else "integers"
     assert finding.problem == f"it is to be {name}, and computes in {kind}"
+
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+
+
+def test_nothing_is_to_blame_where_all_is_well(task):
+    asked = task(limits={"snr": (20.0, math.inf)})
+    found = find_culprits(asked, BUILTIN["float16"])
+    assert (found.nodes, found.runs) == ((), 1)
+    assert any(v.dtype is ir.DataType.FLOAT16 for n in found.model.graph for v in n.outputs)
+
+
+def test_none_of_the_nodes_can_be_left_out(task):
+    asked = task(limits={"snr": (33.0, math.inf)})
+    item = BUILTIN["int4-weights"]
+    found = find_culprits(asked, item)
+    layers = [name for name in found.nodes if name in {g.name for g in asked.groups}]
+    assert layers == list(found.nodes), "only layers have weights"
+    assert 0 < len(layers) < 4
+
+
+def test_a_pass_that_refuses_the_model_is_told(task, original):
+    model = prepare(ir.load(DIGITS / "model.onnx"))
+    asked = task(model=model, limits={"snr": (33.0, math.inf)})
+    with pytest.raises(PassError, match="needs opset 21"):
+        find_culprits(asked, BUILTIN["int4-weights"])

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import onnx
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.model.load import load_model
 from onnx_passes.passes.registry import lookup
@@ -15,6 +14,7 @@ from onnx_passes.tuning.budget_search import TuningSearch
 from onnx_passes.tuning.groups import BUILTIN, partition, prepare
 from onnx_passes.tuning.loss_budget import LossBudget
 from onnx_passes.tuning.search_record import Task, save
+from tests.tables import each_of
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21, "own" : 1]>'
 
@@ -99,7 +99,7 @@ def test_a_quantised_network_of_qonnx_is_tuned():
     assert set(result.best.names.values()) == {"int8-weights"}
 
 
-@pytest.mark.parametrize("formats", [("int8-weights",), ("float16",), ("int4-gptq",)])
+@each_of("formats", ("int8-weights",), ("float16",), ("int4-gptq",))
 def test_external_weights_stay_external(tmp_path, formats):
     model = parse(
         f"""{HEADER} g (float[n,64] x) => (float[n,64] y)

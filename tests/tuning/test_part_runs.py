@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.runtime.ort import OnnxRuntimeEngine, rounding_engine
 from onnx_passes.tuning.format_scores import Scorer, negate_outputs
 from onnx_passes.tuning.groups import BUILTIN, partition, prepare
 from onnx_passes.tuning.loss_budget import LossBudget
 from onnx_passes.tuning.search_record import Task
+from tests.tables import each_of, outputs_of
 
 
 def constant(name, array):
@@ -38,7 +38,7 @@ def layers(count):
     return prepare(ir.Model(graph, ir_version=10))
 
 
-@pytest.mark.parametrize("name", ["float16", "int8-weights", "int4-weights"])
+@each_of("name", "float16", "int8-weights", "int4-weights")
 def test_a_part_moves_the_outputs_as_it_does_within_the_model(name):
     """An engine that fuses a part by itself in another way would compute it in integers."""
     model, engine = layers(3), OnnxRuntimeEngine(optimization="all")
@@ -50,13 +50,11 @@ def test_a_part_moves_the_outputs_as_it_does_within_the_model(name):
     scorer = Scorer(model, groups, formats, engine, "size", feeds, task.known)
     scores = [score for group in groups for score in scorer.score(group)]
     found = [score for score in scores if score.format == name]
-    with engine.prepare(model) as session:
-        old = session.run(feeds[0])["x3"]
+    old = outputs_of(engine, model, feeds[0])["x3"]
     assert [score.refused for score in found] == [""] * 3
     for score in found:
         alone = task.build({score.group: name})
-        with rounding_engine(engine, alone).prepare(alone) as session:
-            moved = session.run(feeds[0])["x3"] - old
+        moved = outputs_of(rounding_engine(engine, alone), alone, feeds[0])["x3"] - old
         np.testing.assert_allclose(score.effect[0]["x3"], moved, atol=1e-5)
         assert np.abs(moved).max() > 1e-4
 

@@ -1,7 +1,6 @@
 import numpy as np
 import onnx
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.bench.runs import Runner, Settings, compare
 from onnx_passes.bench.runs.runner import in_order
@@ -15,6 +14,7 @@ from onnx_passes.verify.bodies import (
 )
 from onnx_passes.verify.recording import expose_values
 from onnx_passes.verify.region import changed_region
+from tests.tables import each_of, outputs_of
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
 IF = """(float[N] x, bool c) => (float[N] y) {
@@ -48,11 +48,10 @@ def bodies(text, old, new, samples):
 
 
 def outputs(model, feeds):
-    with OnnxRuntimeEngine().prepare(model) as session:
-        return list(session.run(feeds).values())
+    return list(outputs_of(OnnxRuntimeEngine(), model, feeds).values())
 
 
-@pytest.mark.parametrize("taken", [True, False])
+@each_of("taken", True, False)
 def test_a_branch_is_run_on_what_it_reads_around_it_whether_taken_or_not(taken):
     sample = {"x": X, "c": np.array(taken), "k": np.exp(X)}
     found, other = bodies(IF, "m = Abs(k)", "m = Relu(k)", [sample])
@@ -187,8 +186,7 @@ def read(text):
 
 def values(text, feeds):
     model = expose_values(expose_bodies(typed(read(text))))
-    with OnnxRuntimeEngine().prepare(model) as session:
-        return session.run(feeds)
+    return outputs_of(OnnxRuntimeEngine(), model, feeds)
 
 
 def test_a_loop_gives_every_iteration():

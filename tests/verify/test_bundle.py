@@ -14,6 +14,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify import bundle as module
 from onnx_passes.verify.bundle import Bundle, write_bundle, write_failing
+from tests.tables import each_of
 
 
 def model(body, inputs="float[N] x", outputs="float[N] y"):
@@ -40,7 +41,7 @@ def test_models_that_differ_are_exit_code_1_with_the_worst_element(tmp_path):
     assert "y: 1 of 2 elements differ, the worst at [1]: before 6.0, after 9.0" in run.stdout
 
 
-@pytest.mark.parametrize(("atol", "code"), [(3.5, 0), (2.5, 1)])
+@each_of("atol, code", (3.5, 0), (2.5, 1))
 def test_tolerances_are_kept(tmp_path, atol, code):
     folder = write_bundle(bundle(limits={"y": (0.0, atol)}), tmp_path / "b")
     assert repro(folder).returncode == code
@@ -80,7 +81,7 @@ def test_another_shape_is_told_and_never_broadcast(tmp_path):
     assert "y is float32[1, 2], expected float32[2]" in run.stdout
 
 
-@pytest.mark.parametrize("name", ["file", "/a/b.c", "ü", "a\x1b[31m\nb", "x.npy", "'\"{}"])
+@each_of("name", "file", "/a/b.c", "ü", "a\x1b[31m\nb", "x.npy", "'\"{}")
 def test_inputs_of_any_name_come_back(tmp_path, name):
     proto = onnx.helper.make_model(
         onnx.helper.make_graph(
@@ -171,12 +172,10 @@ def test_a_sequence_has_the_limits_of_each_of_its_elements(tmp_path):
     assert "y[1]: 2 of 2 elements differ" in run.stdout
 
 
-@pytest.mark.parametrize(
+@each_of(
     "engine",
-    [
-        OnnxRuntimeEngine(optimization="all", threads=2, prepacking=False, seed=3),
-        ReferenceEngine(),
-    ],
+    OnnxRuntimeEngine(optimization="all", threads=2, prepacking=False, seed=3),
+    ReferenceEngine(),
 )
 def test_the_engine_of_the_check_runs_them(tmp_path, engine):
     run = repro(write_bundle(bundle(engine=engine), tmp_path / "b"))
@@ -185,7 +184,7 @@ def test_the_engine_of_the_check_runs_them(tmp_path, engine):
     assert run.stdout.splitlines()[0] == f"{engine.name}, version {version}"
 
 
-@pytest.mark.parametrize("kind", ["bfloat16", "float16", "string"])
+@each_of("kind", "bfloat16", "float16", "string")
 def test_the_reference_evaluator_takes_what_numpy_lacks(tmp_path, kind):
     types = {"inputs": f"{kind}[2] x", "outputs": f"{kind}[2] y"}
     array = np.array(["a", "b"], object)

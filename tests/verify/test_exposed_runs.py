@@ -2,7 +2,6 @@
 
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from benchmarks.models import transformer
 from onnx_passes.model.load import load_model
@@ -10,11 +9,11 @@ from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.recording import expose_values
 from tests.corpus.backend_models import ids, load
+from tests.tables import each_of, outputs_of
 
 
 def outputs(model, feeds):
-    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        return session.run(feeds)
+    return outputs_of(OnnxRuntimeEngine(prepacking=False), model, feeds)
 
 
 def assert_same(model):
@@ -28,7 +27,7 @@ def assert_same(model):
         np.testing.assert_array_equal(recorded[name], array)
 
 
-@pytest.mark.parametrize("model_id", [i for i in ids("real") if "vgg" not in i])
+@each_of("model_id", *[i for i in ids("real") if "vgg" not in i])
 def test_a_light_model_gives_the_same_bits(model_id):
     assert_same(load_model(load(model_id).path).model)
 

@@ -12,6 +12,7 @@ from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
 from onnx_passes.verify.float64 import DoubleNode, convolve, evaluate, upcast_node
+from tests.tables import each_of, each_row, outputs_of
 
 
 def types(op_type, **attributes):
@@ -19,23 +20,19 @@ def types(op_type, **attributes):
     return {attribute.name: attribute.i for attribute in node.attribute}
 
 
-@pytest.mark.parametrize(
-    ("op_type", "name"),
-    [("Cast", "to"), ("EyeLike", "dtype"), ("HannWindow", "output_datatype")],
+@each_of(
+    "op_type, name", ("Cast", "to"), ("EyeLike", "dtype"), ("HannWindow", "output_datatype")
 )
 def test_an_attribute_that_names_a_narrow_float_names_a_double(op_type, name):
     assert types(op_type, **{name: TensorProto.FLOAT16}) == {name: TensorProto.DOUBLE}
     assert types(op_type, **{name: TensorProto.INT32}) == {name: TensorProto.INT32}
 
 
-@pytest.mark.parametrize(
-    ("op_type", "name"),
-    [
-        ("RandomUniform", "dtype"),
-        ("SequenceEmpty", "dtype"),
-        ("MelWeightMatrix", "output_datatype"),
-    ],
-)
+@each_row("""op_type | name
+- RandomUniform | dtype
+- SequenceEmpty | dtype
+- MelWeightMatrix | output_datatype
+""")
 def test_what_is_float32_by_default_is_double(op_type, name):
     assert types(op_type) == {name: TensorProto.DOUBLE}
 
@@ -48,8 +45,7 @@ RNG = np.random.default_rng(3)
 
 
 def run(model, feeds):
-    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        return session.run(feeds)
+    return outputs_of(OnnxRuntimeEngine(prepacking=False), model, feeds)
 
 
 def test_a_perceptron_is_what_numpy_computes():
@@ -75,16 +71,14 @@ def test_an_input_that_a_sample_leaves_out_has_its_default():
 
 
 def test_a_text_among_weights_is_read_beside_numbers():
-    model = parse(
-        '(string[N] s, float[N] x) => (bool[N] e, float[N] y) <string[1] a = {"a"}>'
-        " { e = Equal(s, a) y = Neg(x) }"
-    )
+    model = parse("""(string[N] s, float[N] x) => (bool[N] e, float[N] y) <string[1] a = {"a"}>
+        { e = Equal(s, a) y = Neg(x) }""")
     feeds = {"s": np.array(["a", "b"], object), "x": np.ones(2, np.float32)}
     outputs = evaluate(model, [feeds]).outputs[0]
     assert outputs["e"].tolist() == [True, False]
 
 
-@pytest.mark.parametrize("shape", ["1,2,3", "1,2,3,2", "1,2,3,1,2"])
+@each_of("shape", "1,2,3", "1,2,3,2", "1,2,3,1,2")
 def test_a_global_maximum_of_nothing_but_minus_infinity_is_minus_infinity(shape):
     """ONNX Runtime has a kernel for single precision only, which gives the lowest number."""
     ones = ",".join(["1", "2", *["1"] * (shape.count(",") - 1)])
@@ -103,13 +97,11 @@ def test_a_cast_to_fewer_bits_rounds_nothing():
     np.testing.assert_array_equal(evaluate(model, [{"x": x}]).outputs[0]["y"], x.astype(float))
 
 
-@pytest.mark.parametrize(
-    ("body", "declared"),
-    [
-        ("y = Add(x, c)", "<float16[2] c = {1, 2}>"),
-        ("c = Constant<value_floats = [1.0, 2.0]>() y = Mul(x, c)", ""),
-        ("n = Constant<value_ints = [2]>() c = ConstantOfShape(n) y = Add(x, c)", ""),
-    ],
+@each_of(
+    "body, declared",
+    ("y = Add(x, c)", "<float16[2] c = {1, 2}>"),
+    ("c = Constant<value_floats = [1.0, 2.0]>() y = Mul(x, c)", ""),
+    ("n = Constant<value_ints = [2]>() c = ConstantOfShape(n) y = Add(x, c)", ""),
 )
 def test_constants_of_every_form_are_widened(body, declared):
     dtype = "float16" if "float16" in declared else "float"
@@ -160,12 +152,10 @@ def test_what_is_computed_in_single_precision_is_said():
     ]
 
 
-@pytest.mark.parametrize("scale", [[1.0], [1.0] * 768])
+@each_of("scale", [1.0], [1.0] * 768)
 def test_a_mean_far_from_zero_keeps_its_digits(scale):
-    model = parse(
-        f"(float[8,768] x, float[{len(scale)}] s) => (float[8,768] y)"
-        " { y = LayerNormalization(x, s) }"
-    )
+    model = parse(f"""(float[8,768] x, float[{len(scale)}] s) => (float[8,768] y)
+        {{ y = LayerNormalization(x, s) }}""")
     x = (np.random.default_rng(0).normal(size=(8, 768)) + 1e4).astype(np.float32)
     (found,) = evaluate(model, [{"x": x, "s": np.float32(scale)}]).outputs
     d = x.astype(float) - x.astype(float).mean(-1, keepdims=True)
@@ -181,16 +171,14 @@ def test_what_cannot_be_computed_is_an_error():
         evaluate(model, [{"x": np.ones(2, np.float32)}])
 
 
-@pytest.mark.parametrize("group", [1, 2])
-@pytest.mark.parametrize(
-    ("auto_pad", "strides", "dilations"),
-    [
-        *itertools.product(
-            ["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"], [[1, 1], [2, 1]], [[1, 1]]
-        ),
-        # Beside SAME padding ONNX Runtime refuses dilations.
-        *itertools.product(["NOTSET", "VALID"], [[1, 1]], [[2, 1]]),
-    ],
+@each_of("group", 1, 2)
+@each_of(
+    "auto_pad, strides, dilations",
+    *itertools.product(
+        ["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"], [[1, 1], [2, 1]], [[1, 1]]
+    ),
+    # Beside SAME padding ONNX Runtime refuses dilations.
+    *itertools.product(["NOTSET", "VALID"], [[1, 1]], [[2, 1]]),
 )
 def test_a_convolution_is_that_of_the_engine(group, auto_pad, strides, dilations):
     pads = {"pads": [1, 0, 2, 1]} if auto_pad == "NOTSET" else {}
@@ -270,7 +258,7 @@ def near(old, new):
         )
 
 
-@pytest.mark.parametrize(("most", "stops"), [(1 << 20, False), (100, True)])
+@each_of("most, stops", (1 << 20, False), (100, True))
 def test_what_takes_too_many_operations_is_not_evaluated_to_its_end(most, stops):
     text = """<ir_version: 10, opset_import: ["" : 20]> g (float[8,16] x) => (float[8,4] y)
         <float[16,4] w> { m = MatMul(x, w) y = Relu(m) }"""

@@ -1,8 +1,7 @@
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.verify.snapshot import compare_interfaces, interface_of
-from tests.tables import cases
+from tests.tables import each_row
 
 BODY = "{ y = Add(a, b)  z = Relu(a) }"
 
@@ -39,9 +38,7 @@ def test_reads_sequences_and_optionals():
     assert read[0].dims == (None,)
 
 
-@pytest.mark.parametrize(
-    ("after", "sentence", "part"),
-    cases("""
+@each_row("""after | sentence | part
 1: (float[N,4] x, float[4] b) => (float[N,4] y, float[N,4] z) | input 'a' is now named 'x' |
   inputs
 2: (float[N,4] a) => (float[N,4] y, float[N,4] z) | input 'b' is gone | inputs
@@ -68,8 +65,7 @@ def test_reads_sequences_and_optionals():
   [N,4] | dims
 14: (float[N,4] a, float[4] b) => (float16[N,4] y, float[N,4] z) | output 'y' is
   tensor(float16), was tensor(float) | types
-"""),
-)
+""")
 def test_says_what_changed_unless_declared(after, sentence, part):
     sentences = sentence if isinstance(sentence, list) else [sentence]
     assert changes(after) == sentences

@@ -16,6 +16,7 @@ from onnx_passes.verify.judge import (
     resolution,
     score,
 )
+from tests.tables import each_of
 
 F = np.float32
 
@@ -60,7 +61,7 @@ def test_a_dtype_is_not_cast():
 NAN_PAYLOAD = np.array([0x7FC00001], np.uint32).view(F)[0]
 
 
-@pytest.mark.parametrize("contract", [Equality(), Tolerance(), Tolerance(1e9, 1e9)])
+@each_of("contract", Equality(), Tolerance(), Tolerance(1e9, 1e9))
 def test_nan_and_infinities_agree_with_themselves_only(contract):
     x = np.array([np.nan, np.inf, -np.inf, 1], F)
     assert one(x, np.array([NAN_PAYLOAD, np.inf, -np.inf, 1], F), contract).passed
@@ -90,20 +91,18 @@ def test_negative_zero_counts_on_request_only():
     assert one(np.array([np.nan], F), np.array([-np.nan], F), negative_zero=True).passed
 
 
-@pytest.mark.parametrize(
-    ("dtype", "inside", "outside"),
-    [
-        (np.float64, 1 + 1e-7, 1 + 3e-7),
-        (np.float32, 1 + 1e-5, 1 + 1.3e-5),
-        (np.float16, 1 + 2**-10, 1 + 2**-9),
-        (ml_dtypes.bfloat16, 1 + 2**-6, 1 + 2**-5),
-        (ml_dtypes.float8_e4m3fn, 1.125, 1.25),
-        (ml_dtypes.float8_e5m2, 1.25, 1.5),
-        (ml_dtypes.float4_e2m1fn, 1.5, 3.0),
-        (ml_dtypes.float8_e8m0fnu, 1.0, 2.0),
-        (np.complex64, 1 + 1e-5j, 1 + 2e-5j),
-        (np.complex128, 1 + 1e-7j, 1 + 3e-7j),
-    ],
+@each_of(
+    "dtype, inside, outside",
+    (np.float64, 1 + 1e-7, 1 + 3e-7),
+    (np.float32, 1 + 1e-5, 1 + 1.3e-5),
+    (np.float16, 1 + 2**-10, 1 + 2**-9),
+    (ml_dtypes.bfloat16, 1 + 2**-6, 1 + 2**-5),
+    (ml_dtypes.float8_e4m3fn, 1.125, 1.25),
+    (ml_dtypes.float8_e5m2, 1.25, 1.5),
+    (ml_dtypes.float4_e2m1fn, 1.5, 3.0),
+    (ml_dtypes.float8_e8m0fnu, 1.0, 2.0),
+    (np.complex64, 1 + 1e-5j, 1 + 2e-5j),
+    (np.complex128, 1 + 1e-7j, 1 + 3e-7j),
 )
 def test_tolerance_by_dtype(dtype, inside, outside):
     expected = np.array([1], dtype)
@@ -213,19 +212,17 @@ def test_sequences_and_maps_go_by_element():
     ]
 
 
-@pytest.mark.parametrize(
-    ("expected", "actual", "reason"),
-    [
-        ([np.ones(1)], [], "has 0 elements, expected 1"),
-        ([], [np.ones(1)], "has 1 elements, expected 0"),
-        (None, np.ones(1), "is a tensor, expected an empty optional"),
-        (np.ones(1), None, "is an empty optional, expected a tensor"),
-        ([], None, "is an empty optional, expected a sequence"),
-        ({"a": 1}, {}, "lacks the key 'a'"),
-        ({}, {"a": 1}, "has the key 'a', which is not expected"),
-        (np.ones(1), object(), "is of Python type object, expected a tensor"),
-        (np.ones(1, "m8[s]"), np.ones(1, "m8[s]"), "dtype timedelta64[s] cannot be compared"),
-    ],
+@each_of(
+    "expected, actual, reason",
+    ([np.ones(1)], [], "has 0 elements, expected 1"),
+    ([], [np.ones(1)], "has 1 elements, expected 0"),
+    (None, np.ones(1), "is a tensor, expected an empty optional"),
+    (np.ones(1), None, "is an empty optional, expected a tensor"),
+    ([], None, "is an empty optional, expected a sequence"),
+    ({"a": 1}, {}, "lacks the key 'a'"),
+    ({}, {"a": 1}, "has the key 'a', which is not expected"),
+    (np.ones(1), object(), "is of Python type object, expected a tensor"),
+    (np.ones(1, "m8[s]"), np.ones(1, "m8[s]"), "dtype timedelta64[s] cannot be compared"),
 )
 def test_other_structure_is_a_failure(expected, actual, reason):
     checks = compare({"y": expected}, {"y": actual}, Tolerance())
@@ -233,12 +230,12 @@ def test_other_structure_is_a_failure(expected, actual, reason):
     assert not checks[0].passed
 
 
-@pytest.mark.parametrize("empty", [[], None, {}])
+@each_of("empty", [], None, {})
 def test_two_empty_values_agree(empty):
     assert one(empty, empty).passed
 
 
-@pytest.mark.parametrize("flip", [0, 1 << 18, (1 << 19) + 6])
+@each_of("flip", 0, 1 << 18, (1 << 19) + 6)
 def test_every_block_of_a_big_tensor_is_looked_at(flip):
     expected = np.zeros((1 << 19) + 7, np.float16)
     actual = expected.copy()
@@ -253,16 +250,14 @@ def test_complex_parts_are_told_apart():
     assert one(np.array([complex(np.nan, 1)]), np.array([complex(np.nan, 1)])).passed
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "same"),
-    [
-        (np.float32([1, np.nan]), np.float32([1, np.nan]), True),
-        (np.float32([0]), np.float32([-0.0]), False),
-        (np.float32([1]), np.float64([1]), False),
-        (np.int64([1]), np.int64([[1]]), False),
-        ([np.float32([1])], [np.float32([1])], True),
-        (None, np.float32([1]), False),
-    ],
+@each_of(
+    "old, new, same",
+    (np.float32([1, np.nan]), np.float32([1, np.nan]), True),
+    (np.float32([0]), np.float32([-0.0]), False),
+    (np.float32([1]), np.float64([1]), False),
+    (np.int64([1]), np.int64([[1]]), False),
+    ([np.float32([1])], [np.float32([1])], True),
+    (None, np.float32([1]), False),
 )
 def test_identical_values_are_so_bit_for_bit(old, new, same):
     assert identical(old, new) is same
@@ -308,10 +303,7 @@ def test_the_sign_of_zero_counts_only_where_that_is_asked():
 
 
 def test_values_that_the_original_does_not_repeat_are_no_evidence():
-    sides = (
-        [{"y": array(1), "r": array(1)}],
-        [{"y": array(1), "r": array(5)}],
-    )
+    sides = ([{"y": array(1), "r": array(1)}], [{"y": array(1), "r": array(5)}])
     check = judge(*sides, Promise(Equality()), ignored=frozenset(["r"]))
     assert check.verdict is Verdict.PASSED
     assert [o.output for o in check.outputs] == ["y"]
@@ -349,19 +341,17 @@ def test_the_worst_sample_and_element_of_a_sequence_count():
     assert score(old, new, NONE) == 0.5
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (np.float32([1]), np.float32([np.nan])),
-        (np.float32([np.inf]), np.float32([-np.inf])),
-        (np.float32([0]), np.float32([1e-30])),
-        (np.float32([1]), np.float64([1])),
-        (np.float32([1]), np.float32([[1]])),
-        (np.int64([1]), np.int64([2])),
-        (np.array(["a"], object), np.array(["b"], object)),
-        ([np.float32([1])], []),
-        (None, np.float32([1])),
-    ],
+@each_of(
+    "old, new",
+    (np.float32([1]), np.float32([np.nan])),
+    (np.float32([np.inf]), np.float32([-np.inf])),
+    (np.float32([0]), np.float32([1e-30])),
+    (np.float32([1]), np.float64([1])),
+    (np.float32([1]), np.float32([[1]])),
+    (np.int64([1]), np.int64([2])),
+    (np.array(["a"], object), np.array(["b"], object)),
+    ([np.float32([1])], []),
+    (None, np.float32([1])),
 )
 def test_what_is_no_matter_of_rounding_is_infinitely_far(old, new):
     assert of(old, new) == math.inf
@@ -378,16 +368,14 @@ def test_outputs_that_are_no_evidence_are_left_out():
     assert score([{"y": None}], [{"z": None}], NONE) == math.inf
 
 
-@pytest.mark.parametrize(
-    ("kind", "eps"),
-    [
-        (np.float64, 2.0**-52),
-        (np.float32, 2.0**-23),
-        (np.complex64, 2.0**-23),
-        (np.float16, 2.0**-10),
-        (ml_dtypes.bfloat16, 2.0**-7),
-        (np.int64, 0),
-    ],
+@each_of(
+    "kind, eps",
+    (np.float64, 2.0**-52),
+    (np.float32, 2.0**-23),
+    (np.complex64, 2.0**-23),
+    (np.float16, 2.0**-10),
+    (ml_dtypes.bfloat16, 2.0**-7),
+    (np.int64, 0),
 )
 def test_resolution_is_the_rounding_error_of_the_type(kind, eps):
     assert resolution([{"y": np.zeros(2, kind)}], NONE) == eps
@@ -436,14 +424,12 @@ def test_nan_infinity_shapes_and_integers_are_compared_as_always():
         assert not found.passed
 
 
-@pytest.mark.parametrize(
-    ("truth", "new", "right"),
-    [
-        ([1, -np.inf, np.inf], [1, -np.inf, np.inf], True),
-        ([1, -np.inf, np.inf], [1, -np.inf, -np.inf], False),
-        ([1, -np.inf, np.inf], [1, np.inf, np.inf], False),
-        ([1, -3e38, np.inf], [1, -np.inf, np.inf], False),
-    ],
+@each_of(
+    "truth, new, right",
+    ([1, -np.inf, np.inf], [1, -np.inf, np.inf], True),
+    ([1, -np.inf, np.inf], [1, -np.inf, -np.inf], False),
+    ([1, -np.inf, np.inf], [1, np.inf, np.inf], False),
+    ([1, -3e38, np.inf], [1, -np.inf, np.inf], False),
 )
 def test_an_infinity_that_the_truth_has_too_is_right(truth, new, right):
     """Of nothing but -inf, ONNX Runtime's MaxPool gives the lowest number."""

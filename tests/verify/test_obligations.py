@@ -1,5 +1,4 @@
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.passes.context import Application
 from onnx_passes.verify.obligations import (
@@ -12,6 +11,7 @@ from onnx_passes.verify.obligations import (
     split_parts,
 )
 from onnx_passes.verify.region import changed_region
+from tests.tables import each_of, each_row
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g (float[N, 4] x) => (float[N, 4] y) '
 
@@ -30,8 +30,7 @@ def names(obligations):
 
 def obligations(old, new, applied=()):
     before, after = models(old, new)
-    region = changed_region(before, after)
-    return find_obligations(region, before, after, applied)
+    return find_obligations(changed_region(before, after), before, after, applied)
 
 
 TWO = "{ a = Exp(x) b = Abs(a) c = Neg(b) y = Sin(c) }"
@@ -136,10 +135,8 @@ def test_a_rewrite_of_what_another_one_made_is_of_one_part_with_it():
 
 
 HEAD_ALIKE = '<ir_version: 10, opset_import: ["" : 20]> g '
-BASE = (
-    "(float[N, 4] x, bool c) => (float[N, 4] y) <float[4] w = {1, 2, 3, 4}> "
-    "{ a = Exp(x) b = Mul(a, w) d = Sub(b, a) y = Neg(d) }"
-)
+BASE = """(float[N, 4] x, bool c) => (float[N, 4] y)
+    <float[4] w = {1, 2, 3, 4}> { a = Exp(x) b = Mul(a, w) d = Sub(b, a) y = Neg(d) }"""
 LOOP = """(float[N] x, bool c) => (float[N] y) {
     k = Exp(x)
     y = If(c) <
@@ -155,26 +152,17 @@ def alike(before, after):
     )
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("", ""),
-        ("a = Exp(x) b = Mul(a, w) d = Sub(b, a)", "q = Exp(x) r = Mul(q, w) d = Sub(r, q)"),
-        ("y = Neg(d)", "y = Neg(d) unused = Abs(d)"),
-        ("y = Neg(d)", "n = Neg(d) y = Identity(n)"),
-        ("b = Mul(a, w)", "e = Exp(x) b = Mul(e, w)"),
-        (
-            "<float[4] w = {1, 2, 3, 4}> { a",
-            "{ w = Constant<value = float[4] {1, 2, 3, 4}>() a",
-        ),
-    ],
+@each_of(
+    "old, new",
+    ("", ""),
+    ("a = Exp(x) b = Mul(a, w) d = Sub(b, a)", "q = Exp(x) r = Mul(q, w) d = Sub(r, q)"),
+    ("y = Neg(d)", "y = Neg(d) unused = Abs(d)"),
+    ("y = Neg(d)", "n = Neg(d) y = Identity(n)"),
+    ("b = Mul(a, w)", "e = Exp(x) b = Mul(e, w)"),
+    ("<float[4] w = {1, 2, 3, 4}> { a", "{ w = Constant<value = float[4] {1, 2, 3, 4}>() a"),
     ids=[
-        "same",
-        "other names",
-        "a node that nothing reads",
-        "an Identity",
-        "computed twice",
-        "a constant stored elsewhere",
+        *("same", "other names", "a node that nothing reads", "an Identity"),
+        *("computed twice", "a constant stored elsewhere"),
     ],
 )
 def test_names_and_storage_do_not_matter(old, new):
@@ -182,48 +170,38 @@ def test_names_and_storage_do_not_matter(old, new):
     assert alike(BASE, BASE.replace(old, new) if old else BASE)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("Sub(b, a)", "Sub(a, b)"),
-        ("Exp(x)", "Sin(x)"),
-        ("3, 4}", "3, 5}"),
-        ("Mul(a, w)", "Mul(a, x)"),
-        ("Sub(b, a)", "Sub(b, x)"),
-        ("Exp(x)", "Identity(x)"),
-    ],
-)
+@each_row("""old | new
+- Sub(b, a) | Sub(a, b)
+- Exp(x) | Sin(x)
+- 3, 4} | 3, 5}
+- Mul(a, w) | Mul(a, x)
+- Sub(b, a) | Sub(b, x)
+- Exp(x) | Identity(x)
+""")
 def test_operands_operators_and_constants_do(old, new):
     assert old in BASE
     assert not alike(BASE, BASE.replace(old, new))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        ("m = Abs(k) o = Sub(m, x)", "n = Abs(k) o = Sub(n, x)", True),
-        ("Sub(m, x)", "Sub(x, m)", False),
-        ("Sub(m, x)", "Sub(m, k)", False),
-        ("p = Neg(k)", "p = Neg(x)", False),
-        ("p = Neg(k)", "p = Abs(k)", False),
-    ],
-)
+@each_row("""old | new | expected
+- m = Abs(k) o = Sub(m, x) | n = Abs(k) o = Sub(n, x) | =True
+- Sub(m, x) | Sub(x, m) | =False
+- Sub(m, x) | Sub(m, k) | =False
+- p = Neg(k) | p = Neg(x) | =False
+- p = Neg(k) | p = Abs(k) | =False
+""")
 def test_bodies_are_walked_too(old, new, expected):
     assert old in LOOP
     assert alike(LOOP, LOOP.replace(old, new)) is expected
 
 
-@pytest.mark.parametrize(
-    ("attribute", "expected"), [("axis = 1", True), ("axis = 0", False)], ids=["same", "other"]
-)
+@each_of("attribute, expected", ("axis = 1", True), ("axis = 0", False), ids=["same", "other"])
 def test_attributes_are_compared(attribute, expected):
     body = "(float[2, 2] x) => (float[2, 2] y) {{ y = Softmax<{}>(x) }}"
     assert alike(body.format("axis = 1"), body.format(attribute)) is expected
 
 
-@pytest.mark.parametrize(
-    ("operator", "expected"), [("Exp", True), ("RandomNormalLike", False)]
-)
+@each_of("operator, expected", ("Exp", True), ("RandomNormalLike", False))
 def test_equal_nodes_may_be_one_unless_they_draw_numbers(operator, expected):
     body = (
         f"(float[N] x) => (float[N] y) {{ a = {operator}(x) b = {operator}(x) y = Sub(a, b) }}"
@@ -242,15 +220,12 @@ FUNCTIONS = """(float[N] x) => (float[N] y) {{ y = my.f<alpha = 1.0>(x) }}
 <domain: "my", opset_import: ["" : 20]> f <alpha> (a) => (b) {{ {} }}"""
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ("c = Exp(a) b = Neg(c)", True),
-        ("d = Exp(a) b = Neg(d)", True),
-        ("c = Sin(a) b = Neg(c)", False),
-        ("c = Exp(a) b = Neg(a)", False),
-    ],
-)
+@each_row("""body | expected
+- c = Exp(a) b = Neg(c) | =True
+- d = Exp(a) b = Neg(d) | =True
+- c = Sin(a) b = Neg(c) | =False
+- c = Exp(a) b = Neg(a) | =False
+""")
 def test_bodies_of_functions_are_compared(body, expected):
     head = '<ir_version: 10, opset_import: ["" : 20, "my" : 1]> g '
     old, new = (
@@ -265,7 +240,7 @@ CALLED = """<ir_version: 10, opset_import: ["" : 20, "my" : 1]> g
     c = LeakyRelu<alpha: float = @alpha>(a) b = Neg(c) }"""
 
 
-@pytest.mark.parametrize(("alpha", "expected"), [("2.0", True), ("1.0", False)])
+@each_of("alpha, expected", ("2.0", True), ("1.0", False))
 def test_a_call_is_what_its_function_computes(alpha, expected):
     inlined = "(float[N, 2] x) => (float[N, 2] y) { c = LeakyRelu<alpha = A>(x) y = Neg(c) }"
     new = ir.from_onnx_text(HEAD_ALIKE + inlined.replace("A", alpha))
@@ -285,9 +260,7 @@ def test_a_call_that_may_mean_an_operator_is_more_than_what_its_function_compute
     assert compute_alike(*(ir.from_onnx_text(SHADOWING) for _ in "ab"))
 
 
-@pytest.mark.parametrize(
-    ("operator", "expected"), [("Exp", True), ("Softmax", False), ("Custom", False)]
-)
+@each_of("operator, expected", ("Exp", True), ("Softmax", False), ("Custom", False))
 def test_the_version_of_each_operator_is_compared(operator, expected):
     body = f"(float[N, 2, 2] x) => (float[N, 2, 2] y) {{ y = {operator}(x) }}"
     old, new = (ir.from_onnx_text(HEAD_ALIKE.replace("20", v) + body) for v in ("12", "13"))
@@ -301,15 +274,11 @@ UNUSED = {"more": ", z", "start": ", w", "state": ", float[2] u", "result": ", f
 ALONE = dict.fromkeys((*UNUSED, "inside"), "") | {"read": "s"}
 
 
-@pytest.mark.parametrize(
-    ("read", "inside", "expected"),
-    [
-        ("s", "v = Exp(u)", True),
-        ("s", "v = Add(s, u)", True),
-        ("u", "v = Exp(u)", False),
-    ],
-    ids=["state of its own", "state that reads it", "state that it reads"],
-)
+@each_row("""read | inside | expected
+state of its own: s | v = Exp(u) | =True
+state that reads it: s | v = Add(s, u) | =True
+state that it reads: u | v = Exp(u) | =False
+""")
 def test_state_of_a_loop_that_nothing_reads_does_not_matter(read, inside, expected):
     unused = ITERATED.format(**UNUSED, read=read, inside=inside)
     assert alike(unused, ITERATED.format(**ALONE)) is expected
@@ -371,7 +340,7 @@ def test_a_duplicate_is_proved_where_both_are_read():
     assert proved(old, old.replace("Sub(b, d)", "Sub(b, a)")) == set()
 
 
-@pytest.mark.parametrize(("result", "expected"), [("Exp", {"y"}), ("Neg", set())])
+@each_of("result, expected", ("Exp", {"y"}), ("Neg", set()))
 def test_an_if_with_a_constant_condition_is_the_branch_that_it_takes(result, expected):
     old = """(float[2] x) => (float[2] y) <bool c = {1}> { y = If(c) <
         then_branch = t () => (float[2] q) { q = Exp(x) },

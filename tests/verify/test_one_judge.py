@@ -4,12 +4,12 @@ import ast
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import onnx_passes
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.verify.evidence import Verdict
 from onnx_passes.verify.judge import Promise, judge
+from tests.tables import each_of
 
 ROOT = Path(onnx_passes.__file__).parent
 MEASURES = {"bench/runs/judges.py"}
@@ -32,8 +32,8 @@ def test_nothing_decides_beneath_the_judge():
     assert users == MEASURES
 
 
-@pytest.mark.parametrize("inside", [False, True])
-@pytest.mark.parametrize("contract", [Equality(), Tolerance(), Tolerance(1e-2, 0)])
+@each_of("inside", False, True)
+@each_of("contract", Equality(), Tolerance(), Tolerance(1e-2, 0))
 def test_a_sample_alone_and_among_others_is_judged_alike(contract, inside):
     promise = Promise(contract, inside=inside)
     old = {"y": np.array([1.0, 1e-6], np.float32)}

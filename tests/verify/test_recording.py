@@ -1,6 +1,5 @@
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.testing import parse
 from onnx_passes.verify.recording import (
@@ -14,9 +13,9 @@ from onnx_passes.verify.recording import (
     is_informative,
     random_like,
 )
+from tests.tables import each_of, each_row
 
-MODEL = """<ir_version: 10, opset_import: ["" : 20]>
-    g (float[N, 100] x) => (float[N] y)
+MODEL = """(float[N, 100] x) => (float[N] y)
     <float[N, 100] big, float[N, 50] half, float[N] small> {
         big = Relu(x)
         axes = Constant<value_ints = [1]>()
@@ -29,7 +28,7 @@ SAMPLES = [{"x": np.zeros((n, 100), np.float32)} for n in (2, 3)]
 
 
 def chosen(limit, *needed):
-    return choose_unrecorded(ir.from_onnx_text(MODEL), SAMPLES, set(needed), limit)
+    return choose_unrecorded(parse(MODEL), SAMPLES, set(needed), limit)
 
 
 def test_the_largest_values_are_left_out_first():
@@ -92,35 +91,31 @@ def informative(*arrays, varies=True):
     return is_informative([np.asarray(a) for a in arrays], lambda: varies)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "arrays",
-    [
-        [np.zeros((0, 4), np.float32)],
-        [np.zeros(8, np.float32)],
-        [np.full(3, np.nan)],
-        [np.array([np.inf, -np.inf])],
-        [np.array([np.nan, 1.0])],
-        [np.zeros(2, bool), np.zeros(2, bool)],
-        [np.zeros(2), np.array([0.0, np.inf])],
-    ],
+    [np.zeros((0, 4), np.float32)],
+    [np.zeros(8, np.float32)],
+    [np.full(3, np.nan)],
+    [np.array([np.inf, -np.inf])],
+    [np.array([np.nan, 1.0])],
+    [np.zeros(2, bool), np.zeros(2, bool)],
+    [np.zeros(2), np.array([0.0, np.inf])],
     ids=["empty", "constant", "nan", "infinite", "one finite", "each time", "overflow"],
 )
 def test_a_value_that_depends_on_data_and_shows_none_tells_nothing(arrays):
     assert not informative(*arrays)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "arrays",
-    [
-        [np.array([1.0, 2.0])],
-        [np.array([np.nan, 1.0, 2.0])],
-        [np.array(1.0), np.array(2.0)],
-        [np.array([0, 0, 3])],
-        [np.array([True, False])],
-        [np.array(["a", "b"])],
-        [np.zeros((0,)), np.array([1.0, 2.0])],
-        [np.array([0.0, -np.inf])],
-    ],
+    [np.array([1.0, 2.0])],
+    [np.array([np.nan, 1.0, 2.0])],
+    [np.array(1.0), np.array(2.0)],
+    [np.array([0, 0, 3])],
+    [np.array([True, False])],
+    [np.array(["a", "b"])],
+    [np.zeros((0,)), np.array([1.0, 2.0])],
+    [np.array([0.0, -np.inf])],
     ids=["floats", "with nan", "by sample", "ints", "bools", "strings", "one empty", "mask"],
 )
 def test_two_elements_that_differ_tell(arrays):
@@ -150,10 +145,14 @@ g (float[N, 4] x, bool c) => (float[N, 4] y) {
 }"""
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [("s", False), ("z", False), ("m", False), ("k", False), ("e", True), ("w", True)],
-)
+@each_row("""name | expected
+- s | =False
+- z | =False
+- m | =False
+- k | =False
+- e | =True
+- w | =True
+""")
 def test_shapes_and_constants_are_no_data_and_what_a_body_captures_is(name, expected):
     assert (name in dependent_on_data(ir.from_onnx_text(MODEL_INFORMATIVE))) is expected
 
@@ -173,7 +172,7 @@ def test_half_of_the_draws_are_positive_so_that_a_root_is_finite():
     assert (random_like(array, "x 0", ValueSource(positive=True)) >= 0).all()
 
 
-@pytest.mark.parametrize("recorded", [False, True])
+@each_of("recorded", False, True)
 def test_a_condition_is_drawn_both_ways(recorded):
     """By chance, the condition of an If was the same in each draw, and was not verified."""
     for draws in (DRAWS, DRAWS_OF_OTHERS):

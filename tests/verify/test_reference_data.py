@@ -9,7 +9,7 @@ from onnx import numpy_helper
 
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.verify.reference_data import check_feeds, load_reference
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 TWO = "(float[N,3] x, int64[N] k) => (float[N,3] y, float[N] z)"
 X, K = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([1, 2])
@@ -47,7 +47,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("key", ["inputs", "inp"])
+@each_of("key", "inputs", "inp")
 def test_a_mapping_of_names(folder, key):
     reference = load_reference({key: {"k": "k.npy", "x": "x.npy"}}, model(), folder)
     (sample,) = reference.samples
@@ -125,8 +125,8 @@ def test_sequences_and_optionals(tmp_path):
     assert sample["o"] is None
 
 
-@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "int4"])
-@pytest.mark.parametrize("suffix", ["npy", "npz", "pb"])
+@each_of("name", "bfloat16", "float8_e4m3fn", "int4")
+@each_of("suffix", "npy", "npz", "pb")
 def test_types_that_numpy_does_not_name(tmp_path, name, suffix):
     array = np.array([0, 1, -1], getattr(ml_dtypes, name))
     onnx_name = name.replace("_", "")
@@ -149,7 +149,7 @@ def test_bytes_without_a_type_are_not_guessed(tmp_path):
     assert "elements of 2 bytes without a type" in str(error)
 
 
-@pytest.mark.parametrize("array", [np.array(["a", "é"]), np.array([b"a", "é".encode()])])
+@each_of("array", np.array(["a", "é"]), np.array([b"a", "é".encode()]))
 def test_text(tmp_path, array):
     save(tmp_path, x=array)
     text = "(string[2] x) => (string[2] y)"
@@ -169,9 +169,7 @@ def test_other_byte_order_is_the_same_type(folder):
 BOTH = {"inputs": {"x": "x.npy", "k": "k.npy"}}
 
 
-@pytest.mark.parametrize(
-    ("arrays", "complaint", "fix"),
-    cases("""
+@each_row("""arrays | complaint | fix
 - ={'x': X.astype(np.float64)} | input 'x' is given float64, and the model needs float32 |
   np.load(path).astype(np.float32)
 - ={'k': K.astype(np.int32)} | input 'k' is given int32, and the model needs int64 |
@@ -184,8 +182,7 @@ BOTH = {"inputs": {"x": "x.npy", "k": "k.npy"}}
   is 3, and 'N' is 2 in input 'x'
 - ={'x': np.array([[1, 2, 3], [4, np.nan, 6]], np.float32)} | input 'x' has a NaN in its
   reference data, at [1,1] | reference.allow_nan: true
-"""),
-)
+""")
 def test_says_what_does_not_fit_and_how_to_mend_it(folder, arrays, complaint, fix):
     save(folder, **arrays)
     error = refusal(BOTH, folder)
@@ -207,43 +204,36 @@ def test_nan_on_request(folder):
     assert np.isnan(reference.samples[0]["x"]).all()
 
 
-@pytest.mark.parametrize(
-    ("spec", "complaint"),
-    [
-        ({"inputs": {"x": "x.npy", "kk": "k.npy"}}, "no input 'kk'.*did you mean 'k'"),
-        ({"inputs": {"x": "x.npy"}}, "no reference data for input 'k'"),
-        ({"inputs": {"x": "y.npy", "k": "k.npy"}}, "'y.npy' does not exist.*did you mean"),
-        ({"inputs": ["x.npy"]}, "1 files are given for 2 inputs"),
-        ({"inputs": ["x.npy", "k.npy", "k.npy"]}, "3 files are given for 2 inputs"),
-        ({"inputs": []}, "names no files"),
-        ({"inputs": {}}, "names no files"),
-        ({"inputs": 3}, "names no files: 3"),
-        ({"inputs": {"x": 3}}, "of input 'x' is no path"),
-        ({"outputs": ["x.npy"]}, "is given without reference.inputs"),
-        ({**BOTH, "outputs": {"yy": "x.npy"}}, "no output 'yy'.*did you mean 'y'"),
-        ({**BOTH, "outputs": ["x.npy"] * 3}, "3 files are given for 2 outputs"),
-        (
-            {**BOTH, "outputs": {"y": ["x.npy", "x.npy"]}},
-            "1 samples of inputs, and 2 of outputs",
-        ),
-    ],
+@each_of(
+    "spec, complaint",
+    ({"inputs": {"x": "x.npy", "kk": "k.npy"}}, "no input 'kk'.*did you mean 'k'"),
+    ({"inputs": {"x": "x.npy"}}, "no reference data for input 'k'"),
+    ({"inputs": {"x": "y.npy", "k": "k.npy"}}, "'y.npy' does not exist.*did you mean"),
+    ({"inputs": ["x.npy"]}, "1 files are given for 2 inputs"),
+    ({"inputs": ["x.npy", "k.npy", "k.npy"]}, "3 files are given for 2 inputs"),
+    ({"inputs": []}, "names no files"),
+    ({"inputs": {}}, "names no files"),
+    ({"inputs": 3}, "names no files: 3"),
+    ({"inputs": {"x": 3}}, "of input 'x' is no path"),
+    ({"outputs": ["x.npy"]}, "is given without reference.inputs"),
+    ({**BOTH, "outputs": {"yy": "x.npy"}}, "no output 'yy'.*did you mean 'y'"),
+    ({**BOTH, "outputs": ["x.npy"] * 3}, "3 files are given for 2 outputs"),
+    ({**BOTH, "outputs": {"y": ["x.npy", "x.npy"]}}, "1 samples of inputs, and 2 of outputs"),
 )
 def test_says_what_is_wrong_with_the_files_named(folder, spec, complaint):
     flat = " ".join(str(refusal(spec, folder)).split())
     assert re.search(complaint, flat), flat
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "complaint"),
-    [
-        ("x.npy", b"", "cannot be read: No data left"),
-        ("x.npy", b"\x93NUMPY\x01\x00", "cannot be read"),
-        ("x.npy", b"hello", "pickled data is never loaded"),
-        ("x.npz", b"PK\x03\x04rubbish", "cannot be read"),
-        ("x.pb", b"\xff\xff\xff\xff", "cannot be read as a TensorProto"),
-        ("x.pb", b"", "cannot be read as a TensorProto"),
-        ("x.csv", b"1,2", "is of no known format"),
-    ],
+@each_of(
+    "name, content, complaint",
+    ("x.npy", b"", "cannot be read: No data left"),
+    ("x.npy", b"\x93NUMPY\x01\x00", "cannot be read"),
+    ("x.npy", b"hello", "pickled data is never loaded"),
+    ("x.npz", b"PK\x03\x04rubbish", "cannot be read"),
+    ("x.pb", b"\xff\xff\xff\xff", "cannot be read as a TensorProto"),
+    ("x.pb", b"", "cannot be read as a TensorProto"),
+    ("x.csv", b"1,2", "is of no known format"),
 )
 def test_a_broken_file_is_one_clear_error(tmp_path, name, content, complaint):
     (tmp_path / name).write_bytes(content)
@@ -252,7 +242,7 @@ def test_a_broken_file_is_one_clear_error(tmp_path, name, content, complaint):
     assert error.where == str(tmp_path / name)
 
 
-@pytest.mark.parametrize("suffix", ["npy", "npz"])
+@each_of("suffix", "npy", "npz")
 def test_a_damaged_file_is_refused_or_read(tmp_path, suffix):
     path, x = tmp_path / f"x.{suffix}", np.arange(30, dtype=np.float32)
     (np.save if suffix == "npy" else np.savez_compressed)(path, x)

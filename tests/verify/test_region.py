@@ -1,6 +1,5 @@
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from onnx_passes.passes.folding.lift_constants import LiftConstants
@@ -8,6 +7,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
 from onnx_passes.verify.recording import Recording, expose_values, inlined
 from onnx_passes.verify.region import changed_region, region_model
+from tests.tables import each_of
 
 TEXT = """(float[2,N] x) => (float[2,N] y) {
     a = Relu(x)  i = Identity(a)  c = Constant<value = float {2}>()
@@ -71,8 +71,7 @@ def test_a_changed_weight_makes_its_reader_new():
         (weight,) = model.graph.initializers.values()
         weight.const_value = ir.tensor(np.float32(3), name=weight.name)
 
-    region = changed_region(*pair(change))
-    assert [node.op_type for node in region.nodes] == ["Mul"]
+    assert [node.op_type for node in changed_region(*pair(change)).nodes] == ["Mul"]
 
 
 def test_a_change_inside_a_branch_makes_its_if_new():
@@ -93,7 +92,7 @@ def test_operators_that_a_newer_opset_does_not_change_are_kept():
     assert {node.op_type for node in region.nodes} == {"Identity"}
 
 
-@pytest.mark.parametrize(("operator", "equal"), [("Add", True), ("Sub", False)])
+@each_of("operator, equal", ("Add", True), ("Sub", False))
 def test_the_region_runs_on_recorded_values(operator, equal):
     before, after = pair(replaced(operator))
     feeds = {"x": np.full((2, 3), 2, np.float32)}

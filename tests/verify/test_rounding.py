@@ -1,7 +1,6 @@
 import ml_dtypes
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes import testing
 from onnx_passes.certifying.replay import Replayer
@@ -14,6 +13,7 @@ from onnx_passes.verify.rounding import (
     makes_any_steps,
     move_weights,
 )
+from tests.tables import each_of, each_row
 
 HALF, BRAIN = Tolerance(4 * 2**-10, 1e-5), Tolerance(4 * 2**-7, 1e-5)
 BYTE = Tolerance(0.25, 2**-16)
@@ -28,9 +28,7 @@ def tolerances(nodes, outputs="float[4] y", inputs="float[4] x, bool c", more=""
     )
 
 
-@pytest.mark.parametrize(
-    ("nodes", "expected"),
-    [
+@each_of("nodes, expected",
         ("y = Exp(x)", {}),
         ("a = Cast<to=10>(x) b = Exp(a) y = Cast<to=1>(b)", {"y": HALF}),
         ("a = Cast<to=16>(x) b = Cast<to=10>(a) y = Cast<to=1>(b)", {"y": BRAIN}),
@@ -42,9 +40,7 @@ def tolerances(nodes, outputs="float[4] y", inputs="float[4] x, bool c", more=""
          {"y": HALF}),
         ("a = Cast<to=10>(x) b = Cast<to=1>(a)"
          " y = If(c)<then_branch = t () => (float[4] p) { p = Exp(b) },"
-         " else_branch = e () => (float[4] q) { q = Identity(x) }>", {"y": HALF}),
-    ],
-)  # fmt: skip
+         " else_branch = e () => (float[4] q) { q = Identity(x) }>", {"y": HALF}))  # fmt: skip
 def test_an_output_has_the_tolerance_of_the_coarsest_type(nodes, expected):
     assert tolerances(nodes) == expected
 
@@ -94,7 +90,7 @@ def test_a_factor_close_to_one_in_a_long_sum_is_a_fault():
     assert not is_rounding(before, wrong, {"x": x}, total, total * np.float32(1.5), "y")
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, ml_dtypes.bfloat16])
+@each_of("dtype", np.float32, np.float64, ml_dtypes.bfloat16)
 def test_what_differs_in_shape_or_is_not_a_number_is_no_rounding(dtype):
     before, after = models("y = ReduceSum(x, a)", "y = ReduceSum(x, a)")
     x, one = np.ones(3, np.float32), np.ones(1, dtype)
@@ -165,16 +161,14 @@ def test_a_maximum_of_nan_that_depends_on_the_order_is_not_a_wrong_value():
 HEAD = '<ir_version: 10, opset_import: ["" : 20, "qonnx.custom_op.general" : 1]> g '
 
 
-@pytest.mark.parametrize(
-    ("operator", "expected"),
-    [
-        ("Round", True),
-        ("ArgMax", True),
-        ("Neg", False),
-        ("Cast <to = 10>", False),  # whose type was not inferred
-        ("Cast <to = 7>", True),
-        ("qonnx.custom_op.general.Quant", True),
-    ],
+@each_of(
+    "operator, expected",
+    ("Round", True),
+    ("ArgMax", True),
+    ("Neg", False),
+    ("Cast <to = 10>", False),  # whose type was not inferred
+    ("Cast <to = 7>", True),
+    ("qonnx.custom_op.general.Quant", True),
 )
 def test_which_models_make_steps(operator, expected):
     text = f"(float[2] x) => (float[2] y) {{ y = {operator} (x) }}"
@@ -201,9 +195,7 @@ def test_weights_stay_or_move_by_one_unit_in_the_last_place():
     assert not moves(text, lambda m: m.graph.initializers["k"].const_value).any()
 
 
-@pytest.mark.parametrize(
-    ("dtype", "half"), [("float16", 14336), ("bfloat16", 16128), ("double", 0.5)]
-)
+@each_of("dtype, half", ("float16", 14336), ("bfloat16", 16128), ("double", 0.5))
 def test_scales_of_other_floats_move_as_well(dtype, half):
     text = f"({dtype}[2] x) => ({dtype}[2] y) <{dtype} w = {{{half}}}> {{ y = Mul(x, w) }}"
     found = moves(text)
@@ -226,16 +218,13 @@ def test_constants_move_in_bodies_and_functions_too():
         ).any()
 
 
-@pytest.mark.parametrize(
-    "nodes",
-    [
-        "c = Less(x, w) y = Cast<to = 1>(c)",
-        "a = Mul(x, w) b = Cast<to = 7>(a) y = Cast<to = 1>(b)",
-        "a = Add(x, w) i = ArgMax<keepdims = 1>(a) y = Cast<to = 1>(i)",
-        "z = Constant<value = float {0.0}>() o = Constant<value = float {1.0}>()"
-        " r = Range(z, w, o) s = Shape(r) f = Cast<to = 1>(s) y = Mul(x, f)",
-    ],
-)
+@each_row("""nodes
+- c = Less(x, w) y = Cast<to = 1>(c)
+- a = Mul(x, w) b = Cast<to = 7>(a) y = Cast<to = 1>(b)
+- a = Add(x, w) i = ArgMax<keepdims = 1>(a) y = Cast<to = 1>(i)
+- z = Constant<value = float {0.0}>() o = Constant<value = float {1.0}>() r = Range(z, w, o) s
+  = Shape(r) f = Cast<to = 1>(s) y = Mul(x, f)
+""")
 def test_what_decides_only_sizes_indices_and_comparisons_stays(nodes):
     assert not moves(f"(float[1] x) => (float[1] y) <float w = {{0.3}}> {{ {nodes} }}").any()
 
@@ -249,10 +238,8 @@ def test_a_constant_that_a_rule_folds_may_be_rounded():
     """In float16 ``(x + 0.1) + 0.3`` and ``x + 0.4`` differ by the rounding of 0.4."""
     header = '<ir_version: 10, opset_import: ["" : 20]> g (float16[1] x) => (float16[1] y) '
     half = [int(np.float16(n).view(np.uint16)) for n in (0.1, 0.3, 0.1 + 0.3)]
-    before = ir.from_onnx_text(
-        f"{header} <float16 c = {{{half[0]}}}, float16 d = {{{half[1]}}}> "
-        "{ a = Add(x, c) y = Add(a, d) }"
-    )
+    before = ir.from_onnx_text(f"""{header} <float16 c = {{{half[0]}}}, float16 d =
+        {{{half[1]}}}> {{ a = Add(x, c) y = Add(a, d) }}""")
     after = ir.from_onnx_text(f"{header} <float16 c = {{{half[2]}}}> {{ y = Add(x, c) }}")
     x = np.float16([-0.4])
     old = (x + np.float16(0.1)) + np.float16(0.3)

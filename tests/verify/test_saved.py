@@ -8,6 +8,7 @@ import pytest
 
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.verify.saved import merge_samples, read_samples, write_samples
+from tests.tables import each_of, each_row
 
 # As Polygraphy 0.53.6 writes np.arange(3, dtype=np.float32).
 ARRAY = {
@@ -25,7 +26,7 @@ def results(array):
     return {"lst": [["ort", [step]]], "polygraphy_class": "RunResults"}
 
 
-@pytest.mark.parametrize("root", [[{"y": ARRAY}], results(ARRAY)], ids=["feeds", "results"])
+@each_of("root", [{"y": ARRAY}], results(ARRAY), ids=["feeds", "results"])
 def test_polygraphys_json_is_read(tmp_path, root):
     path = tmp_path / "d.json"
     path.write_text(json.dumps(root))
@@ -40,7 +41,7 @@ def test_results_are_written_as_polygraphy_writes_them(tmp_path):
     assert json.loads(path.read_text()) == results(ARRAY)
 
 
-@pytest.mark.parametrize("name", ["d.npz", "d.json", "folder"])
+@each_of("name", "d.npz", "d.json", "folder")
 def test_values_survive_each_form(tmp_path, name):
     sample = {
         "file": np.array([[1.5, np.nan]], np.float16),
@@ -82,16 +83,13 @@ def test_pickled_arrays_are_not_loaded(tmp_path):
         read_samples(tmp_path / "d.npy")
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("{", "no JSON"),
-        ("[1]", "neither feeds nor results"),
-        ('{"x": 1}', "no array as 'x'"),
-        ('{"lst": [[1, 2]], "polygraphy_class": "RunResults"}', "no complete RunResults"),
-        ('[{"x": {"array": "%%", "polygraphy_class": "ndarray"}}]', "cannot be read at 'x'"),
-    ],
-)
+@each_row("""text | says
+- { | no JSON
+- [1] | neither feeds nor results
+- {"x": 1} | no array as 'x'
+- {"lst": [[1, 2]], "polygraphy_class": "RunResults"} | no complete RunResults
+- [{"x": {"array": "%%", "polygraphy_class": "ndarray"}}] | cannot be read at 'x'
+""")
 def test_broken_json_is_told(tmp_path, text, says):
     (tmp_path / "d.json").write_text(text)
     with pytest.raises(ReferenceDataError, match=says):

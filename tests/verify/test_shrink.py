@@ -1,12 +1,11 @@
 import pytest
 
 from onnx_passes.verify.shrink import first_above, first_of, first_true
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize("first", range(1, 9))
-def test_the_first_score_above_a_threshold_is_found_with_both_its_neighbours(
-    first: int,
-) -> None:
+@each_of("first", *range(1, 9))
+def test_the_first_score_above_a_threshold_is_found_with_neighbours(first: int) -> None:
     asked: list[int] = []
 
     def measure(n: int) -> float:
@@ -18,15 +17,15 @@ def test_the_first_score_above_a_threshold_is_found_with_both_its_neighbours(
     assert len(asked) <= 3
 
 
-@pytest.mark.parametrize("first", range(1, 9))
+@each_of("first", *range(1, 9))
 def test_the_first_number_is_found_in_a_logarithm_of_questions(first):
     asked = []
     assert first_true(8, lambda n: asked.append(n) or n >= first) == first
     assert len(asked) <= 3
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 7, 100])
-@pytest.mark.parametrize("low", [-1, 0, 5])
+@each_of("width", 1, 2, 3, 7, 100)
+@each_of("low", -1, 0, 5)
 def test_some_numbers_at_a_time_find_the_same(low, width):
     for first in range(low + 1, 25):
         asked = []

@@ -4,6 +4,7 @@ import pytest
 
 from onnx_passes.testing import parse
 from onnx_passes.verify.snapshot import Change, Snapshot
+from tests.tables import each_of
 
 TEXT = """<ir_version: 10, opset_import: ["" : 20]> main (float[2,N] x) => (float[2,N] y)
 <float[2,1] w = {1, 2}> { t = Mul(x, w) y = Relu(t) }"""
@@ -26,7 +27,7 @@ def test_a_shape_noted_on_an_inner_value_is_an_annotation(model):
     assert before.change(model) is Change.ANNOTATIONS
 
 
-@pytest.mark.parametrize("weights", [[1.0, 2.0], [1.0, 3.0]], ids=["equal", "different"])
+@each_of("weights", [1.0, 2.0], [1.0, 3.0], ids=["equal", "different"])
 def test_weights_are_compared_by_content(model, weights):
     before = Snapshot(model)
     array = np.asarray(weights, np.float32).reshape(2, 1)
@@ -171,7 +172,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@each_of("name", *CHANGES)
 def test_every_change_is_found_and_taken_back(name):
     edit, expected = CHANGES[name]
     model = parse(BUSY)

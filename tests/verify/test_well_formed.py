@@ -4,6 +4,7 @@ import pytest
 
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.testing import parse
 from onnx_passes.verify.reference_data import ReferenceData
 from onnx_passes.verify.well_formed import (
     MOST,
@@ -12,7 +13,7 @@ from onnx_passes.verify.well_formed import (
     complaints,
     find_wrong_annotations,
 )
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 TEXT = """<ir_version: 10, opset_import: ["" : 20, "ai.onnx.ml" : 3]>
 main (float[4] x, float[4] z) => (float[4] y) <float[4] w = {1, 2, 3, 4}> {
@@ -84,19 +85,12 @@ def lack_attribute(model):
 
 
 FAULTS = [
-    give_too_many,
-    give_none,
-    misspell,
-    retype_attribute,
-    invent_attribute,
-    call_other_opset,
-    move_domain,
-    drop_result,
-    lack_attribute,
+    *(give_too_many, give_none, misspell, retype_attribute, invent_attribute),
+    *(call_other_opset, move_domain, drop_result, lack_attribute),
 ]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@each_of("fault", *FAULTS)
 def test_finds_what_the_whole_checker_finds(fault):
     broken, known = model(), CheckedNodes()
     assert check_structure(broken, known=known) == []
@@ -181,7 +175,7 @@ def constant(name, shape, declared=None, dtype=np.float32):
     )
 
 
-@pytest.mark.parametrize("text", [CHAIN, BRANCH_WELL_FORMED])
+@each_of("text", CHAIN, BRANCH_WELL_FORMED)
 def test_finds_nothing_in_a_sound_model(text):
     assert check_structure(model_well_formed(text)) == []
     assert check_structure(model_well_formed(text), full=True) == []
@@ -307,16 +301,11 @@ def test_branch_that_returns_an_outer_value():
     ]
 
 
-@pytest.mark.parametrize(
-    ("value", "sentence"),
-    [
-        (constant("w", [2], [3]), "initializer 'w' is declared [3], and holds [2]"),
-        (constant("w", [2], [2, 1]), "initializer 'w' is declared [2,1], and holds [2]"),
-        (
-            constant("w", [2], dtype=np.int64),
-            "initializer 'w' is declared float, and holds int64",
-        ),
-    ],
+@each_of(
+    "value, sentence",
+    (constant("w", [2], [3]), "initializer 'w' is declared [3], and holds [2]"),
+    (constant("w", [2], [2, 1]), "initializer 'w' is declared [2,1], and holds [2]"),
+    (constant("w", [2], dtype=np.int64), "initializer 'w' is declared float, and holds int64"),
 )
 def test_initializer_that_is_not_what_it_declares(value, sentence):
     broken = model_well_formed()
@@ -341,17 +330,14 @@ def test_initializers_of_old_models_are_inputs():
     ]
 
 
-@pytest.mark.parametrize(
-    ("body", "sentence"),
-    cases("""
+@each_row("""body | sentence
 1: [n] y = NoSuchOperator(x) | node 'n' (NoSuchOperator): No Op registered for NoSuchOperator
   with domain_version of 20
 2: [n] y = Relu <alpha = 1> (x) | node 'n' (Relu): Unrecognized attribute: alpha for operator
   Relu
 3: y = Add(x) | the Add node that computes 'y': under schema ::Add:14 it has input size 1 not
   in range [min=2, max=2]
-"""),
-)
+""")
 def test_asks_the_checker_for_what_operators_demand(body, sentence):
     text = f"main (float[2] x) => (float[2] y) {{ {body} }}"
     assert check_structure(model_well_formed(text)) == [sentence]
@@ -393,15 +379,14 @@ def test_what_the_checker_cannot_read_is_a_fault():
     assert check_structure(ir.from_onnx_text(text), full=True)
 
 
-MODEL = """<ir_version: 10, opset_import: ["" : 20]>
-g (float[N, 4] x) => (float[N, 4] y) {{ {a} a = Exp(x) y = Neg(a) }}"""
+MODEL = """(float[N, 4] x) => (float[N, 4] y) {{ {a} a = Exp(x) y = Neg(a) }}"""
 SAMPLES = [
     {"x": np.ones((n, 4), np.float32), "a": np.ones((n, 4), np.float32)} for n in (2, 3)
 ]
 
 
 def noted(type_, shape):
-    model = ir.from_onnx_text(MODEL.format(a=""))
+    model = parse(MODEL.format(a=""))
     value = model.graph[0].outputs[0]
     value.type = ir.TensorType(type_)
     value.shape = ir.Shape(shape)
@@ -409,29 +394,24 @@ def noted(type_, shape):
 
 
 def wrong(type_, shape, samples=SAMPLES):
-    return find_wrong_annotations(
-        ir.from_onnx_text(MODEL.format(a="")), noted(type_, shape), samples
-    )
+    return find_wrong_annotations(parse(MODEL.format(a="")), noted(type_, shape), samples)
 
 
-@pytest.mark.parametrize("shape", [["N", 4], [None, 4], ["other", 4], [None, None]], ids=str)
+@each_of("shape", ["N", 4], [None, 4], ["other", 4], [None, None], ids=str)
 def test_what_every_sample_shows_is_right(shape):
     assert wrong(ir.DataType.FLOAT, shape) == []
 
 
-@pytest.mark.parametrize(
-    ("shape", "told"),
-    [
-        ([2, 4], "a is noted to have shape [2, 4], and has [3, 4]"),
-        (["N", 5], "a is noted to have shape [N, 5], and has [2, 4]"),
-        ([None, "N"], "and has [2, 4]"),
-        (["N"], "a is noted to have shape [N], and has [2, 4]"),
-    ],
+@each_of(
+    "shape, told",
+    ([2, 4], "a is noted to have shape [2, 4], and has [3, 4]"),
+    (["N", 5], "a is noted to have shape [N, 5], and has [2, 4]"),
+    ([None, "N"], "and has [2, 4]"),
+    (["N"], "a is noted to have shape [N], and has [2, 4]"),
     ids=str,
 )
 def test_a_shape_that_a_sample_contradicts_is_told(shape, told):
-    found = wrong(ir.DataType.FLOAT, shape)
-    assert any(told in one for one in found)
+    assert any(told in one for one in wrong(ir.DataType.FLOAT, shape))
 
 
 def test_a_wrong_type_is_told():
@@ -497,19 +477,17 @@ def test_a_shape_that_the_standard_contradicts_too_is_told_where_others_are_odd(
     assert found == ["e is noted to have shape [None, None, None], and has [1, 3]"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
-    [
-        """(float[N, 3] x) => (float[K, N, 3] y) {
+    """(float[N, 3] x) => (float[K, N, 3] y) {
             s = ReduceSum<keepdims = 0>(x) k = Constant<value = float {1e30}>()
             go = Greater(s, k) m = Constant<value = int64 {4}>()
             f, st = Loop(m, go, x) <body = b (int64 i, bool c, float[N, 3] v)
                 => (bool d, float[N, 3] w, float[N, 3] z) {
                 d = Identity(c) w = Neg(v) z = Abs(v) }>
             t = Relu(st) y = Neg(t) }""",
-        """(float[N, 3] x) => (float[a, b, c] y) <float[N, 3] u> {
+    """(float[N, 3] x) => (float[a, b, c] y) <float[N, 3] u> {
             k = Constant<value_ints = [1]>() u = Unsqueeze(x, k) t = Relu(u) y = Neg(t) }""",
-    ],
 )
 def test_what_follows_from_a_wrong_note_or_a_loop_that_is_not_entered_is_no_fault(text):
     model = ir.from_onnx_text(f'<ir_version: 10, opset_import: ["" : 20]> g {text}')
@@ -520,4 +498,4 @@ def test_what_follows_from_a_wrong_note_or_a_loop_that_is_not_entered_is_no_faul
 def test_dimensions_whose_names_are_empty_are_not_one():
     model = noted(ir.DataType.FLOAT, ["", 4])
     model.graph.inputs[0].shape = ir.Shape([ir.SymbolicDim(""), ir.SymbolicDim("")])
-    assert find_wrong_annotations(ir.from_onnx_text(MODEL.format(a="")), model, SAMPLES) == []
+    assert find_wrong_annotations(parse(MODEL.format(a="")), model, SAMPLES) == []

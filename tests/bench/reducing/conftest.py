@@ -8,8 +8,7 @@ from onnx_passes.bench.reducing.parts import Boundary, Parts
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
 
-DIAMOND = """<ir_version: 10, opset_import: ["" : 20]>
-main (float[N,4] x) => (float[N,4] y)
+DIAMOND = """(float[N,4] x) => (float[N,4] y)
 <float[4] w = {1.0, 2.0, 3.0, 4.0}>
 { a = Abs(x) b = Neg(a) c = Mul(a, w) d = Add(b, c) e = Tanh(d) y = Relu(e) }"""
 

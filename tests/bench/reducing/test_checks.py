@@ -10,18 +10,13 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.bench.reducing import Reducer
+from onnx_passes.bench.reducing import Reducer, checks
 from onnx_passes.bench.reducing.candidates import CandidateStore, SmallerModel, Status
-from onnx_passes.bench.reducing.checks import (
-    CommandCheck,
-    FailureCriteria,
-    FunctionCheck,
-    RunCheck,
-)
 from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.testing import parse
+from tests.tables import each_of
 
 
 class Wrong:
@@ -50,34 +45,34 @@ def operators(found):
 
 
 def test_what_an_engine_refuses_is_found(diamond, parts_of):
-    check = RunCheck(Wrong(EngineError("no Tanh here")))
+    check = checks.RunCheck(Wrong(EngineError("no Tanh here")))
     found = Reducer(parts_of(diamond), check).run()
     assert operators(found) == ["Tanh"]
     assert found.told == "no Tanh here"
 
 
 def test_another_fault_does_not_count(diamond):
-    check = RunCheck(Wrong(), ReferenceEngine())
+    check = checks.RunCheck(Wrong(), ReferenceEngine())
     check.kind = "engine"
     feeds = {"a": np.ones((1, 4), np.float32)}
-    model = parse("""<ir_version: 10, opset_import: ["" : 20]>
-        main (float[1,4] a) => (float[1,4] y) { y = Tanh(a) }""")
+    model = parse("""(float[1,4] a) => (float[1,4] y) { y = Tanh(a) }""")
     assert check.judge(SmallerModel(model, lambda: feeds), 1).status is Status.UNJUDGED
 
 
 def test_an_engine_that_is_not_there_ends_it(diamond, parts_of):
-    check = RunCheck(Wrong(EngineUnavailableError("no GPU")), ReferenceEngine())
+    check = checks.RunCheck(Wrong(EngineUnavailableError("no GPU")), ReferenceEngine())
     with pytest.raises(EngineUnavailableError):
         Reducer(parts_of(diamond), check).run()
 
 
-@pytest.mark.parametrize(
-    ("function", "told"),
-    [(lambda path: 1 / 0, "raises ZeroDivisionError"), (lambda path: "bad", "returns 'bad'")],
+@each_of(
+    "function, told",
+    (lambda path: 1 / 0, "raises ZeroDivisionError"),
+    (lambda path: "bad", "returns 'bad'"),
 )
 def test_a_function_that_does_not_judge_is_told(diamond, parts_of, function, told):
     with CandidateStore(diamond) as store, pytest.raises(UsageError, match=told):
-        Reducer(parts_of(diamond), FunctionCheck(function, store, "m:f")).run()
+        Reducer(parts_of(diamond), checks.FunctionCheck(function, store, "m:f")).run()
 
 
 @pytest.fixture
@@ -87,26 +82,24 @@ def judge(diamond, tmp_path):
     def call(script, *words, feeds=None, **given):
         command = shlex.join([sys.executable, "-c", script, *words])
         with CandidateStore(diamond) as store:
-            check = CommandCheck(command, store, **given)
+            check = checks.CommandCheck(command, store, **given)
             return check.judge(SmallerModel(diamond, lambda: feeds), 1)
 
     return call
 
 
-@pytest.mark.parametrize(
-    ("rules", "code", "output", "bad"),
-    [
-        (FailureCriteria(), 0, "", False),
-        (FailureCriteria(), 3, "", True),
-        (FailureCriteria(), -11, "", True),
-        (FailureCriteria(codes=frozenset({3})), 2, "", False),
-        (FailureCriteria(codes=frozenset({0})), 0, "", True),
-        (FailureCriteria(ignored=frozenset({2})), 2, "", False),
-        (FailureCriteria(patterns=(re.compile("no+pe"),)), 0, "nooope", True),
-        (FailureCriteria(patterns=(re.compile("nope"),)), 1, "fine", False),
-        (FailureCriteria(frozenset({1}), patterns=(re.compile("nope"),)), 2, "nope", False),
-        (FailureCriteria(frozenset({1}), patterns=(re.compile("nope"),)), 1, "nope", True),
-    ],
+@each_of(
+    "rules, code, output, bad",
+    (checks.FailureCriteria(), 0, "", False),
+    (checks.FailureCriteria(), 3, "", True),
+    (checks.FailureCriteria(), -11, "", True),
+    (checks.FailureCriteria(codes=frozenset({3})), 2, "", False),
+    (checks.FailureCriteria(codes=frozenset({0})), 0, "", True),
+    (checks.FailureCriteria(ignored=frozenset({2})), 2, "", False),
+    (checks.FailureCriteria(patterns=(re.compile("no+pe"),)), 0, "nooope", True),
+    (checks.FailureCriteria(patterns=(re.compile("nope"),)), 1, "fine", False),
+    (checks.FailureCriteria(frozenset({1}), patterns=(re.compile("nope"),)), 2, "nope", False),
+    (checks.FailureCriteria(frozenset({1}), patterns=(re.compile("nope"),)), 1, "nope", True),
 )
 def test_what_counts_as_a_failure(rules, code, output, bad):
     assert rules.bad(code, output) is bad
@@ -125,7 +118,7 @@ def test_a_command_gets_the_model_and_the_values(judge):
 
 
 def test_output_is_looked_through_on_both_streams_and_may_be_binary(judge):
-    rules = FailureCriteria(patterns=(re.compile("^wrong$", re.MULTILINE),))
+    rules = checks.FailureCriteria(patterns=(re.compile("^wrong$", re.MULTILINE),))
     script = (
         "import sys\n"
         "sys.stdout.buffer.write(bytes(range(256)))\n"
@@ -214,26 +207,28 @@ def test_weights_elsewhere_are_written_once(heavy, tmp_path):
 OWN = f"{shlex.quote(sys.executable)} -m onnx_passes"
 
 
-@pytest.mark.parametrize("words", ["inspct {model}", "compare {model} --inputs none.npz"])
+@each_of("words", "inspct {model}", "compare {model} --inputs none.npz")
 def test_a_wrong_use_of_our_own_commands_ends_the_reduction(diamond, words):
     with (
         CandidateStore(diamond) as store,
         pytest.raises(UsageError, match="is used wrongly") as raised,
     ):
-        CommandCheck(f"{OWN} {words}", store).judge(SmallerModel(diamond, lambda: None), 1)
+        checks.CommandCheck(f"{OWN} {words}", store).judge(
+            SmallerModel(diamond, lambda: None), 1
+        )
     assert "error[" in str(raised.value)
 
 
 def test_data_of_the_whole_model_that_does_not_fit_a_part_says_nothing(diamond):
     with CandidateStore(diamond) as store:
-        check = CommandCheck(f"{OWN} compare {{model}} --inputs none.npz", store)
+        check = checks.CommandCheck(f"{OWN} compare {{model}} --inputs none.npz", store)
         outcome = check.judge(SmallerModel(diamond, lambda: None), 2)
         assert outcome.status is Status.UNJUDGED
-        check.rules = FailureCriteria(codes=frozenset({2}))
+        check.rules = checks.FailureCriteria(codes=frozenset({2}))
         assert check.judge(SmallerModel(diamond, lambda: None), 1).bad
 
 
 def test_a_failure_of_our_own_commands_counts(diamond):
     with CandidateStore(diamond) as store:
-        check = CommandCheck(f"{OWN} diff {{model}} {{model}}", store)
+        check = checks.CommandCheck(f"{OWN} diff {{model}} {{model}}", store)
         assert check.judge(SmallerModel(diamond, lambda: None), 1).status is Status.GOOD

@@ -1,10 +1,10 @@
 import numpy as np
 import onnx
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.testing import parse
 from onnx_passes.verify.well_formed import check_structure
+from tests.tables import each_of
 
 
 def names(values):
@@ -41,8 +41,7 @@ def test_a_default_of_an_input_stays_one(parts_of):
 
 
 def test_a_shape_that_is_computed_outside_becomes_a_constant(parts_of):
-    model = parse("""<ir_version: 10, opset_import: ["" : 20]>
-        main (float[2,3] x) => (float[a,b] y)
+    model = parse("""(float[2,3] x) => (float[a,b] y)
         { s = Shape(x) r = Abs(x) y = Reshape(r, s) }""")
     part = parts_of(model).part(frozenset({2}))
     assert names(part.graph.inputs) == ["r"]
@@ -50,8 +49,7 @@ def test_a_shape_that_is_computed_outside_becomes_a_constant(parts_of):
 
 
 def test_what_a_subgraph_reads_is_an_input(parts_of):
-    model = parse("""<ir_version: 10, opset_import: ["" : 20]>
-        main (bool c, float[2] x) => (float[2] y) {
+    model = parse("""(bool c, float[2] x) => (float[2] y) {
             a = Abs(x)
             y = If (c) <then_branch = t () => (float[2] p) { p = Neg(a) },
                         else_branch = e () => (float[2] q) { q = Identity(a) }>
@@ -70,12 +68,11 @@ def test_functions_that_are_not_called_are_left_out(parts_of):
     assert not parts.part(frozenset({1})).functions
 
 
-SHAPE = """<ir_version: 10, opset_import: ["" : 20]>
-main (float[2,3] x, float[3] w = {1.0, 2.0, 3.0}) => (float[a,b] y)
+SHAPE = """(float[2,3] x, float[3] w = {1.0, 2.0, 3.0}) => (float[a,b] y)
 { s = Shape(x) r = Add(x, w) k = Constant<value_int = 2>() t = Mul(s, k) y = Reshape(r, s) }"""
 
 
-@pytest.mark.parametrize("kept", [{0}, {1, 3}, {0, 1}, {0, 1, 2, 3}, {2, 3}])
+@each_of("kept", {0}, {1, 3}, {0, 1}, {0, 1, 2, 3}, {2, 3})
 def test_a_part_is_a_valid_model(parts_of, kept):
     parts = parts_of(parse(SHAPE))
     proto = ir.to_proto(parts.part(frozenset(kept)))

@@ -9,6 +9,7 @@ from onnx_passes.bench.reducing.parts import Boundary, run_what_runs
 from onnx_passes.errors import EngineUnavailableError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
+from tests.tables import each_of
 
 HEAD = '<ir_version: 9, opset_import: ["" : 18]> main'
 BAD = f"""{HEAD} (float[2,3] x) => (float[N] y) <int64[1] to = {{4}}>
@@ -20,9 +21,11 @@ NONE = f"{HEAD} (float[2,3] x) => (float[N] y) <int64[1] to = {{4}}> {{ y = Resh
 FEEDS = {"x": np.arange(-3, 3, dtype=np.float32).reshape(2, 3)}
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [(BAD, {"a", "b", "side"}), (TWO, {"a", "b", "s"}), (NONE, set())],
+@each_of(
+    "text, names",
+    (BAD, {"a", "b", "side"}),
+    (TWO, {"a", "b", "s"}),
+    (NONE, set()),
     ids=["one", "two", "the first"],
 )
 def test_all_that_depends_on_no_bad_node_is_computed(text, names):

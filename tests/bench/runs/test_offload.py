@@ -9,7 +9,7 @@ from onnx_passes.bench.runs.runner import Loader, offload
 from onnx_passes.errors import UsageError
 from onnx_passes.model.save import save_model
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import model_of
+from tests.tables import model_of, outputs_of
 
 WEIGHT = np.arange(256 * 256, dtype=np.float32).reshape(256, 256)
 
@@ -23,8 +23,7 @@ def made():
 def test_weights_come_from_a_file_that_goes_with_the_model():
     model = made()
     feeds = {"x": np.ones((1, 256), np.float32)}
-    with OnnxRuntimeEngine().prepare(model) as session:
-        expected = session.run(feeds)["y"]
+    expected = outputs_of(OnnxRuntimeEngine(), model, feeds)["y"]
     offload(model)
     tensor = model.graph.initializers["w"].const_value
     assert isinstance(tensor, ir.ExternalTensor)

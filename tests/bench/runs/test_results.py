@@ -9,9 +9,10 @@ import pytest
 from onnx_passes.bench.runs import Found, Run, compare, open_results, save_results
 from onnx_passes.bench.runs.results import Spool
 from onnx_passes.errors import ReferenceDataError, UsageError
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.bool_, ml_dtypes.bfloat16, np.complex64])
+@each_of("dtype", np.float32, np.bool_, ml_dtypes.bfloat16, np.complex64)
 def test_what_does_not_fit_in_memory_comes_back_the_same(dtype):
     spool = Spool(0)
     value = np.arange(6).reshape(2, 3).astype(dtype)
@@ -58,7 +59,7 @@ def edited(path, change):
             archive.writestr(name, data)
 
 
-@pytest.mark.parametrize("form", ["r.zip", "r.json", "r.npz"])
+@each_of("form", "r.zip", "r.json", "r.npz")
 def test_each_form_gives_back_what_it_was_given(found, tmp_path, form):
     save_results(found, tmp_path / form)
     (run,) = open_results(tmp_path / form)
@@ -66,14 +67,12 @@ def test_each_form_gives_back_what_it_was_given(found, tmp_path, form):
     assert run.state == "saved"
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda index: index.pop("values"), "holds no results"),
-        (lambda index: index["values"].clear(), "holds no results"),
-        (lambda index: index["onnx_passes"].update(schema=9), "is of schema 9, not 1"),
-        (lambda index: index["onnx_passes"]["runs"][0].pop("names"), "is damaged"),
-    ],
+@each_of(
+    "change, said",
+    (lambda index: index.pop("values"), "holds no results"),
+    (lambda index: index["values"].clear(), "holds no results"),
+    (lambda index: index["onnx_passes"].update(schema=9), "is of schema 9, not 1"),
+    (lambda index: index["onnx_passes"]["runs"][0].pop("names"), "is damaged"),
 )
 def test_a_damaged_index_is_told(found, tmp_path, change, said):
     save_results(found, tmp_path / "r.zip")

@@ -8,6 +8,7 @@ from benchmarks.certify.mutation import judge, new_nodes, rule_mutants, spread
 from benchmarks.certify.places import place_mutants
 from onnx_passes.certifying import rule_fuzzing
 from onnx_passes.certifying.rule_fuzzing import fuzz_rule
+from tests.tables import each_of, each_row
 
 FAST = ("neg-neg", "sub-as-add", "transpose-transpose", "unsqueeze", "clip-clip", "flatten")
 
@@ -16,20 +17,17 @@ def _named(name):
     return next(rule for rule in correct_rules() if rule.name == name)
 
 
-@pytest.mark.parametrize("name", FAST)
+@each_of("name", *FAST)
 def test_a_right_rule_is_not_refuted(name):
     assert fuzz_rule(_named(name), seconds=600, models=40).verdict == "tested"
 
 
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("sub-as-add", "swapped operands of Add 1"),
-        ("transpose-transpose", "perm rotated of Transpose 0"),
-        ("unsqueeze", "a constant one larger of Constant 0"),
-        ("flatten", "a constant one smaller at its end of Constant 0"),
-    ],
-)
+@each_row("""name | change
+- sub-as-add | swapped operands of Add 1
+- transpose-transpose | perm rotated of Transpose 0
+- unsqueeze | a constant one larger of Constant 0
+- flatten | a constant one smaller at its end of Constant 0
+""")
 def test_a_wrong_rule_is_refuted_and_a_swap_in_a_sum_is_proved_to_be_none(name, change):
     mutant = next(m for m in rule_mutants([_named(name)]) if m.change == change)
     expected = "equivalent" if "swapped operands of Add" in change else "refuted"
@@ -48,19 +46,13 @@ def test_what_a_rewrite_makes_is_found():
 
 
 PLACES = [
-    "operand 1 of rank 1",
-    "operand 2 of rank 4",
-    "operand 0 of rank 0",
-    "type UINT16",
-    "opset 26",
-    "group is given",
-    "select_last_index is given",
-    "x is -1.5",
-    "x is 3",
+    *("operand 1 of rank 1", "operand 2 of rank 4", "operand 0 of rank 0"),
+    *("type UINT16", "opset 26", "group is given", "select_last_index is given"),
+    *("x is -1.5", "x is 3"),
 ]
 
 
-@pytest.mark.parametrize("place", PLACES)
+@each_of("place", *PLACES)
 def test_a_rule_that_is_wrong_in_one_place_is_refuted(place):
     mutant = next(m for m in place_mutants() if m.change == place)
     assert judge(mutant).verdict == "refuted"

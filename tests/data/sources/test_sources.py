@@ -14,6 +14,7 @@ from onnx_passes.data.dataset import DataSet, make_plan
 from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.verify.saved import write_samples
+from tests.tables import each_of
 
 WHY = "pyarrow is missing: pip install -e '.[dev]'"
 pa = pytest.importorskip("pyarrow", reason=WHY)
@@ -98,8 +99,8 @@ def drawn():
     return rng.normal(size=(COUNT, WIDTH)).astype(np.float32), rng.integers(0, 5, COUNT)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("shuffle", [None, 1])
+@each_of("form", *FORMS)
+@each_of("shuffle", None, 1)
 def test_each_form_gives_the_samples_in_their_order(tmp_path, form, shuffle):
     x, y = drawn()
     FORMS[form](tmp_path, x, y)
@@ -163,7 +164,7 @@ def module(tmp_path, monkeypatch, request):
     return name
 
 
-@pytest.mark.parametrize("function", ["numbered", "stream"])
+@each_of("function", "numbered", "stream")
 def test_a_function_gives_samples(module, function):
     spec = DataSpec((f"{module}:{function}",), batch=64, prepare=f"{module}:double")
     plan, _, batches = read(spec)
@@ -184,8 +185,8 @@ def test_images_of_tar_shards_are_pixels(tmp_path):
     assert np.array_equal(next(DataSet(plan).shard(0).batches()).feeds[0]["image"][0], pixels)
 
 
-@pytest.mark.parametrize("keep", [0.3, 0.98])
-@pytest.mark.parametrize("form", [form for form in FORMS if "one_sample" not in form])
+@each_of("keep", 0.3, 0.98)
+@each_of("form", *[form for form in FORMS if "one_sample" not in form])
 def test_a_truncated_file_is_named_and_the_others_are_used(tmp_path, form, keep):
     x, y = drawn()
     good = tmp_path / "good"

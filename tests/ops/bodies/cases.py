@@ -74,11 +74,7 @@ def float_quants() -> Iterator[Case]:
     drawn = np.random.default_rng(1).normal(0, 20, 256).astype(np.float32)
     x = np.concatenate([powers, *beside, -powers, drawn, points().ravel()])
     formats = ((4, 3, 7, 448), (5, 2, 15, 57344), (2, 1, 1, 6), (3, 2, 3, 28), (2, 3, 1, 7.5))
-    flags = (
-        {},
-        {"saturation": 0, "has_inf": 1},
-        {"saturation": 0, "has_nan": 1},
-    )
+    flags = ({}, {"saturation": 0, "has_inf": 1}, {"saturation": 0, "has_nan": 1})
     for (exponent, mantissa, bias, largest), flag, mode in itertools.product(
         formats, flags, ("ROUND", "FLOOR")
     ):

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
-import pytest
 from onnx import TensorProto, helper
 
 from onnx_passes.ops.bodies import attach_bodies
 from tests.ops.bodies.cases import GROUPS, Case
+from tests.tables import each_of
 
 GOLDEN = Path(__file__).parent / "golden.npz"
 COUNTS = {"int_quant": 1728, "float_quant": 30, "trunc": 168, "thresholds": 18, "others": 12}
@@ -51,8 +51,8 @@ def expected(group: str) -> list[np.ndarray]:
         return [arrays[f"{group}_{i}"] for i in range(count)]
 
 
-@pytest.mark.parametrize("opset", [13, 21])
-@pytest.mark.parametrize("group", GROUPS)
+@each_of("opset", 13, 21)
+@each_of("group", *GROUPS)
 def test_bit_for_bit(group, opset):
     cases, wanted = list(GROUPS[group]()), expected(group)
     assert len(cases) == len(wanted) == COUNTS[group]

@@ -1,12 +1,12 @@
 import numpy as np
 import onnx
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.model.copy import copy_model
 from onnx_passes.ops import bodies
 from onnx_passes.ops.bodies.attach import BodyCall, body_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import each_of, outputs_of
 
 TEXT = """<ir_version: 7, opset_import: ["" : 13, "onnx.brevitas" : 1]>
 g (float[N, 3] x) => (float[N, 3] y) <float s = {0.5}, float z = {0}, float b = {3}> {
@@ -59,9 +59,7 @@ def test_in_subgraphs_and_in_functions_of_the_model():
             np.testing.assert_array_equal(found, np.float32([-size, size]))
 
 
-@pytest.mark.parametrize(
-    "mode", ["ROUND", "HALF_UP", "half_down", "UP", "DOWN", "ROUND_TO_ZERO"]
-)
+@each_of("mode", "ROUND", "HALF_UP", "half_down", "UP", "DOWN", "ROUND_TO_ZERO")
 def test_rounding_before_opset_11(mode):
     x = np.float32([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 1.2, -1.8])
     text = """<ir_version: 5, opset_import: ["" : %d, "onnx_passes.ops" : 1]>
@@ -78,7 +76,7 @@ def test_unknown_mode_has_no_body():
     assert body_of(call) is None
 
 
-@pytest.mark.parametrize("rank", [2, 3, 4, 5])
+@each_of("rank", 2, 3, 4, 5)
 def test_thresholds_of_a_rank_that_is_not_declared(rank):
     axis = {3: 2}.get(rank, 1)
     shape = [3 if i == axis else 2 for i in range(rank)]
@@ -87,8 +85,7 @@ def test_thresholds_of_a_rank_that_is_not_declared(rank):
     given = model(f"""<ir_version: 8, opset_import: ["" : 13, "{bodies.QONNX}" : 1]>
         g (float[] x, float[3,2] t) => (float[] y) {{
         y = {bodies.QONNX}.MultiThreshold(x, t) }}""")
-    with OnnxRuntimeEngine().prepare(given) as session:
-        found = session.run({"x": x, "t": table})["y"]
+    found = outputs_of(OnnxRuntimeEngine(), given, {"x": x, "t": table})["y"]
     moved = np.moveaxis(x, axis, -1)[..., None] >= table
     np.testing.assert_array_equal(found, np.moveaxis(moved.sum(-1), -1, axis))
 

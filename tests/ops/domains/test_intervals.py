@@ -1,20 +1,15 @@
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
-from onnx_passes.ops.domains.intervals import (
-    IntervalSemantics,
-    pair,
-)
+from onnx_passes.ops.domains.intervals import IntervalSemantics, pair
+from tests.tables import each_of
 
 FLOAT = ir.DataType.DOUBLE
 WITHIN = {"acos": (-1, 1), "asin": (-1, 1), "atanh": (-0.99, 0.99), "acosh": (1, 9)}
 
 
-@pytest.mark.parametrize(
-    "name", ["acos", "cosh", "tan", "sinh", "exp", "abs", "neg", "asin", "atanh", "acosh"]
-)
+@each_of("name", "acos", "cosh", "tan", "sinh", "exp", "abs", "neg", "asin", "atanh", "acosh")
 def test_of_one_operand(name):
     rng, least, most = np.random.default_rng(0), *WITHIN.get(name, (-9, 9))
     for _ in range(200):
@@ -35,8 +30,8 @@ def test_the_tangent_is_bounded_between_its_poles():
     assert (float(across["low"]), float(across["high"])) == (-np.inf, np.inf)
 
 
-@pytest.mark.parametrize("name", ["mod", "fmod"])
-@pytest.mark.parametrize("dtype", [FLOAT, ir.DataType.INT32])
+@each_of("name", "mod", "fmod")
+@each_of("dtype", FLOAT, ir.DataType.INT32)
 def test_of_a_remainder(name, dtype):
     rng = np.random.default_rng(1)
     for _ in range(200):

@@ -20,6 +20,7 @@ from onnx_passes.ops.domains.reals import (
     same_quotient,
 )
 from onnx_passes.ops.semantics import Unsupported
+from tests.tables import each_of
 
 z3 = pytest.importorskip("z3")
 
@@ -157,11 +158,9 @@ SHIFT = (
     "i = Constant<value_ints=[-1]>() m = ReduceMax<keepdims=1>(x, i) d = Sub(x, m) e = Exp(d)"
 )
 TOTAL = f"{SHIFT} t = ReduceSum<keepdims=1>(e, i)"
-GELU = (
-    "h = Constant<value_float=0.5>() one = Constant<value_float=1.0>() "
-    "c = Constant<value_float={}>() a = Mul(x, c) e = Erf(a) r = Add(e, one) y = Mul(x, h) "
-    "o = Mul(y, r)"
-)
+GELU = """h = Constant<value_float=0.5>() one = Constant<value_float=1.0>()
+    c = Constant<value_float={}>() a = Mul(x, c) e = Erf(a) r = Add(e, one) y = Mul(x, h)
+    o = Mul(y, r)"""
 FORMULAS = {
     "softplus": (V, "o = Softplus(x)", f"{SOFTPLUS} o = Add(m, g)"),
     "mish": (V, "o = Mish(x)", f"{SOFTPLUS} s = Add(m, g) t = Tanh(s) o = Mul(x, t)"),
@@ -193,7 +192,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", FORMULAS)
+@each_of("name", *FORMULAS)
 def test_formulas_of_exponentials_and_curves_are_proved(graph, name):
     signature, before, after = FORMULAS[name]
     before, after = (graph(*signature, body, opset=20) for body in (before, after))
@@ -201,7 +200,7 @@ def test_formulas_of_exponentials_and_curves_are_proved(graph, name):
     assert real.outcome == Outcome.PROVED, real.reason
 
 
-@pytest.mark.parametrize("name", WRONG)
+@each_of("name", *WRONG)
 def test_near_misses_of_such_formulas_are_not(graph, name):
     signature, before, after = WRONG[name]
     before, after = (graph(*signature, body, opset=20) for body in (before, after))

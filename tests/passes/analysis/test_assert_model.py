@@ -5,7 +5,7 @@ from onnx_passes.cli.main import main
 from onnx_passes.errors import OptionError, VerificationError
 from onnx_passes.passes.analysis.assert_model import AssertModel
 from onnx_passes.testing import assert_leaves_alone, parse
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 MODEL = """(float[N,8] x) => (float[N,8] y) <float[8] w = {1, 2, 3, 4, 5, 6, 7, 8}>
 { [first] t = Exp(x) [second] u = Mul(t, w) [third] y = Exp(u) }"""
@@ -41,7 +41,7 @@ def test_all_of_it_holds_and_is_told():
     assert len(pass_.context.notes) == len(HOLD) + 2  # two operators are counted, and shapes
 
 
-@pytest.mark.parametrize("name", ["max_nodes", "max_parameters", "max_size", "max_flops"])
+@each_of("name", "max_nodes", "max_parameters", "max_size", "max_flops")
 def test_a_limit_holds_exactly_and_one_less_does_not(name):
     AssertModel(**{name: HOLD[name]}, dims={"N": 3}).analyse(parse(MODEL))
     text = complaint(**{name: HOLD[name] - 1}, dims={"N": 3})
@@ -49,9 +49,7 @@ def test_a_limit_holds_exactly_and_one_less_does_not(name):
     assert "too many" in text
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    cases("""
+@each_row("""options | told
 - ={'max_nodes': 1} | nodes: 3, at most 1: 2 too many (2 Exp, 1 Mul)
 - ={'ops_absent': ['Exp']} | 2 nodes: Exp 'first', Exp 'third'
 - ={'ops_only': ['Exp']} | Mul: is not among the operators allowed; 1 node: Mul 'second'
@@ -65,8 +63,7 @@ def test_a_limit_holds_exactly_and_one_less_does_not(name):
 - ={'max_peak_memory': '1 GB'} | cannot be told
 - ={'max_peak_memory': 100, 'dims': {'N': 3}} | at Exp 'first'
 - ={'ranges': {'t': [0, 1]}} | range of t: in [0, inf], allowed [0, 1]
-"""),
-)
+""")
 def test_says_by_how_much_and_where(options, told):
     assert told in complaint(**options)
 
@@ -93,15 +90,13 @@ def test_a_misspelt_operator_is_not_absent():
     assert "Exp 'first'" in complaint(ops_absent=["ai.onnx::Exp", "com.acme::Lop"])
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"ranges": {"y": [1, 0]}}, "the least number, then the greatest"),
-        ({"max_node": 3}, "did you mean 'max_nodes'"),
-        ({"max_flops": "many"}, "such as 8.2 G"),
-        ({"max_nodes": -1}, "greater than or equal to 0"),
-        ({"max_size": "3 furlongs"}, "a size is a number"),
-    ],
+@each_of(
+    "options, told",
+    ({"ranges": {"y": [1, 0]}}, "the least number, then the greatest"),
+    ({"max_node": 3}, "did you mean 'max_nodes'"),
+    ({"max_flops": "many"}, "such as 8.2 G"),
+    ({"max_nodes": -1}, "greater than or equal to 0"),
+    ({"max_size": "3 furlongs"}, "a size is a number"),
 )
 def test_bad_options_are_refused(options, told):
     with pytest.raises(OptionError, match=told):
@@ -152,14 +147,12 @@ NETWORK = """<ir_version: 10, opset_import: ["" : 20, "onnx_passes.ops" : 1]> ma
   z = onnx_passes.ops.MultiThreshold(q, t, w) y = Mul(z, s) }"""
 
 
-@pytest.mark.parametrize(
-    ("body", "options"),
-    [
-        ("q = MatMul(a, m)", {}),
-        ("p = MatMul(a, m) q = Relu(p)", {}),
-        ("p = MatMul(a, m) n = Mul(p, s) q = Softmax(n)", {"floats": ["Softmax"]}),
-        ("p = Unsqueeze(a, w1) n = GlobalAveragePool(p) q = Reshape(n, r)", {}),
-    ],
+@each_of(
+    "body, options",
+    ("q = MatMul(a, m)", {}),
+    ("p = MatMul(a, m) q = Relu(p)", {}),
+    ("p = MatMul(a, m) n = Mul(p, s) q = Softmax(n)", {"floats": ["Softmax"]}),
+    ("p = Unsqueeze(a, w1) n = GlobalAveragePool(p) q = Reshape(n, r)", {}),
 )
 def test_integers_between_thresholds(body, options):
     model = parse(
@@ -171,13 +164,11 @@ def test_integers_between_thresholds(body, options):
     assert found == ["integers between 2 thresholds"]
 
 
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        ("p = Mul(a, s) q = MatMul(p, m)", "not so of 2 nodes"),
-        ("p = MatMul(a, m) q = Softmax(p)", "not so of 1 node"),
-        ("p = MatMul(x, m) q = Mul(p, s)", ""),
-    ],
+@each_of(
+    "body, told",
+    ("p = Mul(a, s) q = MatMul(p, m)", "not so of 2 nodes"),
+    ("p = MatMul(a, m) q = Softmax(p)", "not so of 1 node"),
+    ("p = MatMul(x, m) q = Mul(p, s)", ""),
 )
 def test_floats_between_thresholds(body, told):
     model = parse(NETWORK.replace("BODY", body))
@@ -193,7 +184,7 @@ float[3,2] m = {1, -2, 3, -4, -5, 6}>
 { a = onnx_passes.ops.MultiThreshold(x, t, w) p = MatMul(a, m) y = Exp(p) }"""
 
 
-@pytest.mark.parametrize("bits", [6, 7, 20])
+@each_of("bits", 6, 7, 20)
 def test_accumulators_that_hold_all_sums(bits):
     # Sums lie between -18 and 18: the second column is -2, -4 and 6, each times 0 to 3.
     found = AssertModel(accumulator_bits=bits).analyse(parse(SUMS))

@@ -1,8 +1,6 @@
-import pytest
-
 from onnx_passes.passes.analysis.integer_cost import IntegerCost, bits_of
 from onnx_passes.testing import parse
-from tests.tables import cases
+from tests.tables import each_row
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20, "onnx_passes.ops" : 1]> main
 (float[N,1,4,4] x) => (float[N,8] y) <float[3] t = {0, 1, 2}, float w = {1},
@@ -33,21 +31,18 @@ def test_products_without_sizes_are_named():
     assert not found.macs
 
 
-@pytest.mark.parametrize(
-    ("name", "bits"),
-    [
-        ("INT7", 7),
-        ("UINT3", 3),
-        ("BIPOLAR", 1),
-        ("TERNARY", 2),
-        ("SCALEDINT<9>", 9),
-        ("FLOAT32", 32),
-        ("FLOAT16", 16),
-        ("FIXED<8,4>", 8),
-        ("FLOAT<4,3>", 8),
-        ("FLOAT<5,2,15>", 8),
-    ],
-)
+@each_row("""name | bits
+- INT7 | =7
+- UINT3 | =3
+- BIPOLAR | =1
+- TERNARY | =2
+- SCALEDINT<9> | =9
+- FLOAT32 | =32
+- FLOAT16 | =16
+- FIXED<8,4> | =8
+- FLOAT<4,3> | =8
+- FLOAT<5,2,15> | =8
+""")
 def test_widths(name, bits):
     assert bits_of(name) == bits
 
@@ -60,17 +55,14 @@ int8 high = {3}, float[3,4] w = {1,2,3,4,5,6,7,8,9,10,11,12}>
 DATA = "q = qonnx.custom_op.general.Quant<signed = 0, narrow = 0>(x, s, z, four)"
 
 
-@pytest.mark.parametrize(
-    ("weights", "found", "bits"),
-    cases("""
+@each_row("""weights | found | bits
 - u = qonnx.custom_op.general.Quant(w, s, z, two) | SCALEDINT<2> | =24
 - u = qonnx.custom_op.general.Quant(w, one, z, four) | INT4 | =48
 - u = qonnx.custom_op.general.BipolarQuant(w, one) | BIPOLAR | =12
 - u = qonnx.custom_op.general.BipolarQuant(w, s) | SCALEDINT<1> | =12
 - a = QuantizeLinear(w, t, zero) b = Clip(a, low, high) u = DequantizeLinear(b, t, zero) |
   SCALEDINT<3> | =36
-"""),
-)
+""")
 def test_quantisers_tell_datatypes_of_what_is_not_streamlined(weights, found, bits):
     cost = IntegerCost().analyse(parse(QUANTISED.replace("FACTORS", f"{DATA} {weights}")))
     assert cost.macs == {("SCALEDINT<4>", found): 24}

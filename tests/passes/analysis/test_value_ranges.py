@@ -10,6 +10,7 @@ from onnx_passes.errors import OptionError
 from onnx_passes.passes.analysis.value_ranges import ValueRanges, ranges_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import assert_leaves_alone, parse
+from tests.tables import each_of
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits"
 SIGNATURE = "(float[2,3] x) => (float[2,3] y) <float[3] c = {-1, 2, 4}>"
@@ -20,26 +21,24 @@ def bounds(body, low=-2.0, high=3.0):
     return found.intervals["y"]
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ("y = Relu(x)", (0, 3)),
-        ("y = Neg(x)", (-3, 2)),
-        ("y = Abs(x)", (0, 3)),
-        ("y = Mul(x, x)", (0, 9)),
-        ("y = Add(x, c)", (-3, 7)),
-        ("y = Sub(x, c)", (-6, 4)),
-        ("y = Mul(x, c)", (-8, 12)),
-        ("t = Max(x, c) y = Min(t, x)", (-2, 3)),
-        ("t = Exp(x) y = Log(t)", (-2, 3)),
-        ("y = Sigmoid(x)", (0.1192, 0.9526)),
-        ("y = Softmax(x)", (0, 1)),
-        ("t = Floor(x) y = LeakyRelu <alpha = 0.5> (t)", (-1, 3)),
-        ("a = Greater(x, c) y = Where(a, x, c)", (-2, 4)),
-        ("t = Transpose(x) y = Transpose(t)", (-2, 3)),
-        ("t = Cast <to = 6> (x) y = Cast <to = 1> (t)", (-2, 3)),
-        ("y = ReduceMean <keepdims = 0> (x) z = Exp(y)", (-2, 3)),
-    ],
+@each_of(
+    "body, expected",
+    ("y = Relu(x)", (0, 3)),
+    ("y = Neg(x)", (-3, 2)),
+    ("y = Abs(x)", (0, 3)),
+    ("y = Mul(x, x)", (0, 9)),
+    ("y = Add(x, c)", (-3, 7)),
+    ("y = Sub(x, c)", (-6, 4)),
+    ("y = Mul(x, c)", (-8, 12)),
+    ("t = Max(x, c) y = Min(t, x)", (-2, 3)),
+    ("t = Exp(x) y = Log(t)", (-2, 3)),
+    ("y = Sigmoid(x)", (0.1192, 0.9526)),
+    ("y = Softmax(x)", (0, 1)),
+    ("t = Floor(x) y = LeakyRelu <alpha = 0.5> (t)", (-1, 3)),
+    ("a = Greater(x, c) y = Where(a, x, c)", (-2, 4)),
+    ("t = Transpose(x) y = Transpose(t)", (-2, 3)),
+    ("t = Cast <to = 6> (x) y = Cast <to = 1> (t)", (-2, 3)),
+    ("y = ReduceMean <keepdims = 0> (x) z = Exp(y)", (-2, 3)),
 )
 def test_bounds_of_operators(body, expected):
     if "ReduceMean" in body:
@@ -110,8 +109,8 @@ CHAINS = [
 ]
 
 
-@pytest.mark.parametrize("body", CHAINS)
-@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e4])
+@each_of("body", *CHAINS)
+@each_of("scale", 1e-30, 1.0, 1e4)
 def test_what_engines_compute_lies_inside(body, scale):
     model = parse(f"""(float[2,3] x) => (float[2,3] y)
         <float[3] c = {{-1, 2, 4}}, float w = {{0.7}},

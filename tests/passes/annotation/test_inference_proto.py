@@ -2,17 +2,13 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime
-import pytest
 
 from onnx_passes.model.protos import all_bodies
-from onnx_passes.passes.annotation._inference_proto import (
-    ModelDraft,
-    bare_proto,
-    new_memory,
-)
+from onnx_passes.passes.annotation._inference_proto import ModelDraft, bare_proto, new_memory
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.common.large_tensors import light_proto
 from onnx_passes.passes.context import PassContext
+from tests.tables import each_of
 
 TEXT = """<ir_version: 10, opset_import: ["" : 20]> m (float[N,6] x) => (float[?,?,?] y)
     <int64[3] target = {0, -1, 3}, float[6] w = {1, 2, 3, 4, 5, 6}>
@@ -65,15 +61,13 @@ WINDOWS = [
 ]
 
 
-@pytest.mark.parametrize("opset", [21, 22])
-@pytest.mark.parametrize("operator", ["AveragePool", "LpPool", "MaxPool"])
-@pytest.mark.parametrize(("window", "size"), WINDOWS)
+@each_of("opset", 21, 22)
+@each_of("operator", "AveragePool", "LpPool", "MaxPool")
+@each_of("window, size", *WINDOWS)
 def test_the_shape_is_that_of_the_engine(operator, opset, window, size):
-    text = (
-        f'<ir_version: 10, opset_import: ["" : {opset}]> g '
-        f"(float[1, 1, {size[0]}, {size[1]}] x) => (float[a, b, c, d] y) "
-        f"{{ p = {operator}<ceil_mode = 1, {window}>(x) y = Neg(p) }}"
-    )
+    text = f"""<ir_version: 10, opset_import: ["" : {opset}]> g (float[1, 1, {size[0]},
+        {size[1]}] x) => (float[a, b, c, d] y) {{ p = {operator}<ceil_mode = 1, {window}>(x)
+        y = Neg(p) }}"""
     model = ir.from_onnx_text(text)
     infer_shapes(model)
     session = onnxruntime.InferenceSession(onnx.parser.parse_model(text).SerializeToString())
@@ -97,13 +91,11 @@ def test_a_dynamic_size_and_a_body_are_capped_too():
 EMPTY = ["<int64[0] k = {}> {", "{ k = Constant<value = int64[0] {}>()"]
 
 
-@pytest.mark.parametrize("start", EMPTY, ids=["an initializer", "a Constant"])
-@pytest.mark.parametrize(("size", "expected"), [("2, 1, 3", [2, 3]), ("2, N, 3", None)])
+@each_of("start", *EMPTY, ids=["an initializer", "a Constant"])
+@each_of("size, expected", ("2, 1, 3", [2, 3]), ("2, N, 3", None))
 def test_squeeze_with_an_empty_list_of_axes_removes_all_of_size_1(start, size, expected):
-    text = (
-        f'<ir_version: 10, opset_import: ["" : 20]> g (float[{size}] x) => (float[?] y) '
-        f"{start} s = Squeeze(x, k) y = Neg(s) }}"
-    )
+    text = f"""<ir_version: 10, opset_import: ["" : 20]> g (float[{size}] x) => (float[?] y)
+        {start} s = Squeeze(x, k) y = Neg(s) }}"""
     model = ir.from_onnx_text(text)
     infer_shapes(model)
     node = next(node for node in model.graph if node.op_type == "Squeeze")
@@ -120,10 +112,8 @@ def test_squeeze_with_an_empty_list_of_axes_removes_all_of_size_1(start, size, e
 
 
 def test_both_operands_of_prelu_are_repeated():
-    text = (
-        '<ir_version: 10, opset_import: ["" : 20]> g (float[1, N] x, float[2, 3, 1] w) '
-        "=> (float[a, b, c] y) { p = PRelu(x, w) y = Neg(p) }"
-    )
+    text = """<ir_version: 10, opset_import: ["" : 20]> g (float[1, N] x, float[2, 3, 1] w)
+        => (float[a, b, c] y) { p = PRelu(x, w) y = Neg(p) }"""
     model = ir.from_onnx_text(text)
     infer_shapes(model)
     assert list(map(str, model.graph.node(0).outputs[0].shape)) == ["2", "3", "N"]
@@ -139,7 +129,7 @@ TEXT_BARE = """<ir_version: %d, opset_import: ["" : 20, "own" : 1]> m
       v, z, _ = Dropout(u) y = Add(t, d) }"""
 
 
-@pytest.mark.parametrize("version", [3, 10])
+@each_of("version", 3, 10)
 def test_a_bare_model_lacks_declarations_only(version):
     model = ir.from_onnx_text(TEXT_BARE % version)
     big = np.arange(1000, dtype=np.float32)

@@ -3,7 +3,7 @@ import pytest
 
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.testing import parse
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 EXPAND = """(float[B,S] x) => (float[?,?,?] y) <float[1,2,1] c = {1, 2}, int64[1] k = {%d}> {
   b = Shape<end = 1>(x) n = Shape<start = 1>(x) a = Concat<axis = 0>(b, k, n)
@@ -18,9 +18,7 @@ def shape_of_t(text):
     return str(value.shape)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    cases("""
+@each_row("""text | expected
 quotient: (float[B,S,12] x) => (float[B,S,3] y) <int64[1] r = {-1}, int64[1] f = {4}, int64[1]
   l = {3}> { b = Shape<end = 1>(x) s = Shape<start = 1, end = 2>(x)
   a = Concat<axis = 0>(b, r, s, f) t = Reshape(x, a) u = Transpose<perm = [0, 2, 1, 3]>(t)
@@ -34,8 +32,7 @@ zero-that-does-not-copy: (float[B,0] x) => (float[?,?] y) <int64[2] a = {0, 7}> 
   t = Reshape<allowzero = 1>(x, a) y = Neg(t) } | [0,7]
 tile: (float[B,S] x, float[1,3] c) => (float[?,?] y) <int64[1] one = {1}> {
   b = Shape<end = 1>(x) a = Concat<axis = 0>(b, one) t = Tile(c, a) y = Neg(t) } | [B,3]
-"""),
-)
+""")
 def test_sizes_that_are_computed_are_followed(text, expected):
     assert shape_of_t(text) == expected
 
@@ -50,14 +47,12 @@ CUT = """b = Shape<start = 1, end = 2>(x) zero = Constant<value_ints = [{start}]
   one = Constant<value_ints = [1]>() p = Slice(c, zero, b, one) t = {fit} y = Neg(t)"""
 
 
-@pytest.mark.parametrize(
-    ("start", "fit", "expected"),
-    [
-        pytest.param(0, "Add(x, p)", "[B,S]", id="behind"),
-        pytest.param(0, "Add(p, x)", "[B,S]", id="before"),
-        pytest.param(0, "Mul(p, p)", None, id="with-itself"),
-        pytest.param(1, "Add(x, p)", None, id="not-from-the-start"),
-    ],
+@each_of(
+    "start, fit, expected",
+    pytest.param(0, "Add(x, p)", "[B,S]", id="behind"),
+    pytest.param(0, "Add(p, x)", "[B,S]", id="before"),
+    pytest.param(0, "Mul(p, p)", None, id="with-itself"),
+    pytest.param(1, "Add(x, p)", None, id="not-from-the-start"),
 )
 def test_what_positions_of_a_table_are_added_to_keeps_its_length(start, fit, expected):
     body = CUT.format(start=start, fit=fit)
@@ -72,8 +67,8 @@ JOINED = """(float[B,P,4] x, float[B,S,4] c) => (float[?,?] y, float[B,{total},4
   r = Range(zero, m, one) f = Cast<to = 1>(r) t = Add(u, f) y = Neg(t) }}"""
 
 
-@pytest.mark.parametrize("order", ["x, c", "c, x"])
-@pytest.mark.parametrize("total", ["T", "S"])
+@each_of("order", "x, c", "c, x")
+@each_of("total", "T", "S")
 def test_what_is_joined_is_as_long_as_the_sum_whatever_an_output_calls_it(order, total):
     assert shape_of_t(JOINED.format(order=order, total=total)) == "[B,4,P+S]"
 

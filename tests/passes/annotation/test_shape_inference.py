@@ -1,7 +1,6 @@
 import numpy as np
 import onnx
 import onnx_ir as ir
-import pytest
 
 from onnx_passes import testing
 from onnx_passes.model.walk import all_nodes
@@ -11,7 +10,7 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from onnx_passes.testing import parse
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '
 
@@ -33,9 +32,7 @@ def infer(text, **options):
     return model
 
 
-@pytest.mark.parametrize(
-    ("text", "want"),
-    cases("""
+@each_row("""text | want
 names of dimensions come from the inputs: (float[N,3] x) => (float[?,?] y) <float[3,4] w =
   {1,1,1,1,1,1,1,1,1,1,1,1}> { t = MatMul(x, w) u = Exp(t) y = Transpose(u) } | ={'t': '[N,4]',
   'u': '[N,4]'}
@@ -66,8 +63,7 @@ a slice of a whole dimension keeps its name: (float[B,S] x) => (float[?,?] y) { 
 looks into subgraphs: (bool c, float[N,3] x) => (float[?,?] y) { y = If(c) < then_branch = g ()
   => (float[?,?] t) { a = Exp(x) t = Neg(a) }, else_branch = h () => (float[?,?] e) { b =
   Abs(x) e = Neg(b) }> } | ={'a': '[N,3]', 'b': '[N,3]'}
-"""),
-)
+""")
 def test_shapes(text, want):
     found = shapes(infer(text))
     assert {name: found[name] for name in want} == want
@@ -88,9 +84,7 @@ def test_dims_that_the_user_declared_on_inputs_and_outputs_stay():
     assert shapes(model)["t"] == "[2,3]"
 
 
-@pytest.mark.parametrize(
-    "node", ["Concat<axis = 0>(t, t)", "Slice(t, zero, one, zero)", "Concat<axis = -1>(t)"]
-)
+@each_of("node", "Concat<axis = 0>(t, t)", "Slice(t, zero, one, zero)", "Concat<axis = -1>(t)")
 def test_axes_of_a_scalar_are_no_error(node):
     text = f"""m (float x) => (float[?] y) <int64[1] zero = {{0}}, int64[1] one = {{1}}> {{
         t = Relu(x) y = {node}
@@ -205,14 +199,11 @@ def test_what_rules_have_found_counts_until_a_pass_changes_shapes(monkeypatch):
     assert run(ShapeInference()) == (2, "[N,2]")
 
 
-@pytest.mark.parametrize(
-    ("node", "times"),
-    cases("""
+@each_row("""node | times
 - If(c) <then_branch = t () => (float[?] a) { a = Relu(x) }, else_branch = e () => (float[?] b)
   { b = Neg(x) }> | =1
 - Loop(n, c, x) <body = b (i, d, v) => (d2, w) { d2 = Identity(d) w = Neg(v) }> | =2
-"""),
-)
+""")
 def test_one_run_serves_branches_and_bodies_of_loops_take_more(monkeypatch, node, times):
     runs, infer = [], shape_inference.infer
     monkeypatch.setattr(

@@ -1,12 +1,11 @@
 import onnx
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.cleanup.remove_inferred_shapes import RemoveInferredShapes
 from onnx_passes.pipeline.run import run_pipeline
-from tests.tables import cases
+from tests.tables import each_row
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "acme" : 1]> m '
 
@@ -38,14 +37,11 @@ def test_in_subgraphs():
     assert branch.outputs[0].type is not None
 
 
-@pytest.mark.parametrize(
-    "text",
-    cases("""
+@each_row("""text
 outputs: (float[N] x) => (float[N] y) { y = Neg(x) }
 operators-that-are-not-of-the-standard: (float[N] x) => (float[N] y) <float[M] t> {
   t = acme.Op(x) y = Neg(t) }
-"""),
-)
+""")
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(ir.from_onnx_text(HEADER + text))
 

@@ -7,7 +7,7 @@ import pytest
 from onnx_passes.passes.cleanup.remove_initializers_from_inputs import (
     RemoveInitializersFromInputs,
 )
-from tests.tables import pass_cases
+from tests.tables import cases_in, pass_cases
 
 
 def test_default_becomes_a_constant(rewrites):
@@ -31,13 +31,10 @@ leaves alone: (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w)
 """)
 
 
-test_cases_2 = pass_cases(
-    """
+test_cases_2 = cases_in(make=lambda: RemoveInitializersFromInputs(before_ir_version=4))("""
 where only older models are meant later ones keep their defaults: (float[2] w, float[2] x) =>
   (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }
-""",
-    make=lambda: RemoveInitializersFromInputs(before_ir_version=4),
-)
+""")
 
 
 def test_weights_of_ir_version_3_are_constants_to_onnx_runtime_which_the_presets_rely_on():

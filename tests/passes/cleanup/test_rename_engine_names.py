@@ -9,6 +9,7 @@ from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes.cleanup.rename_engine_names import RenameEngineNames
 from onnx_passes.passes.common.graph_edits import name_counts
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import each_of, each_row
 
 HEAD = '<ir_version: 8, opset_import: ["" : 18]> '
 FUSIONS = {
@@ -43,7 +44,7 @@ def model_of(text):
     return ir.from_onnx_text(HEAD + text)
 
 
-@pytest.mark.parametrize(("fusion", "name"), NAMES)
+@each_of("fusion, name", *NAMES)
 def test_a_model_loads_optimised_once_the_name_is_free(fusion, name):
     model = model_of(FUSIONS[fusion].replace("NAME", name))
     with pytest.raises(EngineError, match="Attempt to replace the existing tensor"):
@@ -74,10 +75,11 @@ def test_what_onnx_runtime_saves_has_such_names(tmp_path):
     }
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["gemm_input_shape_token_12", "gemm_output_reshape_token_3_new_shape", "_inlfunc_Mish_X"],
-)
+@each_row("""name
+- gemm_input_shape_token_12
+- gemm_output_reshape_token_3_new_shape
+- _inlfunc_Mish_X
+""")
 def test_numbered_names_are_renamed(name):
     model = model_of("m (int64[2] e) => (int64[2] s) <int64[2] n = {1,2}> { s = Add(e, n) }")
     model.graph.initializers["n"].name = name
@@ -85,9 +87,7 @@ def test_numbered_names_are_renamed(name):
     assert [v.name for v in model.graph.initializers.values()] == [f"{name.lstrip('_')}_saved"]
 
 
-@pytest.mark.parametrize(
-    "name", ["shape", "my_gemm_input_shape", "gemm_input_shape_saved", "other_new_shape"]
-)
+@each_of("name", "shape", "my_gemm_input_shape", "gemm_input_shape_saved", "other_new_shape")
 def test_other_names_stay(name):
     model = model_of("m (int64[2] e) => (int64[2] s) <int64[2] n = {1,2}> { s = Add(e, n) }")
     model.graph.initializers["n"].name = name
@@ -101,18 +101,14 @@ def test_names_of_other_engines_can_be_given():
 
 
 def test_inputs_and_outputs_keep_their_names():
-    model = model_of(
-        "m (float[2] gemm_input_shape) => (float[2] squeeze_axes) "
-        "{ squeeze_axes = Neg(gemm_input_shape) }"
-    )
+    model = model_of("""m (float[2] gemm_input_shape) => (float[2] squeeze_axes)
+        { squeeze_axes = Neg(gemm_input_shape) }""")
     assert not RenameEngineNames()(model).modified
 
 
 def test_a_name_that_is_taken_gets_a_number():
-    model = model_of(
-        "m (int64[2] e) => (int64[2] s) <int64[2] squeeze_axes = {1,2}> "
-        "{ squeeze_axes_saved = Add(e, squeeze_axes) s = Neg(squeeze_axes_saved) }"
-    )
+    model = model_of("""m (int64[2] e) => (int64[2] s) <int64[2] squeeze_axes = {1,2}>
+        { squeeze_axes_saved = Add(e, squeeze_axes) s = Neg(squeeze_axes_saved) }""")
     RenameEngineNames()(model)
     assert set(name_counts(model)) == {"e", "s", "squeeze_axes_saved", "squeeze_axes_saved_1"}
 

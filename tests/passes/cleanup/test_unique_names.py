@@ -3,6 +3,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.walk import all_graphs, all_nodes
 from onnx_passes.passes.cleanup.unique_names import UniqueNames
+from onnx_passes.testing import parse
 
 BRANCHES = """(bool c, float[N] x) => (float[N] y) { y = If(c) <
   then_branch = g () => (float[N] r) { t = Exp(x) r = Neg(t) },
@@ -14,8 +15,7 @@ def value_names(model):
 
 
 def test_names_that_branches_share_become_unique(rewrites):
-    model = rewrites(BRANCHES)
-    names = value_names(model)
+    names = value_names(rewrites(BRANCHES))
     assert len(set(names)) == len(names)
     assert {"t", "t_1", "r", "r_1"} <= set(names)
 
@@ -31,16 +31,14 @@ def test_names_of_inputs_and_outputs_win_against_inner_ones(rewrites):
 
 
 def test_a_made_up_name_avoids_one_that_comes_later(rewrites):
-    model = rewrites("""<ir_version: 10, opset_import: ["" : 20]>
-        m (bool c, float[N] x) => (float[N] y) { y = If(c) <
+    model = rewrites("""(bool c, float[N] x) => (float[N] y) { y = If(c) <
           then_branch = g () => (float[N] r) { t = Exp(x) r = Neg(t) },
           else_branch = h () => (float[N] s) { t = Abs(x) t_1 = Abs(t) s = Neg(t_1) }> }""")
     assert {"t", "t_1", "t_2"} <= set(value_names(model))
 
 
 def test_nodes_get_names(rewrites):
-    model = rewrites("""<ir_version: 10, opset_import: ["" : 20]>
-        m (float[N] x) => (float[N] y)
+    model = rewrites("""(float[N] x) => (float[N] y)
         { [add] a = Add(x, x) [add] b = Add(a, x) y = Neg(b) }""")
     names = [node.name for node in model.graph]
     assert names[:2] == ["add", "add_1"]
@@ -49,8 +47,7 @@ def test_nodes_get_names(rewrites):
 
 def test_an_optional_output_that_is_left_out_stays_out(rewrites):
     """onnx-ir's NameFixPass names it, which makes it present."""
-    model = rewrites("""<ir_version: 10, opset_import: ["" : 20]>
-        m (float[2,1,3] x, float[1,8,3] w, float[1,8,2] r) => (float[1,1,2] c)
+    model = rewrites("""(float[2,1,3] x, float[1,8,3] w, float[1,8,2] r) => (float[1,1,2] c)
         { "", "", c = LSTM<hidden_size = 2>(x, w, r) }""")
     assert [v.name for v in model.graph[0].outputs] == ["", "", "c"]
 
@@ -73,8 +70,7 @@ def test_quantization_annotations_follow():
 
 
 def test_leaves_alone_unique_names():
-    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
-        m (float[N] x) => (float[N] y) { [a] t = Exp(x) [b] y = Neg(t) }""")
+    model = parse("""(float[N] x) => (float[N] y) { [a] t = Exp(x) [b] y = Neg(t) }""")
     before = ir.to_onnx_text(model)
     assert not UniqueNames()(model).modified
     assert ir.to_onnx_text(model) == before

@@ -4,13 +4,12 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime
-import pytest
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.eliminate.eliminate_noop_arithmetic import EliminateNoopArithmetic
 from onnx_passes.passes.fusion.merge_projections import MergeProjections
 from onnx_passes.passes.fusion.move_scale_to_matmul import MoveScaleToMatmul
-from tests.tables import model_of
+from tests.tables import each_of, model_of
 
 NORMALIZED = """m{n} = ReduceMean<axes = [-1]>({x}) d{n} = Sub({x}, m{n}) q{n} = Pow(d{n}, two)
     v{n} = ReduceMean<axes = [-1]>(q{n}) e{n} = Add(v{n}, epsilon) r{n} = Sqrt(e{n})
@@ -68,7 +67,7 @@ def test_an_engine_fuses_what_the_passes_leave(tmp_path):
     assert operators_of_engine(model, tmp_path / "after.onnx") == before
 
 
-@pytest.mark.parametrize(("opset", "changing"), [(13, PASSES[1:]), (17, PASSES)])
+@each_of("opset, changing", (13, PASSES[1:]), (17, PASSES))
 def test_what_no_engine_fuses_is_taken_apart(opset, changing, tmp_path):
     model = bert(opset)
     assert "Attention" not in operators_of_engine(model, tmp_path / "before.onnx")

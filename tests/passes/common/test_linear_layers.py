@@ -5,11 +5,11 @@ import tracemalloc
 import ml_dtypes
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.contracts.scores import BLOCK
 from onnx_passes.passes.common.linear_layers import multiplied
 from onnx_passes.passes.common.matches import narrowed
+from tests.tables import each_of
 
 TYPES = {
     ir.DataType.FLOAT16: np.float16,
@@ -19,20 +19,18 @@ TYPES = {
 }
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: dtype.name)
-@pytest.mark.parametrize(
-    ("shape", "factor"),
-    [
-        ((), ()),
-        ((3,), (1,)),
-        ((2, 0), (2, 1)),
-        ((5, 7), (7,)),
-        ((BLOCK // 100 + 1, 201), (201,)),
-        ((300, 3, 17, 9), (300, 1, 1, 1)),
-        ((2, BLOCK + 5), (2, 1)),
-    ],
+@each_of("dtype", *TYPES, ids=lambda dtype: dtype.name)
+@each_of(
+    "shape, factor",
+    ((), ()),
+    ((3,), (1,)),
+    ((2, 0), (2, 1)),
+    ((5, 7), (7,)),
+    ((BLOCK // 100 + 1, 201), (201,)),
+    ((300, 3, 17, 9), (300, 1, 1, 1)),
+    ((2, BLOCK + 5), (2, 1)),
 )
-@pytest.mark.parametrize("order", "CF")
+@each_of("order", *"CF")
 def test_blocks_are_multiplied_as_the_whole(dtype, shape, factor, order):
     rng = np.random.default_rng(0)
     weights = np.asarray(rng.uniform(0.5, 2, shape).astype(TYPES[dtype]), order=order)
@@ -45,7 +43,7 @@ def test_blocks_are_multiplied_as_the_whole(dtype, shape, factor, order):
     assert found.tobytes() == whole.tobytes()
 
 
-@pytest.mark.parametrize("bad", [np.inf, 1e30])
+@each_of("bad", np.inf, 1e30)
 def test_one_number_beyond_the_type_is_enough(bad):
     weights = np.ones((3, BLOCK), np.float32)
     weights[-1, -1] = bad

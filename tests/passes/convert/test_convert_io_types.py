@@ -7,7 +7,7 @@ from onnx_passes.errors import OptionError, PassError
 from onnx_passes.passes.convert.convert_io_types import ConvertIoTypes
 from onnx_passes.testing import assert_verified, parse
 from onnx_passes.verify.snapshot import Snapshot
-from tests.tables import cases
+from tests.tables import each_row
 
 MODEL = """(float[N,3] x, int64[N,3] i) => (float[N,3] y, bool[N,3] b)
 { t = Cast <to = 1> (i) y = Add(x, t) b = Greater(y, x) }"""
@@ -59,9 +59,7 @@ def test_a_subgraph_reads_the_cast():
     assert [node.op_type for node in model.graph].count("Cast") == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "told"),
-    cases("""
+@each_row("""text | options | told
 - =MODEL | ={'inputs': {'q': 'float16'}} | no input 'q'
 - =MODEL | ={'outputs': {'y': 'uint8'}} | not defined for NaN
 - =MODEL | ={'inputs': {'i': 'float32'}} | not defined for NaN
@@ -70,23 +68,19 @@ def test_a_subgraph_reads_the_cast():
   'float16'}} | has a default value
 - (string[2] x) => (string[2] y) { y = Identity(x) } | ={'inputs': {'x': 'float16'}} | only
   numbers
-"""),
-)
+""")
 def test_refuses(text, options, told):
     with pytest.raises(PassError) as caught:
         ConvertIoTypes(**options)(ir.from_onnx_text(_header(text)))
     assert told in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "{}",
-        "{ y = Exp(x) }",
-        "{ y = If(c) <then_branch = t () => (p) { p = Exp(x) }, "
-        "else_branch = e () => (q) { q = Neg(x) }> }",
-    ],
-)
+@each_row("""body
+- {}
+- { y = Exp(x) }
+- { y = If(c) <then_branch = t () => (p) { p = Exp(x) }, else_branch = e () => (q) { q = Neg(x)
+  }> }
+""")
 def test_an_input_that_is_an_output_changes_as_both(body):
     outputs = "float[3] x" if body == "{}" else "float[3] x, float[3] y"
     model = converted(

@@ -7,6 +7,7 @@ from onnx_passes.errors import OptionError, PassError
 from onnx_passes.passes.convert.convert_layout import ConvertLayout
 from onnx_passes.testing import assert_leaves_alone, assert_verified, parse
 from onnx_passes.verify.snapshot import Snapshot
+from tests.tables import each_of, each_row
 
 CONV = """(float[N,3,5,4] x, float[2,3,1,1] w) => (float[N,2,5,4] y)
 { t = Exp(x) y = Conv(t, w) }"""
@@ -37,9 +38,8 @@ def test_channels_last_at_both_ends():
     assert_leaves_alone(ConvertLayout(inputs={"x": "nhwc"}, outputs={"y": "nhwc"}), model)
 
 
-@pytest.mark.parametrize(
-    ("layout", "sizes"),
-    [("ncw", "3,4"), ("nwc", "4,3"), ("ncdhw", "3,4,5,6"), ("ndhwc", "4,5,6,3")],
+@each_of(
+    "layout, sizes", ("ncw", "3,4"), ("nwc", "4,3"), ("ncdhw", "3,4,5,6"), ("ndhwc", "4,5,6,3")
 )
 def test_layouts_of_other_ranks(layout, sizes):
     first, *others = sizes.split(",")
@@ -65,14 +65,11 @@ def test_a_transpose_that_undoes_it_goes_and_constants_between_are_turned():
     ]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "b = Atan(x) c = Mean(b, k)",
-        "b = Less(x, k) c = Cast <to = 1> (b)",
-        "b = Greater(x, k) d = Not(b) c = Where(d, k, s)",
-    ],
-)
+@each_row("""body
+- b = Atan(x) c = Mean(b, k)
+- b = Less(x, k) c = Cast <to = 1> (b)
+- b = Greater(x, k) d = Not(b) c = Where(d, k, s)
+""")
 def test_operators_are_those_that_are_described_as_elementwise(body):
     model = converted(
         f"""(float[2,3,5,4] x) => (float[2,5,4,3] y)

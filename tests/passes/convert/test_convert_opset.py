@@ -10,7 +10,7 @@ from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.convert.convert_opset import ConvertOpset
 from onnx_passes.verify.snapshot import Snapshot
-from tests.tables import cases
+from tests.tables import cases, each_of, each_row
 
 
 def text(opset, graph, functions="", ir_version=8):
@@ -71,7 +71,7 @@ grid-sample: =16 | =20 | (float[1,1,4,4] x, float[1,2,2,2] g) => (float[1,1,2,2]
 """)
 
 
-@pytest.mark.parametrize(("source", "target", "graph", "want"), CHANGES)
+@each_of("source, target, graph, want", *CHANGES)
 def test_up(source, target, graph, want):
     assert nodes(convert(text(source, graph), target)) == want
 
@@ -125,7 +125,7 @@ gemm-gets-a-zero: =20 | =9 | (float[2,3] a, float[3,2] b) => (float[2,2] y) { y 
 """)
 
 
-@pytest.mark.parametrize(("source", "target", "graph", "want"), DOWN)
+@each_of("source, target, graph, want", *DOWN)
 def test_down(source, target, graph, want):
     model = convert(text(source, graph, ir_version=10), target)
     if want is not None:
@@ -188,9 +188,7 @@ def test_the_ir_version_is_raised_as_the_opset_demands():
     assert model.ir_version == 10
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "graph", "reason"),
-    cases("""
+@each_row("""source | target | graph | reason
 1: =20 | =13 | (float[1,1,4,4] x) => (float[1,1,4,4] y) <int64[8] p = {0,0,1,1,0,0,1,1}> { a =
   Pad<mode = "wrap">(x, p) y = Exp(a) } | its mode is wrap
 2: =20 | =12 | (float[2,3] x, int64[1] a) => (float[?,?] y) { y = ReduceSum(x, a) } | its axes
@@ -200,8 +198,7 @@ def test_the_ir_version_is_raised_as_the_opset_demands():
 5: =13 | =9 | (double[4] x) => (double[4] y) { y = Clip(x) } | a bound is left out
 6: =8 | =9 | (float[1,2] x) => (float[1,2] y) { s = Constant<value = float[2] {1, 1}>() y =
   BatchNormalization<spatial = 0>(x, s, s, s, s) } | spatial=0
-"""),
-)
+""")
 def test_what_has_no_equivalent_is_an_error_that_says_why(source, target, graph, reason):
     model = ir.from_onnx_text(text(source, graph))
     before = ir.to_onnx_text(model)

@@ -3,6 +3,7 @@ import pytest
 
 from onnx_passes.errors import OptionError, PassError
 from onnx_passes.passes.convert.freeze_dims import FreezeDims
+from tests.tables import each_of
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '
 MODEL = """(float[batch, 3] x) => (float[batch, 3] y) <float[batch, 3] t>
@@ -17,13 +18,11 @@ def test_freezes_inputs_outputs_and_inner_values():
     assert "dims" in FreezeDims.interface_changes
 
 
-@pytest.mark.parametrize(
-    ("dims", "told"),
-    [
-        ({"bach": 1}, "did you mean 'batch'"),
-        ({"sequence": 1}, "its dimensions are: batch"),
-        ({"batch": -1}, "cannot have size -1"),
-    ],
+@each_of(
+    "dims, told",
+    ({"bach": 1}, "did you mean 'batch'"),
+    ({"sequence": 1}, "its dimensions are: batch"),
+    ({"batch": -1}, "cannot have size -1"),
 )
 def test_what_does_not_fit_the_inputs_is_told(dims, told):
     with pytest.raises(PassError, match=told):

@@ -7,6 +7,7 @@ from onnx_passes.passes.convert.convert_opset import refusal
 from onnx_passes.passes.convert.raise_opset import RaiseOpset
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import assert_leaves_alone
+from tests.tables import each_of
 
 
 def model(opset, body="y = Relu(x)"):
@@ -22,7 +23,7 @@ def test_an_older_opset_is_raised():
     assert [n.op_type for n in run.model.graph] == ["Constant", "Unsqueeze", "Relu"]
 
 
-@pytest.mark.parametrize("opset", [21, 22])
+@each_of("opset", 21, 22)
 def test_a_newer_opset_stays(opset, leaves_alone):
     newer = model(opset)
     assert not RaiseOpset()(newer).modified
@@ -63,7 +64,7 @@ def texts(given, call, opset):
     )
 
 
-@pytest.mark.parametrize(("given", "call", "opset", "wanted"), LOST)
+@each_of("given, call, opset, wanted", *LOST)
 def test_what_onnx_runtime_would_no_longer_load_stays(given, call, opset, wanted):
     """It has a kernel in one opset only, or knows the function in one only."""
     for text in texts(given, call, opset):
@@ -85,7 +86,7 @@ def test_a_function_that_does_not_fit_the_type_holds_it_back():
     assert refusal(old) is None
 
 
-@pytest.mark.parametrize("dtype", ["double", "float16", "int32"])
+@each_of("dtype", "double", "float16", "int32")
 def test_what_onnx_runtime_has_a_kernel_for_is_raised(dtype):
     for text in texts(f"{dtype}[2] x", "Relu(x)", 18):
         old = ir.from_onnx_text(text)

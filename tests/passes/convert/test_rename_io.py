@@ -6,6 +6,7 @@ from onnx_passes.errors import PassError
 from onnx_passes.passes.convert.rename_io import RenameIo
 from onnx_passes.testing import assert_verified, parse
 from onnx_passes.verify.snapshot import Snapshot
+from tests.tables import each_of
 
 MODEL = "(float[3] a, float[3] b) => (float[3] y) { t = Sub(a, b) y = Exp(t) }"
 
@@ -49,15 +50,13 @@ def test_quantization_annotations_follow():
     assert noted == {"SCALE_TENSOR": "scale"}
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"inputs": {"aa": "x"}}, "no input 'aa'"),
-        ({"outputs": {"a": "x"}}, "its outputs are: y"),
-        ({"inputs": {"a": "y"}}, "named 'y' already"),
-        ({"inputs": {"a": "q", "b": "q"}}, "cannot name two"),
-        ({"inputs": {"a": ""}}, "nor be empty"),
-    ],
+@each_of(
+    "options, told",
+    ({"inputs": {"aa": "x"}}, "no input 'aa'"),
+    ({"outputs": {"a": "x"}}, "its outputs are: y"),
+    ({"inputs": {"a": "y"}}, "named 'y' already"),
+    ({"inputs": {"a": "q", "b": "q"}}, "cannot name two"),
+    ({"inputs": {"a": ""}}, "nor be empty"),
 )
 def test_refuses(options, told):
     with pytest.raises(PassError, match=told):

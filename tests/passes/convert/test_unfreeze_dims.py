@@ -9,6 +9,7 @@ from onnx_passes.passes.convert.unfreeze_dims import UnfreezeDims
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import assert_leaves_alone, assert_verified, parse
 from onnx_passes.verify.snapshot import Snapshot
+from tests.tables import each_of, outputs_of
 
 NET = """(float[1,2,4,4] x, float[3,2,3,3] w, float[12,5] m) => (float[1,5] y, int64[4] s)
 <int64[2] flat = {%s}>
@@ -31,8 +32,7 @@ def dims(value):
 
 
 def run(model, feeds):
-    with OnnxRuntimeEngine().prepare(model) as session:
-        return session.run(feeds)
+    return outputs_of(OnnxRuntimeEngine(), model, feeds)
 
 
 def assert_batches_are_stacks(frozen, model, key="y"):
@@ -50,7 +50,7 @@ def assert_batches_are_stacks(frozen, model, key="y"):
         np.testing.assert_allclose(together, np.concatenate(apart), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("target", ["-1, 12", "0, 12", "0, -1"])
+@each_of("target", "-1, 12", "0, 12", "0, -1")
 def test_outputs_follow_and_batches_are_stacks_of_samples(target):
     frozen, model = unfrozen(NET % target, **BATCH)
     assert dims(model.graph.inputs[0]) == ["batch", "2", "4", "4"]
@@ -59,7 +59,7 @@ def test_outputs_follow_and_batches_are_stacks_of_samples(target):
     assert_batches_are_stacks(frozen, model)
 
 
-@pytest.mark.parametrize("target", ["1, 12", "1, -1"])
+@each_of("target", "1, 12", "1, -1")
 def test_a_baked_in_target_is_refused_by_name_or_repaired(target):
     with pytest.raises(PassError, match=r"old size: 'flatten' to \[1, ") as caught:
         UnfreezeDims(**BATCH)(parse(NET % target))
@@ -111,14 +111,12 @@ def test_it_undoes_freeze_dims():
     assert [dims(value) for value in values] == [["batch", "3"]] * 2
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"dims": {"q": {0: "n"}}}, "no input 'q'"),
-        ({"dims": {"x": {7: "n"}}}, "axis 7 of input 'x' is not there"),
-        ({"dims": {"x": {0: "n", 1: "n"}}}, "is 2, and 'n' is 1 elsewhere"),
-        ({"dims": {"z": {0: "n"}}}, "dynamic already"),
-    ],
+@each_of(
+    "options, told",
+    ({"dims": {"q": {0: "n"}}}, "no input 'q'"),
+    ({"dims": {"x": {7: "n"}}}, "axis 7 of input 'x' is not there"),
+    ({"dims": {"x": {0: "n", 1: "n"}}}, "is 2, and 'n' is 1 elsewhere"),
+    ({"dims": {"z": {0: "n"}}}, "dynamic already"),
 )
 def test_refuses(options, told):
     text = "(float[1,2] x, float[k] z) => (float[1,2] y) { y = Exp(x) }"

@@ -2,10 +2,9 @@ import itertools
 
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.passes.eliminate.eliminate_cast_chain import _NUMBERS, holds
-from tests.tables import pass_cases
+from tests.tables import each_of, pass_cases
 
 test_cases = pass_cases("""
 there and back: (float[2,3] x) => (float[2,3] y) { a = Cast<to = 11>(x) b = Cast<to = 1>(a)
@@ -36,9 +35,7 @@ def numbers(dtype):
     return np.asarray(found).astype(dtype.numpy()) if dtype.is_floating_point() else found
 
 
-@pytest.mark.parametrize(
-    ("wide", "narrow"), list(itertools.permutations(sorted(_NUMBERS), 2)), ids=str
-)
+@each_of("wide, narrow", *list(itertools.permutations(sorted(_NUMBERS), 2)), ids=str)
 def test_a_type_that_holds_another_gives_every_value_back(wide, narrow):
     if not holds(wide, narrow):
         return

@@ -1,23 +1,19 @@
-import pytest
-
-from tests.tables import pass_cases
+from tests.tables import each_of, pass_cases
 
 
-@pytest.mark.parametrize(
-    ("dims", "operator", "first", "second", "after"),
-    [
-        ("3,4", "Unsqueeze", "0", "2", [0, 2]),
-        ("3,4", "Unsqueeze", "2", "0", [0, 3]),
-        ("3,4", "Unsqueeze", "1", "1", [1, 2]),
-        ("3,4", "Unsqueeze", "-1", "0", [0, 3]),
-        ("3,4", "Unsqueeze", "0", "-1", [0, 3]),
-        ("3,4", "Unsqueeze", "1, 0", "-2", [0, 1, 3]),
-        ("1,3,1,4,1", "Squeeze", "0", "1", [0, 2]),
-        ("1,3,1,4,1", "Squeeze", "2", "0", [0, 2]),
-        ("1,3,1,4,1", "Squeeze", "-1", "-2", [2, 4]),
-        ("1,3,1,4,1", "Squeeze", "0, 2", "2", [0, 2, 4]),
-        ("N,1,1", "Squeeze", "1", "1", [1, 2]),
-    ],
+@each_of(
+    "dims, operator, first, second, after",
+    ("3,4", "Unsqueeze", "0", "2", [0, 2]),
+    ("3,4", "Unsqueeze", "2", "0", [0, 3]),
+    ("3,4", "Unsqueeze", "1", "1", [1, 2]),
+    ("3,4", "Unsqueeze", "-1", "0", [0, 3]),
+    ("3,4", "Unsqueeze", "0", "-1", [0, 3]),
+    ("3,4", "Unsqueeze", "1, 0", "-2", [0, 1, 3]),
+    ("1,3,1,4,1", "Squeeze", "0", "1", [0, 2]),
+    ("1,3,1,4,1", "Squeeze", "2", "0", [0, 2]),
+    ("1,3,1,4,1", "Squeeze", "-1", "-2", [2, 4]),
+    ("1,3,1,4,1", "Squeeze", "0, 2", "2", [0, 2, 4]),
+    ("N,1,1", "Squeeze", "1", "1", [1, 2]),
 )
 def test_fires(dims, operator, first, second, after, rewrites):
     count = {"Unsqueeze": 1, "Squeeze": -1}[operator] * len(after) + len(dims.split(","))

@@ -1,15 +1,11 @@
-import pytest
-
-from tests.tables import cases, pass_cases
+from tests.tables import each_row, pass_cases
 
 
 def unexpanded(model):
     return [node.op_type for node in model.graph if node.op_type != "Expand"]
 
 
-@pytest.mark.parametrize(
-    ("text", "left"),
-    cases("""
+@each_row("""text | left
 to-the-shape-of-the-other: (float[N,4] x, float[4] m) => (float[N,4] y) <float[N,4] e> {
   s = Shape(x) e = Expand(m, s) y = Add(x, e) } | =['Shape', 'Add']
 first-operand: (float[N,3] x, float k) => (float[N,3] y) <float[1,3] e, int64[2] s = {1, 3}>
@@ -22,8 +18,7 @@ one-of-two-expanded: (float[2,1] a, float[2,1] b) => (float[2,3] y)
   y = Mul(e, f) } | =['Mul']
 least-integers: (int64[N,3] x, int64[1] k) => (int64[N,3] y)
   <int64[1,3] e, int64[2] s = {1, 3}> { e = Expand(k, s) y = Min(x, e) } | =['Min']
-"""),
-)
+""")
 def test_what_the_reader_repeats_itself(text, left, rewrites):
     model = rewrites(text)
     assert unexpanded(model) == left
@@ -55,6 +50,5 @@ def test_looks_into_bodies(rewrites):
       then_branch = t () => (float[N,4] a) <float[N,4] e>
         { s = Shape(x) e = Expand(m, s) a = Sub(x, e) },
       else_branch = f () => (float[N,4] b) { b = Identity(x) }> }"""
-    model = rewrites(text)
-    body = model.graph.node(0).attributes["then_branch"].value
+    body = rewrites(text).graph.node(0).attributes["then_branch"].value
     assert [v.name for v in body.node(-1).inputs] == ["x", "m"]

@@ -1,11 +1,7 @@
-import pytest
-
-from tests.tables import cases, pass_cases
+from tests.tables import each_row, pass_cases
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases("""
+@each_row("""before | after
 reads-the-input: (float[N] x) => (float[N] y) { t = Identity(x) y = Exp(t) }
   | (float[N] x) => (float[N] y) { y = Exp(x) }
 output-takes-its-name-along: (float[N] x) => (float[N] y) { t = Exp(x) y = Identity(t) }
@@ -18,8 +14,7 @@ in-branches: (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branch = g 
   b = Identity(x) e = Neg(b) }> }
   | (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branch = g () => (float[N] t) {
     t = Exp(x) }, else_branch = h () => (float[N] e) { e = Neg(x) }> }
-"""),
-)
+""")
 def test_takes_identities_out(before, after, rewrites, leaves_alone):
     if after is None:
         leaves_alone(before)
@@ -42,7 +37,6 @@ outer-value-as-output-of-a-branch: (bool c, float[N] x) => (float[N] y) { y = If
 
 
 def test_dims_that_the_user_declared_on_an_output_stay(rewrites):
-    model = rewrites("""<ir_version: 10, opset_import: ["" : 20]>
-        m (float[2,3] x) => (float[rows,cols] y) <float[2,3] t>
+    model = rewrites("""(float[2,3] x) => (float[rows,cols] y) <float[2,3] t>
         { t = Exp(x) y = Identity(t) }""")
     assert [str(d) for d in model.graph.outputs[0].shape] == ["rows", "cols"]

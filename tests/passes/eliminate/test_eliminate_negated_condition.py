@@ -3,9 +3,7 @@ import numpy as np
 from onnx_passes import testing
 from onnx_passes.certifying.replay import PairRunner, Replayer
 from onnx_passes.contracts import Equality, contracts_of
-from onnx_passes.passes.eliminate.eliminate_negated_condition import (
-    EliminateNegatedCondition,
-)
+from onnx_passes.passes.eliminate.eliminate_negated_condition import EliminateNegatedCondition
 from tests.tables import pass_cases
 
 test_cases = pass_cases("""

@@ -1,7 +1,6 @@
 import numpy as np
-import pytest
 
-from tests.tables import pass_cases
+from tests.tables import cases_in, each_of, pass_cases
 
 ENDS = np.array([-np.inf, -1.5, -0.0, 0.0, np.nan, np.inf], np.float32).reshape(2, 3)
 
@@ -17,31 +16,27 @@ def idle(dtype):
     return f"({dtype}[2,N] x, {dtype}[2,N] z) => ({dtype}[2,N] y) {{ y = Abs(x) }}"
 
 
-@pytest.mark.parametrize(
-    "body",
-    ["Clip(x, low, high)", "Max(x, low)", "Min(x, high)", "Max(x, x)", "Max(x, one, x)"],
+@each_of(
+    "body", "Clip(x, low, high)", "Max(x, low)", "Min(x, high)", "Max(x, x)", "Max(x, one, x)"
 )
 def test_of_floats(body, rewrites):
     feeds = [{"x": ENDS, "z": ENDS}]
     rewrites(model(body), idle("float"), feeds=feeds)
 
 
-@pytest.mark.parametrize("body", ["Clip(x)", "Clip(x, low)", "Clip(x, , high)", "Max(x, low)"])
+@each_of("body", "Clip(x)", "Clip(x, low)", "Clip(x, , high)", "Max(x, low)")
 def test_of_integers(body, rewrites):
     rewrites(model(body, "int8"), idle("int8"))
 
 
-test_cases = pass_cases(
-    """
+test_cases = cases_in(model)("""
 Clip(x)
 Clip(x, low)
 Clip(x, near, high)
 Max(x, high)
 Max(x, z)
 Max(x)
-""",
-    model,
-)
+""")
 
 
 test_cases_9 = pass_cases("""

@@ -1,29 +1,22 @@
 import pytest
 
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.testing import parse
-from tests.tables import pass_cases
+from tests.tables import each_of, inferred, pass_cases
 
 
 def model(body, *, x="float[B,32] x", rank=4):
     dims = ",".join("?" * rank)
-    made = parse(f"""<ir_version: 10, opset_import: ["" : 20]>
-      g ({x}) => (float[{dims}] y) {{ {body} }}""")
-    ShapeInference()(made)
-    return made
+    return inferred(f"""({x}) => (float[{dims}] y) {{ {body} }}""")
 
 
 def tensor(sizes):
     return f"s = Constant<value = int64[{sizes.count(',') + 1}] {{{sizes}}}>()"
 
 
-@pytest.mark.parametrize(
-    ("target", "perm", "after"),
-    [
-        pytest.param("-1, 1, 8, 4", "0, 2, 1, 3", "-1, 8, 1, 4", id="heads-of-one-word"),
-        pytest.param("0, 8, 1, 4", "0, 2, 1, 3", "-1, 1, 8, 4", id="copied"),
-        pytest.param("1, -1, 32, 1", "1, 0, 2, 3", "-1, 1, 32, 1", id="first-axis"),
-    ],
+@each_of(
+    "target, perm, after",
+    pytest.param("-1, 1, 8, 4", "0, 2, 1, 3", "-1, 8, 1, 4", id="heads-of-one-word"),
+    pytest.param("0, 8, 1, 4", "0, 2, 1, 3", "-1, 1, 8, 4", id="copied"),
+    pytest.param("1, -1, 32, 1", "1, 0, 2, 3", "-1, 1, 32, 1", id="first-axis"),
 )
 def test_fires(target, perm, after, rewrites):
     head = "s = Constant<value_ints = [{}]>()"

@@ -1,8 +1,6 @@
-import pytest
-
 from onnx_passes.passes.eliminate.eliminate_zero_state import EliminateZeroState
 from onnx_passes.testing import parse
-from tests.tables import pass_cases
+from tests.tables import cases_in, each_of
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
@@ -26,43 +24,36 @@ def states(model):
 FILLED = "h = ConstantOfShape(t)"
 
 
-@pytest.mark.parametrize("operator", GATES)
-@pytest.mark.parametrize("directions", [1, 2])
-@pytest.mark.parametrize(
+@each_of("operator", *GATES)
+@each_of("directions", 1, 2)
+@each_of(
     "made",
-    [
-        FILLED,
-        "h = ConstantOfShape<value = float[1] {0}>(t)",
-        "z = Constant<value = float {0}>() h = Expand(z, t)",
-        """l = Concat<axis = 0>(d, n, e) a = Concat<axis = 0>(d, d, n, e)
+    FILLED,
+    "h = ConstantOfShape<value = float[1] {0}>(t)",
+    "z = Constant<value = float {0}>() h = Expand(z, t)",
+    """l = Concat<axis = 0>(d, n, e) a = Concat<axis = 0>(d, d, n, e)
         f = ConstantOfShape(a) o = Constant<value_int = 0>() h = Gather(f, o)""",
-        """l = Concat<axis = 0>(e, n, e) f = ConstantOfShape(l)
+    """l = Concat<axis = 0>(e, n, e) f = ConstantOfShape(l)
         o = Constant<value_ints = [0]>() h = Slice(f, o, d, o)""",
-        """o = Constant<value_ints = [0]>() z = Constant<value = float {0}>()
+    """o = Constant<value_ints = [0]>() z = Constant<value = float {0}>()
         l = Concat<axis = 0>(n, e) p = Expand(z, l) q = Unsqueeze(p, o) f = ConstantOfShape(t)
         b = Concat<axis = 0>(q, q, f) h = Slice(b, o, d, o)""",
-    ],
 )
 def test_a_state_of_zeros_for_each_batch(operator, directions, made, rewrites):
-    model = rewrites(layer(operator, made, directions))
-    assert states(model) == ()
+    assert states(rewrites(layer(operator, made, directions))) == ()
 
 
-test_cases = pass_cases(
-    """
+test_cases = cases_in(lambda body: layer("GRU", body))("""
 h = ConstantOfShape<value = float[1] {1}>(t)
 h = ConstantOfShape<value = float[1] {-0.0}>(t)
 z = Constant<value = float {0.5}>() h = Expand(z, t)
 f = ConstantOfShape(t) h = Exp(f)
 z = ConstantOfShape(t) f = Exp(z) b = Concat<axis = 0>(z, f) h = Slice(b, i, e)
-""",
-    lambda body: layer("GRU", body),
-)
+""")
 
 
 def test_leaves_a_state_that_callers_give_alone(leaves_alone):
-    model = layer("GRU", "h = Identity(u)", inputs=", float[1,N,2] u")
-    leaves_alone(model)
+    leaves_alone(layer("GRU", "h = Identity(u)", inputs=", float[1,N,2] u"))
 
 
 def test_one_of_two_states_stays():

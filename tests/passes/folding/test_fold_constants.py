@@ -2,7 +2,6 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
-import pytest
 
 from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
@@ -10,7 +9,7 @@ from onnx_passes.passes.folding.fold_constants import FoldConstants
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
-from tests.tables import cases, pass_cases
+from tests.tables import cases_in, each_of, each_row, inferred, outputs_of, pass_cases
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '
 SIX = "(float[N,6] x) => (float[?,?,?] y) "
@@ -95,15 +94,13 @@ def test_operators_of_unknown_domains_are_not_trusted():
 # Shape arithmetic
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "want"),
-    [
-        (None, None, [2, 3, 5]),
-        (1, None, [3, 5]),
-        (0, -1, [2, 3]),
-        (-9, 9, [2, 3, 5]),
-        (2, 1, []),
-    ],
+@each_of(
+    "start, end, want",
+    (None, None, [2, 3, 5]),
+    (1, None, [3, 5]),
+    (0, -1, [2, 3]),
+    (-9, 9, [2, 3, 5]),
+    (2, 1, []),
 )
 def test_shape_with_start_and_end(start, end, want, rewrites):
     """GraphSurgeon folds the whole shape, whatever start and end say."""
@@ -111,17 +108,15 @@ def test_shape_with_start_and_end(start, end, want, rewrites):
         f"{k} = {v}" for k, v in (("start", start), ("end", end)) if v is not None
     )
     suffix = f"<{attributes}>" if attributes else ""
-    model = rewrites(
-        f"(float[2,3,5] x) => (int64[{len(want)}] y) {{ y = Shape{suffix}(x) }}",
-    )
+    model = rewrites(f"(float[2,3,5] x) => (int64[{len(want)}] y) {{ y = Shape{suffix}(x) }}")
     (node,) = model.graph
     assert node.op_type == "Constant"
     assert node.attributes["value"].as_tensor().numpy().tolist() == want
 
 
-@pytest.mark.parametrize("start", [-9, -2, 0, 1, 9])
-@pytest.mark.parametrize("end", [-(2**63), -9, -1, 0, 1, 9])
-@pytest.mark.parametrize("step", [-2, -1, 1, 2])
+@each_of("start", -9, -2, 0, 1, 9)
+@each_of("end", -(2**63), -9, -1, 0, 1, 9)
+@each_of("step", -2, -1, 1, 2)
 def test_a_slice_of_a_known_shape_takes_what_onnx_runtime_takes(start, end, step):
     model = parse(f"""(float[1] x, int64[1] one) => (int64[?] y) {{ s = Shape(x)
           a = Constant<value_ints = [{start}]>() b = Constant<value_ints = [{end}]>()
@@ -136,12 +131,10 @@ def test_a_slice_of_a_known_shape_takes_what_onnx_runtime_takes(start, end, step
 
 
 def outputs(model, feeds):
-    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        return session.run(feeds)["y"]
+    return outputs_of(OnnxRuntimeEngine(prepacking=False), model, feeds)["y"]
 
 
-test_after_inference = pass_cases(
-    """
+test_after_inference = cases_in(make=FoldAfterInference)("""
 one dynamic dimension is copied: (float[N,6] x) => (float[?,?] y) <int64[1] i = {0}> { s =
   Shape(x) n = Gather<axis = 0>(s, i) r = Constant<value_ints = [6]>() t = Concat<axis = 0>(n,
   r) y = Reshape(x, t) } | (float[N,6] x) => (float[?,?] y) <int64[2] t = {0, 6}> { y =
@@ -178,14 +171,10 @@ a result of another shape than onnx infers is not believed: () => (int64 y) <flo
   1>(s, a) } | >~ ReduceSumSquare
 a product over an empty dimension: () => (float[2,2] y) <float[0] a = {}, float[2,0,2] b = {}>
   { y = MatMul(a, b) }
-""",
-    make=FoldAfterInference,
-)
+""")
 
 
-@pytest.mark.parametrize(
-    "text",
-    cases("""
+@each_row("""text
 two-dynamic-dimensions-that-change-places: (float[B,S,6] x) => (float[?,?,?] y) {
   s = Shape<start = 0, end = 1>(x) u = Shape<start = 1, end = 2>(x)
   r = Constant<value_ints = [6]>() t = Concat<axis = 0>(u, s, r) y = Reshape(x, t) }
@@ -196,25 +185,21 @@ target-from-an-input: (float[B,4] x, int64[1] n) => (float[?,?,?] y) { s = Shape
   t = Concat<axis = 0>(n, n, s) y = Reshape(x, t) }
 expand-to-another-dimension: (float[N,1] x, float[M] z) => (float[?,?] y) { s = Shape(z)
   r = Constant<value_ints = [4]>() t = Concat<axis = 0>(s, r) y = Expand(x, t) }
-"""),
-)
+""")
 def test_leaves_targets_alone(text):
     model = parse(text)
     FoldAfterInference()(model)
     assert operators(model)[-2] == "Concat"
 
 
-@pytest.mark.parametrize(
-    ("text", "left"),
-    cases("""
+@each_row("""text | left
 reduction-of-nothing-that-engines-compute-otherwise: (float[2] x) => (float[2] y, int64[1] z)
   <float[0] e = {}, int64[1] a = {-1}> { r = ReduceProd(e, a) z = Abs(r) y = Neg(x) }
   | ReduceProd Abs Neg
 huge-result: (float[1] x) => (float[1] y) <int64[1] s = {1000000000000}> {
   z = ConstantOfShape(s) r = ReduceSum<keepdims = 0>(z) y = Add(x, r) }
   | ConstantOfShape ReduceSum Add
-"""),
-)
+""")
 def test_is_not_computed(text, left):
     model = parse(text)
     FoldAfterInference()(model)
@@ -228,8 +213,7 @@ MERGED = """(float[B,S,2,6] x) => (float[?,?,?] y) { s = Shape(x)
 
 
 def test_copying_and_inferring_at_once_would_refuse_an_empty_batch(rewrites):
-    model = parse(MERGED)
-    ShapeInference()(model)
+    model = inferred(MERGED)
     FoldConstants()(model)
     assert operators(model)[-1] == "Reshape"
     assert "Concat" in operators(model)
@@ -238,7 +222,7 @@ def test_copying_and_inferring_at_once_would_refuse_an_empty_batch(rewrites):
     assert model.graph[0].inputs[1].const_value.numpy().tolist() == [0, 12, -1]
 
 
-@pytest.mark.parametrize("allowzero", [0, 1])
+@each_of("allowzero", 0, 1)
 def test_a_copied_dimension_keeps_its_name_behind_a_reshape(allowzero, rewrites):
     """Targets of -1 lost it, and attention behind them did not fuse."""
     model = rewrites(
@@ -319,11 +303,10 @@ def folded_in_a_pipeline(model, growth_limit):
     return run_pipeline(model, config_from_data({"passes": steps})).model
 
 
-@pytest.mark.parametrize(("length", "left"), [(3000, []), (300, ["ConstantOfShape"])])
+@each_of("length, left", (3000, []), (300, ["ConstantOfShape"]))
 def test_what_passes_have_saved_of_metadata_may_be_used(length, left):
     """It is most of a small file of PyTorch's newer exporter."""
-    result = folded_in_a_pipeline(noted(length), 0)
-    assert operators(result) == [*left, "Add"]
+    assert operators(folded_in_a_pipeline(noted(length), 0)) == [*left, "Add"]
 
 
 def test_a_second_pipeline_may_not_grow_a_model_again():
@@ -382,14 +365,11 @@ def test_narrow_types_keep_their_bits():
     assert tensor.numpy().astype(np.float32).tolist() == [1.1015625, -2.296875]
 
 
-test_cases_3 = pass_cases(
-    """
+test_cases_3 = cases_in(make=lambda: FoldConstants(fold_dequantize=True))("""
 dequantize can be asked for: (float[3] x) => (float[3] y) <uint8[3] w = {1, 2, 3}, float s =
   {0.5}> { d = DequantizeLinear(w, s) y = Add(x, d) } | (float[3] x) => (float[3] y) <float[3]
   d = {0.5, 1, 1.5}> { y = Add(x, d) }
-""",
-    make=lambda: FoldConstants(fold_dequantize=True),
-)
+""")
 
 
 def test_ir_version_3_is_raised():
@@ -412,8 +392,7 @@ def test_what_a_quantization_annotation_names_stays():
 
 def test_a_range_whose_bound_has_rank_one_still_loads_on_onnxruntime():
     """As in onnx's AffineGrid expansions: constants would show ONNX Runtime the rank."""
-    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
-        m (int64[1] n) => (int64[K] y) {
+    model = parse("""(int64[1] n) => (int64[K] y) {
         zero = Constant<value_int = 0>()  one = Constant<value_int = 1>()
         two = Add(one, one)  c = Greater(two, zero)
         limit = If (c) <then_branch = t () => (a) { a = Identity(n) },
@@ -423,7 +402,7 @@ def test_a_range_whose_bound_has_rank_one_still_loads_on_onnxruntime():
     assert [n.op_type for n in model.graph if n.op_type == "Greater"]
 
 
-@pytest.mark.parametrize("calls", [False, True])
+@each_of("calls", False, True)
 def test_a_chain_of_float16_is_rounded_at_each_node(calls):
     # ONNX Runtime computed the whole chain in float32, and rounded its end only.
     nodes = "e = Exp(a) s = Sin(e) c = Mul(s, s)"

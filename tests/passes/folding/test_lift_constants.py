@@ -1,23 +1,20 @@
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.passes.folding.lift_constants import LiftConstants
-from tests.tables import pass_cases
+from tests.tables import each_of, pass_cases
 
 
-@pytest.mark.parametrize(
-    ("type_", "attribute", "initializer"),
-    [
-        ("float[2]", "value = float[2] {1, 2}", "float[2] w = {1, 2}"),
-        ("float", "value_float = 1.5", "float w = {1.5}"),
-        ("float[2]", "value_floats = [1.5, 2.5]", "float[2] w = {1.5, 2.5}"),
-        ("int64", "value_int = 3", "int64 w = {3}"),
-        ("int64[1]", "value_ints = [3]", "int64[1] w = {3}"),
-        ("int64[0]", "value_ints : ints = []", "int64[0] w = {}"),
-        ("string", 'value_string = "a"', 'string w = {"a"}'),
-        ("string[2]", 'value_strings = ["a", "bc"]', 'string[2] w = {"a", "bc"}'),
-    ],
+@each_of(
+    "type_, attribute, initializer",
+    ("float[2]", "value = float[2] {1, 2}", "float[2] w = {1, 2}"),
+    ("float", "value_float = 1.5", "float w = {1.5}"),
+    ("float[2]", "value_floats = [1.5, 2.5]", "float[2] w = {1.5, 2.5}"),
+    ("int64", "value_int = 3", "int64 w = {3}"),
+    ("int64[1]", "value_ints = [3]", "int64[1] w = {3}"),
+    ("int64[0]", "value_ints : ints = []", "int64[0] w = {}"),
+    ("string", 'value_string = "a"', 'string w = {"a"}'),
+    ("string[2]", 'value_strings = ["a", "bc"]', 'string[2] w = {"a", "bc"}'),
 )
 def test_every_form_of_the_value(type_, attribute, initializer, rewrites):
     rewrites(

@@ -1,10 +1,9 @@
 import onnx_ir as ir
-import pytest
 
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.folding.merge_equal_dimensions import MergeEqualDimensions
-from tests.tables import cases
+from tests.tables import each_row, inferred
 
 
 class MergeAfterInference(MergeEqualDimensions):
@@ -39,9 +38,7 @@ def test_one_dimension_of_two_tensors(rewrites):
     assert left.count("Shape") == 1
 
 
-@pytest.mark.parametrize(
-    "ways",
-    cases("""
+@each_row("""ways
 4n: c = Add(n, n) a = Mul(c, two) f = Add(two, two) b = Mul(n, f)
 nm: a = Mul(n, m) b = Mul(m, n)
 (n + 1) m: c = Add(n, one) a = Mul(c, m) d = Mul(n, m) b = Add(m, d)
@@ -52,8 +49,7 @@ product: p = Concat<axis = 0>(n, m) a = ReduceProd(p) b = Mul(n, m)
 size: c = Size(x) a = Reshape(c, one) b = Mul(n, m)
 minus minus: c = Neg(n) a = Sub(m, c) b = Add(n, m)
 casts of a dimension: c = Cast<to = 6>(n) d = Cast<to = 7>(c) a = Add(d, m) b = Add(n, m)
-"""),
-)
+""")
 def test_two_ways_to_compute_one_size(ways, rewrites):
     merged(rewrites, f"n = Shape<end = 1>(x) m = Shape<start = 1>(x) {ways}")
 
@@ -66,17 +62,14 @@ def test_outputs_keep_their_names(rewrites):
     assert [n.op_type for n in model.graph][-1] == "Identity"
 
 
-@pytest.mark.parametrize(
-    "body",
-    cases("""
+@each_row("""body
 two-dimensions: a = Shape<end = 1>(x) b = Shape<start = 1>(x)
 int32-may-wrap: n = Shape<end = 1>(x) c = Cast<to = 6>(n) a = Shape<end = 1>(c) d = Mul(c, c)
   b = Cast<to = 7>(d) e = Mul(n, n)
 a-quotient-that-rounds: n = Shape<end = 1>(x) c = Div(n, two) a = Mul(c, two) b = Mul(n, one)
 a-dimension-that-depends-on-data: a = Shape<end = 1>(x) c = NonZero(x)
   b = Shape<start = 1>(c)
-"""),
-)
+""")
 def test_leaves_alone(body):
     model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 20]> m (float[N,M] x,
         float[1] z)
@@ -87,8 +80,7 @@ def test_leaves_alone(body):
 
 
 def test_the_type_must_be_the_same_too():
-    model = testing.parse(
+    model = inferred(
         "(float[N] x) => (int64[1] a, int32[1] b) { a = Shape(x) b = Cast<to = 6>(a) }"
     )
-    ShapeInference()(model)
     testing.assert_leaves_alone(MergeEqualDimensions(), model)

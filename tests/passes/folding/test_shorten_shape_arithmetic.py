@@ -1,10 +1,9 @@
 import onnx_ir as ir
-import pytest
 
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.folding.shorten_shape_arithmetic import ShortenShapeArithmetic
-from tests.tables import cases
+from tests.tables import each_row, inferred
 
 
 class ShortenAfterInference(ShortenShapeArithmetic):
@@ -19,9 +18,7 @@ CONSTANTS = """<int64[1] zero = {0}, int64[1] one = {1}, int64[1] three = {3},
     int64 i = {1}, int64 j = {2}>"""
 
 
-@pytest.mark.parametrize(
-    ("body", "start", "end"),
-    cases("""
+@each_row("""body | start | end
 gather: s = Shape(x) g = Gather(s, i) n = Unsqueeze(g, zero) | =1 | =2
 slice: s = Shape(x) n = Slice(s, one, three) | =1 | =None
 concat: s = Shape(x) g = Gather(s, i) h = Gather(s, j) a = Unsqueeze(g, zero)
@@ -29,8 +26,7 @@ concat: s = Shape(x) g = Gather(s, i) h = Gather(s, j) a = Unsqueeze(g, zero)
 cast-and-reshape: s = Shape(x) g = Gather(s, i) c = Cast<to = 6>(g) d = Cast<to = 7>(c)
   n = Reshape(d, one) | =1 | =2
 of-a-part: s = Shape<start = 1>(x) a = Slice(s, zero, one) n = Identity(a) | =1 | =2
-"""),
-)
+""")
 def test_one_shape_is_enough(body, start, end, rewrites):
     model = rewrites(
         ShortenAfterInference(),
@@ -63,9 +59,7 @@ def test_in_a_subgraph(rewrites):
     assert [n.op_type for n in branch] == ["Shape"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    cases("""
+@each_row("""text
 opset-14: <ir_version: 8, opset_import: ["" : 14]> m (float[A,B] x) => (int64[1] y)
   <int64 i = {1}, int64[1] zero = {0}> { s = Shape(x) g = Gather(s, i)
   y = Unsqueeze(g, zero) }
@@ -77,11 +71,9 @@ another-order: (float[A,B] x) => (int64[2] y) <int64[2] i = {1, 0}> { s = Shape(
 a-product: (float[A,B] x) => (int64[2] y) { s = Shape(x) y = Mul(s, s) }
 an-index-that-is-computed: (float[A,B] x, int64 i) => (int64[1] y) <int64[1] zero = {0}> {
   s = Shape(x) g = Gather(s, i) y = Unsqueeze(g, zero) }
-"""),
-)
+""")
 def test_leaves_alone(text):
-    model = testing.parse(text)
-    ShapeInference()(model)
+    model = inferred(text)
     testing.assert_leaves_alone(ShortenShapeArithmetic(), model)
 
 

@@ -1,8 +1,4 @@
-import pytest
-
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.testing import parse
-from tests.tables import cases
+from tests.tables import each_row, inferred
 
 W, V = "float[2,3] w = {1, -2, 3, 0.5, 1, -1}", "float[3,2] v = {2, 0, 1, -1, 1, 3}"
 B, C = "float[3] b = {1, -1, 0.5}", "float[2] c = {-1, 2}"
@@ -13,16 +9,19 @@ PLAIN = f"{LAYER} y = Relu(a) z = Identity(y) u = Mul(v, c)"
 
 def model(body, *, x="float[N,4,2] x", opset=18, weights=f"{W}, {V}, {B}, {C}, {FLAT}"):
     kind, rank = x.split("[")[0], x.count(",")
-    made = parse(f"""<ir_version: 10, opset_import: ["" : {opset}]>
+    return inferred(f"""<ir_version: 10, opset_import: ["" : {opset}]>
       g ({x}) => ({kind}[{",".join("?" * (rank + 1))}] z) <{weights}> {{ {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
-@pytest.mark.parametrize(
-    "activation",
-    ["Relu", "LeakyRelu<alpha = 0.1>", "Sigmoid", "Tanh", "Elu", "Selu", "Softsign"],
-)
+@each_row("""activation
+- Relu
+- LeakyRelu<alpha = 0.1>
+- Sigmoid
+- Tanh
+- Elu
+- Selu
+- Softsign
+""")
 def test_fires(activation, rewrites):
     before = model(f"{LAYER} z = {activation}(a)")
     after = model(
@@ -48,24 +47,19 @@ def test_a_chain_goes_through_gelu(rewrites):
     rewrites(before, after)
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases("""
+@each_row("""before | after
 behind: =f'{LAYER} z = Reshape(a, o)'
   | r = Reshape(x, f) g = Gemm(r, w, b) a = Reshape(g, t3) z = Reshape(a, o)
 before: k = Relu(x) e = Reshape(k, o2) m = MatMul(e, w) z = Add(m, b)
   | k = Relu(x) r = Reshape(k, f) g = Gemm(r, w, b) z = Reshape(g, t3)
-"""),
-)
+""")
 def test_a_reshape_makes_up_for_one(before, after, rewrites):
     more = ", int64[3] o = {-1, 2, 6}, int64[3] o2 = {-1, 4, 2}"
     weights = f"{W}, {V}, {B}, {C}, {FLAT}{more}"
     rewrites(model(before, weights=weights), model(after, weights=weights))
 
 
-@pytest.mark.parametrize(
-    ("body", "changes"),
-    cases("""
+@each_row("""body | changes
 no-activation: =f'{LAYER} z = Identity(a)' | ={}
 another-activation: =f'{LAYER} z = Gelu(a)' | ={'opset': 20}
 sum-is-read: =f'{LAYER} y = Relu(a) z = Mul(y, a)' | ={}
@@ -79,7 +73,6 @@ double: =PLAIN
 not-a-row: =f"e = Constant<value = float[1,4,3] {{{', '.join('1' * 12)}}}>() m = MatMul(x, w)
   a = Add(m, e) z = Relu(a)" | ={}
 computed-weight: k = Mul(w, w) m = MatMul(x, k) a = Add(m, b) z = Relu(a) | ={}
-"""),
-)
+""")
 def test_leaves_alone(body, changes, leaves_alone):
     leaves_alone(model(body, **changes))

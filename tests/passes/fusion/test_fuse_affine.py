@@ -1,23 +1,15 @@
-import pytest
-
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.testing import parse
-from tests.tables import cases
+from tests.tables import each_row, inferred
 
 
 def model(body, *, x="float[N,2,H,W] x", more=""):
-    made = parse(f"""<ir_version: 8, opset_import: ["" : 18]> g ({x}) => (float[N,?,?,?] y)
+    return inferred(f"""<ir_version: 8, opset_import: ["" : 18]> g ({x}) => (float[N,?,?,?] y)
       <float[1,2,1,1] s = {{0.5, 3}}, float[2] sr = {{0.5, 3}}, float c = {{2}},
        float[2] cr = {{2, 2}}, float[1,1,1,1] b = {{-1}}, float[2] br = {{-1, -1}},
        float[1,2,1,1] w = {{1, -1}}, float[2] m = {{0, 0}}, float[2] v = {{1, 1}}{more}>
       {{ {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    cases("""
+@each_row("""before | after
 rows: p = Mul(s, x) t = Add(p, b) y = Conv<pads = [1, 1, 1, 1]>(t, w)
   | t = BatchNormalization<epsilon = 0.0>(x, sr, br, m, v)
     y = Conv<pads = [1, 1, 1, 1]>(t, w)
@@ -25,8 +17,7 @@ number: p = Mul(x, c) t = Add(b, p) y = Conv(t, w)
   | t = BatchNormalization<epsilon = 0.0>(x, cr, br, m, v) y = Conv(t, w)
 relu: p = Mul(x, c) t = Add(p, b) r = Relu(t) y = Conv(r, w)
   | t = BatchNormalization<epsilon = 0.0>(x, cr, br, m, v) r = Relu(t) y = Conv(r, w)
-"""),
-)
+""")
 def test_fires(before, after, rewrites):
     rewrites(model(before), model(after))
 
@@ -34,9 +25,7 @@ def test_fires(before, after, rewrites):
 AFFINE = "p = Mul(x, c) t = Add(p, b)"
 
 
-@pytest.mark.parametrize(
-    ("body", "changes"),
-    cases("""
+@each_row("""body | changes
 no-conv: =f'{AFFINE} y = Relu(t)' | ={}
 sum-alone: t = Add(x, b) y = Conv(t, w) | ={}
 along-the-picture: p = Mul(x, q) t = Add(p, b) y = Conv(t, w)
@@ -45,7 +34,6 @@ infinite: p = Mul(x, q) t = Add(p, b) y = Conv(t, w) | ={'more': ', float q = {i
 unknown-channels: =f'{AFFINE} y = Conv(t, w)' | ={'x': 'float[N,C,H,W] x'}
 line: =f'{AFFINE} y = Conv(t, q)'
   | ={'x': 'float[N,2,W] x', 'more': ', float[1,2,1] q = {1, 2}'}
-"""),
-)
+""")
 def test_leaves_alone(body, changes, leaves_alone):
     leaves_alone(model(body, **changes))

@@ -4,7 +4,7 @@ import pytest
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.testing import parse
-from tests.tables import kinds, pass_cases
+from tests.tables import each_of, kinds, pass_cases
 
 INPUTS = "float[B,4,S,8] q, float[B,4,S,8] k, float[B,4,S,6] v"
 
@@ -28,15 +28,13 @@ def scores(scaled):
       p = Softmax<axis = -1>(m) y = MatMul(p, v)"""
 
 
-@pytest.mark.parametrize(
-    ("inputs", "condition"),
-    [
-        pytest.param(INPUTS + ", bool[B,1,S,S] b", "b", id="batch"),
-        pytest.param(INPUTS + ", bool[S,S] b", "b", id="rows-and-columns"),
-        pytest.param(INPUTS + ", bool[4,S,S] b", "b", id="heads"),
-    ],
+@each_of(
+    "inputs, condition",
+    pytest.param(INPUTS + ", bool[B,1,S,S] b", "b", id="batch"),
+    pytest.param(INPUTS + ", bool[S,S] b", "b", id="rows-and-columns"),
+    pytest.param(INPUTS + ", bool[4,S,S] b", "b", id="heads"),
 )
-@pytest.mark.parametrize("order", ["n, w", "w, n"])
+@each_of("order", "n, w", "w, n")
 def test_fires_with_a_mask(inputs, condition, order, rewrites):
     mask = f"w = Where({condition}, zero, far) "
     before = model(mask + scores(f"n = Div(s, d) m = Add({order})"), inputs=inputs)
@@ -50,7 +48,7 @@ GUARDED = """t = Transpose<perm = [0, 1, 3, 2]>(k) s = MatMul(q, t) n = Div(s, d
 MASKED = INPUTS + ", bool[B,1,S,S] b"
 
 
-@pytest.mark.parametrize("body", [GUARDED, scores("n = Div(s, d) m = Add(n, w)")])
+@each_of("body", GUARDED, scores("n = Div(s, d) m = Add(n, w)"))
 def test_a_row_of_the_least_number_still_yields_the_mean(body, rewrites):
     sizes = "float[1,1,2,8] q, float[1,1,2,8] k, float[1,1,2,2] v, bool[1,1,2,2] b"
     least = "float least = {-3.4028235e38}"

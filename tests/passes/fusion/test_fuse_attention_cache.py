@@ -1,7 +1,7 @@
 import pytest
 
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.testing import parse
+from tests.tables import each_of, inferred
 
 INPUTS = (
     "float[B,4,S,8] q, float[B,2,S,8] k, float[B,2,S,6] v, float[B,2,P,8] pk, "
@@ -13,14 +13,12 @@ BODY = """nk = Concat<axis = 2>(pk, k) nv = Concat<axis = -2>(pv, v)
 
 
 def model(body, *, inputs=INPUTS, results=RESULTS, opset=23):
-    made = parse(f"""<ir_version: 10, opset_import: ["" : {opset}]>
+    return inferred(f"""<ir_version: 10, opset_import: ["" : {opset}]>
       g ({inputs}) => ({results}) {{ {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
-@pytest.mark.parametrize("results", [RESULTS, RESULTS.partition(", ")[0]])
-@pytest.mark.parametrize("mask", [", m", ""])
+@each_of("results", RESULTS, RESULTS.partition(", ")[0])
+@each_of("mask", ", m", "")
 def test_fires(results, mask, rewrites):
     inputs = INPUTS if mask else INPUTS.rpartition(", ")[0]
     after = f"y, nk, nv = Attention<scale = 0.5>(q, k, v, {mask[2:]}, pk, pv)"
@@ -28,22 +26,18 @@ def test_fires(results, mask, rewrites):
     rewrites(before, model(after, inputs=inputs, results=results))
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        pytest.param("<scale = 0.5>", "<is_causal = 1>", id="causal"),
-        pytest.param("<axis = 2>", "<axis = 1>", id="heads-joined"),
-        pytest.param("y =", "s = Shape(nk) y =", id="read-elsewhere"),
-        pytest.param("(q, nk, nv, m)", "(q, nk, nv, m, pk, pv)", id="has-a-cache"),
-    ],
+@each_of(
+    "old, new",
+    pytest.param("<scale = 0.5>", "<is_causal = 1>", id="causal"),
+    pytest.param("<axis = 2>", "<axis = 1>", id="heads-joined"),
+    pytest.param("y =", "s = Shape(nk) y =", id="read-elsewhere"),
+    pytest.param("(q, nk, nv, m)", "(q, nk, nv, m, pk, pv)", id="has-a-cache"),
 )
 def test_leaves_alone(old, new, leaves_alone):
     results = RESULTS.partition(", ")[0] + (", int64[4] s" if "Shape" in new else "")
     text = f"""<ir_version: 10, opset_import: ["" : 23]>
       g ({INPUTS}) => ({results}) {{ {BODY.replace(old, new)} }}"""
-    made = parse(text)
-    ShapeInference()(made)
-    leaves_alone(made)
+    leaves_alone(inferred(text))
 
 
 def test_leaves_a_cache_of_another_batch(leaves_alone):

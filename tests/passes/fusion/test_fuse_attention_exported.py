@@ -2,11 +2,11 @@
 
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.fusion.fuse_attention import FuseAttention
 from onnx_passes.testing import parse
+from tests.tables import each_of, each_row, inferred
 
 TOKENS = "tokens = Gather(words, ids) length = Shape<start = 1, end = 2>(ids)"
 
@@ -52,15 +52,12 @@ def exported(positions, mask):
     return made
 
 
-@pytest.mark.parametrize(
-    ("positions", "mask"),
-    [
-        ("bert-torchscript", "bert"),
-        ("whisper-torchscript", "bert"),
-        ("whisper-dynamo", "bert"),
-        ("t5", "t5-torchscript"),
-    ],
-)
+@each_row("""positions | mask
+- bert-torchscript | bert
+- whisper-torchscript | bert
+- whisper-dynamo | bert
+- t5 | t5-torchscript
+""")
 def test_attention_is_fused(positions, mask, rewrites):
     draw = np.random.default_rng(0)
     feeds = {
@@ -84,14 +81,13 @@ CACHED = """new = Shape<start = 2, end = 3>(q) old = Shape<start = 2, end = 3>(p
 NEW, OLD = "float[B,2,S,4]", "float[B,2,P,4]"
 
 
-@pytest.mark.parametrize("total", ["T", "S"])
+@each_of("total", "T", "S")
 def test_attention_is_fused_over_a_cache_as_gpt2_has_it(total, rewrites):
-    before = parse(f"""<ir_version: 10, opset_import: ["" : 23]>
+    before = inferred(f"""<ir_version: 10, opset_import: ["" : 23]>
       g ({NEW} q, {NEW} k, {NEW} v, {OLD} past_k, {OLD} past_v)
       => ({NEW} y, float[B,2,{total},4] keys, float[B,2,{total},4] values) <float none = {{0}},
       float far = {{-10000}}, float root = {{2}}, int64 zero = {{0}}, int64 one = {{1}},
       int64[1] last = {{-1}}> {{ {CACHED} }}""")
-    ShapeInference()(before)
     feeds = {name: array(2, 2, 3, 4) for name in "qkv"}
     feeds |= {name: array(2, 2, 5, 4) for name in ("past_k", "past_v")}
     after = rewrites(FuseAttention(), ir.to_onnx_text(before), feeds=[feeds])

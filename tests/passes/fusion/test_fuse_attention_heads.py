@@ -1,18 +1,13 @@
-import pytest
-
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.fusion.fuse_attention_heads import FuseAttentionHeads
-from onnx_passes.testing import assert_leaves_alone, parse
-from tests.tables import cases
+from onnx_passes.testing import assert_leaves_alone
+from tests.tables import each_of, each_row, inferred
 
 INPUTS = "float[B,S,4,8] q, float[B,T,2,8] k, float[B,T,2,6] v, float[S,T] m"
 
 
 def model(body, *, inputs=INPUTS, opset=23):
-    made = parse(f"""<ir_version: 10, opset_import: ["" : {opset}]>
+    return inferred(f"""<ir_version: 10, opset_import: ["" : {opset}]>
       g ({inputs}) => (float[B,S,4,6] y) {{ {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
 def turned(attention, *names):
@@ -27,8 +22,8 @@ FLAT = """qs = Constant<value_ints = [0, 0, 32]>() qf = Reshape(q, qs) {queries}
   s = Constant<value_ints = [0, 0, 4, 6]>() y = Reshape(a, s)"""
 
 
-@pytest.mark.parametrize("mask", ["", ", m"])
-@pytest.mark.parametrize(("given", "scale"), [("<scale = 0.5>", 0.5), ("", 8**-0.5)])
+@each_of("mask", "", ", m")
+@each_of("given, scale", ("<scale = 0.5>", 0.5), ("", 8**-0.5))
 def test_fires(mask, given, scale, rewrites):
     inputs = INPUTS if mask else INPUTS.rpartition(", ")[0]
     flat = FLAT.format(queries="", keys="", scale=scale, operands=f"qf, kf, vf{mask}")
@@ -50,7 +45,7 @@ def test_tells_rotary_embeddings_their_heads(rewrites):
     rewrites(model(turned(rotated), inputs=inputs), model(flat, inputs=inputs))
 
 
-@pytest.mark.parametrize("rotary", [False, True])
+@each_of("rotary", False, True)
 def test_leaves_a_cache_as_it_is(rotary, rewrites):
     inputs = INPUTS.replace("[S,T] m", "[B,2,P,8] h, float[B,2,P,6] w")
     results = "float[B,S,4,6] y, float[B,2,N,8] p, float[B,2,N,6] r"
@@ -64,10 +59,8 @@ def test_leaves_a_cache_as_it_is(rotary, rewrites):
         operands, flat = ("qr, kr, vt, , h, w", "qr, kr, vf, , h, w")
 
     def cached(body):
-        made = parse(f"""<ir_version: 10, opset_import: ["" : 23]>
+        return inferred(f"""<ir_version: 10, opset_import: ["" : 23]>
           g ({inputs}) => ({results}) {{ {body} }}""")
-        ShapeInference()(made)
-        return made
 
     before = turned(f"{turn} a, p, r = Attention<scale = 0.5>({operands})")
     after = FLAT.format(queries=queries, keys=keys, scale=0.5, operands=flat)
@@ -75,21 +68,17 @@ def test_leaves_a_cache_as_it_is(rotary, rewrites):
     rewrites(cached(before), cached(after))
 
 
-@pytest.mark.parametrize(
-    ("body", "inputs"),
-    cases("""
+@each_row("""body | inputs
 unknown-heads: =turned('a = Attention(qt, kt, vt)')
   | float[B,S,H,8] q, float[B,T,H,8] k, float[B,T,H,6] v
 values-with-heads-first: =turned('a = Attention(qt, kt, v)', 'q', 'k')
   | float[B,S,2,8] q, float[B,T,2,8] k, float[B,2,T,6] v
 only-keys-rotated: =turned('kr = RotaryEmbedding(kt, c, n) a = Attention(qt, kr, vt)')
   | float[B,S,2,8] q, float[B,T,2,8] k, float[B,T,2,6] v, float[B,T,4] c, float[B,T,4] n
-"""),
-)
+""")
 def test_leaves_alone(body, inputs):
     dims = "B,S,H,6" if "H" in inputs else "B,S,2,6"
     text = f"""<ir_version: 10, opset_import: ["" : 23]>
       g ({inputs}) => (float[{dims}] y) {{ {body} }}"""
-    made = parse(text)
-    ShapeInference()(made)
+    made = inferred(text)
     assert_leaves_alone(FuseAttentionHeads(), made)

@@ -3,7 +3,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.testing import parse
-from tests.tables import cases, kinds
+from tests.tables import each_of, each_row, kinds
 
 RNG = np.random.default_rng(0)
 
@@ -27,9 +27,7 @@ def values(name, size):
     return [float(abs(n) if name == "v" else n) for n in numbers]
 
 
-@pytest.mark.parametrize(
-    ("layer", "weights", "channels", "shape", "attributes"),
-    cases("""
+@each_row("""layer | weights | channels | shape | attributes
 conv: Conv | =(4, 3, 2, 2) | =4 | =(2, 3, 5, 5) | =''
 depthwise: Conv | =(4, 1, 2, 2) | =4 | =(2, 4, 5, 5) | <group = 4>
 one-dimension: Conv | =(4, 3, 2) | =4 | =(2, 3, 5) | <pads = [1, 0]>
@@ -37,27 +35,20 @@ transposed: ConvTranspose | =(4, 3, 2, 2) | =3 | =(2, 4, 3, 3) | =''
 transposed-groups: ConvTranspose | =(4, 3, 2, 2) | =6 | =(2, 4, 3, 3) | <group = 2>
 gemm: Gemm | =(3, 4) | =4 | =(2, 3) | =''
 gemm-transposed: Gemm | =(4, 3) | =4 | =(2, 3) | <transB = 1>
-"""),
-)
-@pytest.mark.parametrize("bias", [True, False])
+""")
+@each_of("bias", True, False)
 def test_fires(layer, weights, channels, shape, attributes, bias, rewrites):
     made = model(layer, weights, channels, shape, bias=bias, attributes=attributes)
-    after = rewrites(ir.to_onnx_text(made))
-    assert kinds(after) == [layer, "Relu"]
+    assert kinds(rewrites(ir.to_onnx_text(made))) == [layer, "Relu"]
 
 
-@pytest.mark.parametrize(
-    ("attributes", "more"),
-    [
-        pytest.param("", "y = Add(n, t)", id="layer-is-read-elsewhere"),
-    ],
-)
+@each_of("attributes, more", pytest.param("", "y = Add(n, t)", id="layer-is-read-elsewhere"))
 def test_leaves_alone(attributes, more, leaves_alone):
     made = model("Conv", (4, 3, 2, 2), 4, (2, 3, 5, 5), attributes=attributes, more=more)
     leaves_alone(ir.to_onnx_text(made))
 
 
-@pytest.mark.parametrize("attributes", ["<alpha = 2.0>", "<beta = 0.5>", "<transA = 1>"])
+@each_of("attributes", "<alpha = 2.0>", "<beta = 0.5>", "<transA = 1>")
 def test_leaves_a_gemm_with_factors_alone(attributes, leaves_alone):
     shape = (3, 2) if "transA" in attributes else (2, 3)
     made = model("Gemm", (3, 4), 4, shape, attributes=attributes)

@@ -1,9 +1,8 @@
 import numpy as np
-import pytest
 
 from onnx_passes.passes.fusion.fuse_conv_affine import FuseConvAffine
 from onnx_passes.testing import assert_leaves_alone, parse
-from tests.tables import kinds, pass_cases
+from tests.tables import each_of, kinds, pass_cases
 
 CONV = {"layer": "Conv", "w": (4, 3, 3, 3), "x": (2, 3, 5, 6)}
 GROUPS = {"layer": "Conv<group = 2>", "w": (4, 3, 3, 3), "x": (2, 6, 5, 6)}
@@ -41,9 +40,9 @@ def channels(shape, rank):
 BEHIND = ("r = Mul(t, c)", "r = Add(c, t)", "r = Sub(t, c)", "r = Sub(c, t)", "r = Div(t, c)")
 
 
-@pytest.mark.parametrize("layer", LAYERS, ids=IDS)
-@pytest.mark.parametrize("bias", [False, True], ids=["bare", "bias"])
-@pytest.mark.parametrize("then", BEHIND)
+@each_of("layer", *LAYERS, ids=IDS)
+@each_of("bias", False, True, ids=["bare", "bias"])
+@each_of("then", *BEHIND)
 def test_fires_behind_a_layer(layer, bias, then, rewrites):
     text = model(
         f"t = LAYER(x, w BIAS) {then}",
@@ -55,9 +54,9 @@ def test_fires_behind_a_layer(layer, bias, then, rewrites):
     assert kinds(after) == [layer["layer"].partition("<")[0], "Relu"]
 
 
-@pytest.mark.parametrize("layer", LAYERS, ids=IDS)
-@pytest.mark.parametrize("scalar", [False, True], ids=["channels", "scalar"])
-@pytest.mark.parametrize("first", ["t = Mul(x, c)", "t = Mul(c, x)", "t = Div(x, c)"])
+@each_of("layer", *LAYERS, ids=IDS)
+@each_of("scalar", False, True, ids=["channels", "scalar"])
+@each_of("first", "t = Mul(x, c)", "t = Mul(c, x)", "t = Div(x, c)")
 def test_fires_before_a_layer(layer, scalar, first, rewrites):
     c = draw() if scalar else channels(layer["x"][1], len(layer["x"]))
     text = model(f"{first} r = LAYER(t, w)", **layer, c=c)
@@ -65,10 +64,8 @@ def test_fires_before_a_layer(layer, scalar, first, rewrites):
     assert kinds(after) == [layer["layer"].partition("<")[0], "Relu"]
 
 
-@pytest.mark.parametrize("layer", [CONV, GROUPS, GEMM], ids=["conv", "groups", "gemm"])
-@pytest.mark.parametrize(
-    "first", ["t = Add(x, c)", "t = Add(c, x)", "t = Sub(x, c)", "t = Sub(c, x)"]
-)
+@each_of("layer", CONV, GROUPS, GEMM, ids=["conv", "groups", "gemm"])
+@each_of("first", "t = Add(x, c)", "t = Add(c, x)", "t = Sub(x, c)", "t = Sub(c, x)")
 def test_sums_before_a_layer_that_does_not_pad(layer, first, rewrites):
     c = channels(layer["x"][1], len(layer["x"]))
     after = rewrites(model(f"{first} r = LAYER(t, w)", **layer, c=c))
@@ -112,14 +109,14 @@ leaves a constant that widens the input alone: (float[1,1,4,4] x) => (float[?,?,
 """)
 
 
-@pytest.mark.parametrize("name", ["w", "c", "b"])
+@each_of("name", "w", "c", "b")
 def test_leaves_what_callers_may_override_alone(name):
     made = parse(model("t = LAYER(x, w BIAS) r = Mul(t, c)", **CONV, bias=draw(4), c=draw()))
     made.graph.inputs.append(made.graph.initializers[name])
     assert_leaves_alone(FuseConvAffine(), made)
 
 
-@pytest.mark.parametrize("attributes", ["<beta = 0.5>", "<transA = 1>"])
+@each_of("attributes", "<beta = 0.5>", "<transA = 1>")
 def test_leaves_a_gemm_alone_that_it_would_change(attributes, leaves_alone):
     gemm = {"layer": f"Gemm{attributes}", "w": (3, 4), "x": (3, 3)}
     body = "t = Mul(x, c) u = LAYER(t, w BIAS) r = Relu(u)"
@@ -128,10 +125,13 @@ def test_leaves_a_gemm_alone_that_it_would_change(attributes, leaves_alone):
     leaves_alone(model(body, **gemm, bias=draw(4), c=draw()))
 
 
-@pytest.mark.parametrize("layer", [CONV, GEMM], ids=["conv", "gemm"])
-@pytest.mark.parametrize(
-    ("curve", "half", "fires"),
-    [("Erf", 0.5, False), ("Tanh", 0.5, False), ("Erf", 0.25, True), ("Cos", 0.5, True)],
+@each_of("layer", CONV, GEMM, ids=["conv", "gemm"])
+@each_of(
+    "curve, half, fires",
+    ("Erf", 0.5, False),
+    ("Tanh", 0.5, False),
+    ("Erf", 0.25, True),
+    ("Cos", 0.5, True),
 )
 def test_a_gelu_keeps_its_last_factor(layer, curve, half, fires):
     numbers = {"c": np.float32(half), "one": np.float32(1)}

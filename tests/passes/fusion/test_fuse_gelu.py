@@ -1,7 +1,5 @@
-import pytest
-
 from onnx_passes.testing import graph
-from tests.tables import cases, pass_cases
+from tests.tables import cases, each_of, pass_cases
 
 NUMBERS = {
     "one": 1.0,
@@ -42,7 +40,7 @@ gelu-fast: b=Mul(x,slope) k=Mul(cubic,x) l=Mul(k,x) i=Add(one,l) a=Mul(b,i) e=Ta
 """)
 
 
-@pytest.mark.parametrize(("body", "kind"), [*ERF, *TANH])
+@each_of("body, kind", *ERF, *TANH)
 def test_fires(body, kind, rewrites):
     rewrites(formula(body), graph(f"y = Gelu{kind}(x)"))
 

@@ -1,8 +1,4 @@
-import pytest
-
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.testing import parse
-from tests.tables import cases, pass_cases
+from tests.tables import each_row, inferred, pass_cases
 
 NUMBERS = {
     "g": "int64[3] g = {0, 2, -1}",
@@ -22,10 +18,8 @@ PLAIN = """r = Reshape(x, g) n = InstanceNormalization<epsilon = 0.001>(r, s, b)
 def model(body, *, x="N,4,H,3", opset=21, shape=None, **numbers):
     words = {*body.replace("(", " ").replace(")", " ").replace(",", " ").split()}
     kept = ", ".join(v for k, v in (NUMBERS | numbers).items() if k in words)
-    made = parse(f"""<ir_version: 10, opset_import: ["" : {opset}]> m
+    return inferred(f"""<ir_version: 10, opset_import: ["" : {opset}]> m
       (float[{x}] x) => (float[{shape or x}] y) <{kept}> {{ {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
 def group(*parameters):
@@ -41,9 +35,7 @@ neither: =model(PLAIN + 'y = Exp(t)') | =model(f"t = {group('x', 'i', 'o')} y = 
 """)
 
 
-@pytest.mark.parametrize(
-    "before",
-    cases("""
+@each_row("""before
 before-opset-21: =model(PLAIN + 'y = Exp(t)', opset=20)
 scale-by-group: =model(PLAIN + 'y = Exp(t)', s='float[2] s = {1, 2}')
 bias-by-group: =model(PLAIN + 'y = Exp(t)', b='float[2] b = {0, 2}')
@@ -57,7 +49,6 @@ scale-by-column: =model(f"n = {group('x', 'i', 'o')} y = Mul(n, w)", w='float[3]
   3}')
 scale-of-bias: =model(f"n = {group('x', 'i', 'c0')} y = Mul(n, w)")
 scale-twice: =model(f"n = {group('x', 'w0', 'o')} y = Mul(n, w)")
-"""),
-)
+""")
 def test_leaves_alone(before, leaves_alone):
     leaves_alone(before)

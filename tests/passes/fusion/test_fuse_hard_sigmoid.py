@@ -1,7 +1,6 @@
 import numpy as np
-import pytest
 
-from tests.tables import kinds, pass_cases
+from tests.tables import cases_in, each_row, kinds
 
 HEAD = "(float[2,N] x) => (float[?,?] y)"
 NUMBERS = """<float three = {3}, float zero = {0}, float six = {6}, float sixth = {0.16666667},
@@ -9,15 +8,12 @@ NUMBERS = """<float three = {3}, float zero = {0}, float six = {6}, float sixth 
 SPECIAL = np.float32([[np.nan, np.inf, -np.inf, -0.0, 0, -3, 3, 2.9, 1e30], [0.1] * 9])
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "a = Add(x, three) c = Clip(a, zero, six) y = Div(c, six)",
-        "a = Add(three, x) c = Clip(a, zero, six) y = Mul(c, sixth)",
-        "a = Add(three, x) c = Clip(a, zero, six) y = Mul(sixth, c)",
-        "m = Mul(x, slope) a = Add(m, half) y = Clip(a, zero, one)",
-    ],
-)
+@each_row("""body
+- a = Add(x, three) c = Clip(a, zero, six) y = Div(c, six)
+- a = Add(three, x) c = Clip(a, zero, six) y = Mul(c, sixth)
+- a = Add(three, x) c = Clip(a, zero, six) y = Mul(sixth, c)
+- m = Mul(x, slope) a = Add(m, half) y = Clip(a, zero, one)
+""")
 def test_fires(body, rewrites):
     text = f"{HEAD} {NUMBERS} {{ {body} }}"
     after = rewrites(text, feeds=[{"x": SPECIAL}, {"x": 3 * SPECIAL}])
@@ -30,17 +26,14 @@ def test_leaves_bounds_as_attributes_alone(leaves_alone):
     leaves_alone(text)
 
 
-test_cases = pass_cases(
-    """
+test_cases = cases_in(lambda body: f"{HEAD} {NUMBERS} {{ {body} }}")("""
 scale: a = Add(x, three) c = Clip(a, zero, six) y = Div(c, three)
 low: a = Add(x, three) c = Clip(a, one, six) y = Div(c, six)
 no-low: a = Add(x, three) c = Clip(a, , six) y = Div(c, six)
 no-high: a = Add(x, three) c = Clip(a, zero) y = Div(c, six)
 read: a = Add(x, three) c = Clip(a, zero, six) d = Div(c, six) y = Add(c, d)
 high: m = Mul(x, slope) a = Add(m, half) y = Clip(a, zero, six)
-""",
-    lambda body: f"{HEAD} {NUMBERS} {{ {body} }}",
-)
+""")
 
 
 def test_leaves_types_without_a_kernel_alone(leaves_alone):

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+from tests.tables import each_of
+
 HEAD = "(float[N] x) => (float[?] y)"
 NUMBERS = """<float three = {3}, float zero = {0}, float six = {6}, float sixth = {0.16666667},
   float[1] one = {1}>"""
@@ -14,30 +16,28 @@ FORMS = (
 )
 
 
-@pytest.mark.parametrize("body", FORMS)
+@each_of("body", *FORMS)
 def test_fires(body, rewrites):
     before = f"{HEAD} {NUMBERS} {{ {body} }}"
     rewrites(before, f"{HEAD} {{ y = HardSwish(x) }}", feeds=[{"x": SPECIAL}])
 
 
-@pytest.mark.parametrize(
+@each_of(
     "body",
-    [
-        pytest.param("h = HardSigmoid(x) y = Mul(x, h)", id="slope"),
-        pytest.param(
-            "h = HardSigmoid<alpha = 0.16666667, beta = 0.4>(x) y = Mul(x, h)", id="offset"
-        ),
-        pytest.param(f"{FORMS[1].replace('y =', 'r =')} y = Add(h, r)", id="read"),
-        pytest.param(FORMS[2].replace("three)", "one)"), id="another-offset"),
-        pytest.param(FORMS[2].replace("zero", "one"), id="another-bound"),
-        pytest.param(FORMS[2].replace("(m, six)", "(m, three)"), id="another-scale"),
-    ],
+    pytest.param("h = HardSigmoid(x) y = Mul(x, h)", id="slope"),
+    pytest.param(
+        "h = HardSigmoid<alpha = 0.16666667, beta = 0.4>(x) y = Mul(x, h)", id="offset"
+    ),
+    pytest.param(f"{FORMS[1].replace('y =', 'r =')} y = Add(h, r)", id="read"),
+    pytest.param(FORMS[2].replace("three)", "one)"), id="another-offset"),
+    pytest.param(FORMS[2].replace("zero", "one"), id="another-bound"),
+    pytest.param(FORMS[2].replace("(m, six)", "(m, three)"), id="another-scale"),
 )
 def test_leaves_alone(body, leaves_alone):
     leaves_alone(f"{HEAD} {NUMBERS} {{ {body} }}")
 
 
-@pytest.mark.parametrize("body", FORMS)
+@each_of("body", *FORMS)
 def test_leaves_older_opsets_alone(body, leaves_alone):
     header = '<ir_version: 7, opset_import: ["" : 13]> g'
     leaves_alone(f"{header} {HEAD} {NUMBERS} {{ {body} }}")

@@ -1,13 +1,12 @@
 import numpy as np
-import pytest
 
-from tests.tables import pass_cases
+from tests.tables import each_of, pass_cases
 
 HEAD = "(float[N] x) => (float[?] y)"
 
 
-@pytest.mark.parametrize("maximum", ["Max(x, t)", "Max(t, x)"])
-@pytest.mark.parametrize("factor", [0.1, 0.5, 0.999])
+@each_of("maximum", "Max(x, t)", "Max(t, x)")
+@each_of("factor", 0.1, 0.5, 0.999)
 def test_fires(maximum, factor, rewrites):
     special = [np.nan, np.inf, -np.inf, -0.0, 0, 1e-40, -1e-40, -1, 1, 3e38, -3e38]
     rewrites(

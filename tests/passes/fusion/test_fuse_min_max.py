@@ -1,7 +1,6 @@
 import numpy as np
-import pytest
 
-from tests.tables import pass_cases
+from tests.tables import each_of, each_row, pass_cases
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0, 1, 5.5, 6, 7, -7, 3])
 
@@ -11,16 +10,13 @@ def graph(body, dtype="float", **constants):
     return f"({dtype}[2,N] x) => ({dtype}[?,?] y) <{fixed}> {{ {body} }}"
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "t = Max(x, l) y = Min(t, h)",
-        "t = Max(l, x) y = Min(h, t)",
-        "t = Min(x, h) y = Max(t, l)",
-        "t = Min(h, x) y = Max(l, t)",
-    ],
-)
-@pytest.mark.parametrize("dtype", ["float", "double", "int32", "int64"])
+@each_row("""body
+- t = Max(x, l) y = Min(t, h)
+- t = Max(l, x) y = Min(h, t)
+- t = Min(x, h) y = Max(t, l)
+- t = Min(h, x) y = Max(l, t)
+""")
+@each_of("dtype", "float", "double", "int32", "int64")
 def test_fires(body, dtype, rewrites):
     special = SPECIAL if dtype in ("float", "double") else np.arange(-5, 15)
     kind = {"float": "float32", "double": "float64"}.get(dtype, dtype)
@@ -43,8 +39,8 @@ CHAINS = [
 ]
 
 
-@pytest.mark.parametrize(("body", "low", "high", "after", "new_low", "new_high"), CHAINS)
-@pytest.mark.parametrize("dtype", ["float", "int32"])
+@each_of("body, low, high, after, new_low, new_high", *CHAINS)
+@each_of("dtype", "float", "int32")
 def test_a_chain_that_was_left_because_it_has_a_relu_or_two_of_a_kind(
     body, low, high, after, new_low, new_high, dtype, rewrites
 ):

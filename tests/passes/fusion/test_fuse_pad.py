@@ -1,10 +1,7 @@
 import numpy as np
-import pytest
 
-from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.fusion.fuse_pad import FusePad
-from onnx_passes.testing import parse
-from tests.tables import pass_cases
+from tests.tables import each_of, each_row, inferred, pass_cases
 
 PADS = "int64[8] p = {0, 0, 1, 2, 0, 0, 0, 1}"
 HEAD = "(float[1,2,5,6] x, float[3,2,3,3] w) => (float[?,?,?,?] y)"
@@ -17,36 +14,31 @@ def graph(body, *constants, head=HEAD):
 LOWEST = "float n = {-inf}"
 
 
-@pytest.mark.parametrize(
-    "inner",
-    [
-        "r = Relu(x)",
-        "r = Sigmoid(x)",
-        "r = Clip(x, zero, six)",
-        "r = Max(x, zero)",
-        "s = Relu(x) r = Concat<axis = 1>(s, s)",
-        "s = Relu(x) r = MaxPool<kernel_shape = [2, 2], pads = [1, 0, 0, 1]>(s)",
-    ],
-)
+@each_row("""inner
+- r = Relu(x)
+- r = Sigmoid(x)
+- r = Clip(x, zero, six)
+- r = Max(x, zero)
+- s = Relu(x) r = Concat<axis = 1>(s, s)
+- s = Relu(x) r = MaxPool<kernel_shape = [2, 2], pads = [1, 0, 0, 1]>(s)
+""")
 def test_max_pools_what_is_not_minus_infinity(inner):
     body = f"{inner} t = Pad(r, p, n) y = MaxPool<kernel_shape = [3, 3]>(t)"
     found = fused(body, PADS, LOWEST, "float zero = {0}", "float six = {6}")
     assert "Pad" not in [node.op_type for node in found.graph]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "inner",
-    [
-        "r = Conv(x, w)",
-        "r = LeakyRelu(x)",
-        "r = Min(x, six)",
-        "s = Relu(x) r = Log(s)",
-        "s = Relu(x) r = Add(s, x)",
-        "s = Relu(x) r = Pad(s, p, n)",
-        """c = Less(six, six)
+    "r = Conv(x, w)",
+    "r = LeakyRelu(x)",
+    "r = Min(x, six)",
+    "s = Relu(x) r = Log(s)",
+    "s = Relu(x) r = Add(s, x)",
+    "s = Relu(x) r = Pad(s, p, n)",
+    """c = Less(six, six)
         r = If(c) <then_branch = g () => (float[1,2,5,6] u) { u = Relu(x) },
                    else_branch = h () => (float[1,2,5,6] v) { v = Identity(x) }>""",
-    ],
 )
 def test_minus_infinity_is_kept(inner):
     body = f"{inner} t = Pad(r, p, n) y = MaxPool<kernel_shape = [3, 3]>(t)"
@@ -91,12 +83,11 @@ integers have no infinity: =graph('t = Pad(x, p) y = MaxPool<kernel_shape = [3, 
 
 
 def fused(body, *constants):
-    model = parse(graph(body, *constants))
-    infer_shapes(model)
+    model = inferred(graph(body, *constants))
     return FusePad()(model).model
 
 
-@pytest.mark.parametrize("pads", ["{0, 1, 0, 0, 0, 0, 0, 0}", "{1, 0, 0, 0, 0, 0, 0, 0}"])
+@each_of("pads", "{0, 1, 0, 0, 0, 0, 0, 0}", "{1, 0, 0, 0, 0, 0, 0, 0}")
 def test_leaves_batch_and_channels_alone(pads, leaves_alone):
     head = "(float[1,1,5,6] x, float[3,2,3,3] w) => (float[?,?,?,?] y)"
     if pads.startswith("{1"):

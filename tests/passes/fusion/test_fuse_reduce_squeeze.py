@@ -1,7 +1,5 @@
-import pytest
-
 from onnx_passes.passes.fusion.fuse_reduce_squeeze import REDUCTIONS
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 HEAD = "(float[2,N,4] x) => (float[?,?] y)"
 
@@ -13,22 +11,20 @@ def graph(body, head=HEAD, **axes):
     return f"{head} <{fixed}> {{ {body} }}"
 
 
-@pytest.mark.parametrize("name", [n for n in REDUCTIONS if n.startswith("Reduce")])
+@each_of("name", *[n for n in REDUCTIONS if n.startswith("Reduce")])
 def test_fires(name, rewrites):
     before = graph(f"t = {name}<keepdims = 1>(x, a) y = Squeeze(t, b)", a=[1], b=[-2])
     rewrites(before, graph(f"y = {name}<keepdims = 0>(x, a)", a=[1]))
     head = HEAD.replace("?,?", "?,?,?")
     before = graph(f"t = {name}<keepdims = 0>(x, a) y = Unsqueeze(t, a)", head, a=[0, 1])
-    after = graph(f"y = {name}<keepdims = 1>(x, a)", head, a=[0, 1])
-    rewrites(before, after)
+    rewrites(before, graph(f"y = {name}<keepdims = 1>(x, a)", head, a=[0, 1]))
 
 
-@pytest.mark.parametrize("name", ["ArgMax", "ArgMin"])
+@each_of("name", "ArgMax", "ArgMin")
 def test_arguments_have_one_axis(name, rewrites):
     head = HEAD.replace("(float[?,?]", "(int64[?,?]")
     before = graph(f"t = {name}<axis = 2>(x) y = Squeeze(t, b)", head, b=[2])
-    after = graph(f"y = {name}<axis = 2, keepdims = 0>(x)", head)
-    rewrites(before, after)
+    rewrites(before, graph(f"y = {name}<axis = 2, keepdims = 0>(x)", head))
     before = graph(f"t = {name}(x) y = Squeeze(t, b)", head, b=[0])
     rewrites(before, graph(f"y = {name}<keepdims = 0>(x)", head))
 
@@ -36,19 +32,15 @@ def test_arguments_have_one_axis(name, rewrites):
 def test_axes_are_attributes_in_older_opsets(rewrites):
     head = f'<ir_version: 7, opset_import: ["" : 12]> g {HEAD}'
     before = graph("t = ReduceSum<axes = [1]>(x) y = Squeeze<axes = [1]>(t)", head)
-    after = graph("y = ReduceSum<axes = [1], keepdims = 0>(x)", head)
-    rewrites(before, after)
+    rewrites(before, graph("y = ReduceSum<axes = [1], keepdims = 0>(x)", head))
 
 
-@pytest.mark.parametrize(
-    "body",
-    cases("""
+@each_row("""body
 read: t = ReduceSum(x, a) u = Squeeze(t, a) y = Mul(u, u) z = Abs(t)
 fewer: t = ReduceSum(x, c) u = Squeeze(t, a) y = Unsqueeze(u, a)
 left-out: t = ReduceSum(x, a) y = Squeeze(t)
 other: t = ReduceSum<keepdims = 0>(x, a) u = Unsqueeze(t, b) y = Squeeze(u, b)
-"""),
-)
+""")
 def test_leaves_alone(body, leaves_alone):
     head = "(float[2,1,4] x) => (float[?,?] y)"
     if "z =" in body:
@@ -56,12 +48,10 @@ def test_leaves_alone(body, leaves_alone):
     leaves_alone(graph(body, head, a=[1], b=[0], c=[0, 1]))
 
 
-@pytest.mark.parametrize("name", ["ArgMax", "ArgMin"])
+@each_of("name", "ArgMax", "ArgMin")
 def test_an_argument_of_a_scalar_has_no_axis_to_keep(name, leaves_alone):
     head = "(float x) => (int64[?] y)"
-    leaves_alone(
-        graph(f"t = {name}<keepdims = 0>(x) y = Unsqueeze(t, a)", head, a=[0]),
-    )
+    leaves_alone(graph(f"t = {name}<keepdims = 0>(x) y = Unsqueeze(t, a)", head, a=[0]))
 
 
 def test_axes_from_the_end_of_an_unknown_rank(rewrites):

@@ -1,9 +1,6 @@
 import onnx_ir as ir
-import pytest
 
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.testing import parse
-from tests.tables import cases, pass_cases
+from tests.tables import each_of, each_row, inferred, pass_cases
 
 SLICES = "l = Slice(x, zero, two, last) h = Slice(x, two, end, last) n = Neg(h) "
 SPLIT = "l, h = Split<axis = -1, num_outputs = 2>(x) n = Neg(h) "
@@ -25,10 +22,8 @@ NUMBERS = {
 def model(body, *, x="B,3,S,4", t="S,2", opset=23, numbers=NUMBERS):
     words = {*body.replace("(", " ").replace(")", " ").replace(",", " ").split()}
     kept = ", ".join(text for name, text in numbers.items() if name in words)
-    made = parse(f"""<ir_version: 10, opset_import: ["" : {opset}]> g
+    return inferred(f"""<ir_version: 10, opset_import: ["" : {opset}]> g
       (float[{x}] x, float[{t}] t) => (float[{x}] y) <{kept}> {{ {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
 def kinds(made):
@@ -39,15 +34,12 @@ def kinds(made):
 PREPARED = ["Concat", "Cos", "Sin", "Unsqueeze", "Unsqueeze"]
 
 
-@pytest.mark.parametrize(
-    "body",
-    cases("""
+@each_row("""body
 llama: =SLICES + TURNED + SUM
 split: =SPLIT + TURNED + SUM
 tables-first: =SLICES + TURNED + 'p = Mul(cos, x) q = Mul(sin, r) y = Add(p, q)'
 turned-first: =SLICES + TURNED + 'p = Mul(cos, x) q = Mul(r, sin) y = Add(q, p)'
-"""),
-)
+""")
 def test_fires(body, rewrites):
     after = rewrites(ir.to_onnx_text(model(TABLES + body)))
     table = ["Slice", "Squeeze", "Shape", "Concat", "Expand"]
@@ -99,12 +91,10 @@ another-factor: =model(PLAIN.replace('p = Mul(x, cos)', 'z = Exp(x) p = Mul(z, c
 ROWS = f"{{{', '.join(['1, 2, 1, 2'] * 3)}}}"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "tables",
-    [
-        (f"float[3,1,4] cos = {ROWS}", f"float[3,1,4] sin = {ROWS}"),
-        ("float[1,4] cos = {1, 2, 1, 3}", "float[1,4] sin = {4, 3, 4, 3}"),
-    ],
+    (f"float[3,1,4] cos = {ROWS}", f"float[3,1,4] sin = {ROWS}"),
+    ("float[1,4] cos = {1, 2, 1, 3}", "float[1,4] sin = {4, 3, 4, 3}"),
     ids=["by-head", "other-halves"],
 )
 def test_leaves_other_constant_tables_alone(tables, leaves_alone):

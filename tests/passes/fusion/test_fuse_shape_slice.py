@@ -1,7 +1,6 @@
 import numpy as np
-import pytest
 
-from tests.tables import cases
+from tests.tables import each_row
 
 HEAD = "(float[N,3,M,5] x) => (int64[?] y)"
 
@@ -16,9 +15,7 @@ def graph(body, **ints):
     return f"{HEAD} <{fixed}> {{ {body} }}"
 
 
-@pytest.mark.parametrize(
-    ("body", "ints", "after"),
-    cases("""
+@each_row("""body | ints | after
 - t = Gather(s, i) y = Unsqueeze(t, a) | ={'i': 2, 'a': [0]} | <start = 2, end = 3>
 - t = Gather(s, i) y = Unsqueeze(t, a) | ={'i': 0, 'a': [-1]} | <end = 1>
 - t = Gather(s, i) y = Unsqueeze(t, a) | ={'i': -1, 'a': [0]} | <start = 3>
@@ -33,8 +30,7 @@ def graph(body, **ints):
 - y = Slice(s, i, j) | ={'i': [-5], 'j': [2]} | <end = 2>
 - y = Slice(s, i, j) | ={'i': [1], 'j': [-6]} | <start = 1, end = 0>
 - y = Slice(s, i, j) | ={'i': [-9], 'j': [9]} | =''
-"""),
-)
+""")
 def test_fires(body, ints, after, rewrites):
     feeds = [{"x": np.zeros(shape, np.float32)} for shape in ((2, 3, 4, 5), (0, 3, 1, 5))]
     before = graph(f"s = Shape(x) {body}", **ints)
@@ -44,17 +40,13 @@ def test_fires(body, ints, after, rewrites):
 def test_from_the_end_where_the_rank_is_not_known(rewrites):
     before = "(float[N] w, int64[R] r) => (int64[?] y) <int64[2] i = {-2, -1}> { %s }"
     body = "x = Reshape(w, r) s = Shape(x) y = Gather(s, i)"
-    after = "x = Reshape(w, r) y = Shape<start = -2>(x)"
-    rewrites(before % body, before % after)
+    rewrites(before % body, before % "x = Reshape(w, r) y = Shape<start = -2>(x)")
 
 
-@pytest.mark.parametrize(
-    ("body", "after"),
-    [
-        ("a = Shape<end = 1>(x) b = Shape<start = 1, end = 3>(x)", "<end = 3>"),
-        ("a = Shape<start = 1, end = 2>(x) b = Shape<start = 2>(x)", "<start = 1>"),
-    ],
-)
+@each_row("""body | after
+- a = Shape<end = 1>(x) b = Shape<start = 1, end = 3>(x) | <end = 3>
+- a = Shape<start = 1, end = 2>(x) b = Shape<start = 2>(x) | <start = 1>
+""")
 def test_joins_parts_that_meet(body, after, rewrites):
     whole = f"y = Shape{after}(x)"
     rewrites(graph(f"{body} y = Concat<axis = 0>(a, b)"), graph(whole))
@@ -63,9 +55,7 @@ def test_joins_parts_that_meet(body, after, rewrites):
     rewrites(before, graph(more, n=[7]))
 
 
-@pytest.mark.parametrize(
-    ("body", "ints"),
-    cases("""
+@each_row("""body | ints
 a-part: s = Shape<start = 1>(x) y = Gather(s, i) | ={'i': [0]}
 gap: s = Shape(x) y = Gather(s, i) | ={'i': [0, 2]}
 around: s = Shape(x) y = Gather(s, i) | ={'i': [-1, 0]}
@@ -75,8 +65,7 @@ step: s = Shape(x) y = Slice(s, i, j, a, k) | ={'i': [0], 'j': [4], 'a': [0], 'k
 parts-apart: a = Shape<end = 1>(x) b = Shape<start = 2>(x) y = Concat<axis = 0>(a, b) | ={}
 part-is-read: a = Shape<end = 1>(x) b = Shape<start = 1>(x) c = Abs(a)
   y = Concat<axis = 0>(a, b, c) | ={}
-"""),
-)
+""")
 def test_leaves_alone(body, ints, leaves_alone):
     head = graph(body, **ints)
     leaves_alone(head.replace("int64[?]", "int64") if "scalar" in body else head)

@@ -1,31 +1,27 @@
 import pytest
 
 from onnx_passes.passes.fusion.fuse_silu import FuseSilu
+from tests.tables import each_of, each_row
 
 HEAD = '<ir_version: 11, opset_import: ["" : 24]> g (float[2,N] x) => (float[?,?] y)'
 
 
-@pytest.mark.parametrize(
-    ("body", "after"),
-    [
-        ("s = Sigmoid(x) y = Mul(x, s)", "Swish(x)"),
-        ("s = Sigmoid(x) y = Mul(s, x)", "Swish(x)"),
-        ("t = Mul(c, x) s = Sigmoid(t) y = Mul(x, s)", "Swish<alpha = 1.702>(x)"),
-    ],
-)
+@each_row("""body | after
+- s = Sigmoid(x) y = Mul(x, s) | Swish(x)
+- s = Sigmoid(x) y = Mul(s, x) | Swish(x)
+- t = Mul(c, x) s = Sigmoid(t) y = Mul(x, s) | Swish<alpha = 1.702>(x)
+""")
 def test_fires(body, after, rewrites):
     before = f"{HEAD} <float c = {{1.702}}> {{ {body} }}"
     rewrites(before, f"{HEAD} {{ y = {after} }}")
 
 
-@pytest.mark.parametrize(
+@each_of(
     "body",
-    [
-        pytest.param("s = Sigmoid(x) r = Mul(x, s) y = Add(r, s)", id="read"),
-        pytest.param("t = Mul(x, w) s = Sigmoid(t) y = Mul(x, s)", id="bigger"),
-        pytest.param("t = Abs(x) s = Sigmoid(t) y = Mul(x, s)", id="another-operand"),
-        pytest.param("c = Abs(k) t = Mul(x, c) s = Sigmoid(t) y = Mul(x, s)", id="computed"),
-    ],
+    pytest.param("s = Sigmoid(x) r = Mul(x, s) y = Add(r, s)", id="read"),
+    pytest.param("t = Mul(x, w) s = Sigmoid(t) y = Mul(x, s)", id="bigger"),
+    pytest.param("t = Abs(x) s = Sigmoid(t) y = Mul(x, s)", id="another-operand"),
+    pytest.param("c = Abs(k) t = Mul(x, c) s = Sigmoid(t) y = Mul(x, s)", id="computed"),
 )
 def test_leaves_alone(body, leaves_alone):
     head = HEAD.replace("[?,?]", "[?,?,?]") if "w)" in body else HEAD
@@ -37,13 +33,10 @@ def test_leaves_older_opsets_alone(leaves_alone):
     leaves_alone(f"{HEAD} {{ s = Sigmoid(x) y = Mul(x, s) }}".replace("24", "23"))
 
 
-@pytest.mark.parametrize(
-    ("body", "after"),
-    [
-        ("s = Sigmoid(x) y = Mul(x, s)", "Silu(x)"),
-        ("t = Mul(c, x) s = Sigmoid(t) y = Mul(x, s)", "Swish<alpha = 1.702>(x)"),
-    ],
-)
+@each_row("""body | after
+- s = Sigmoid(x) y = Mul(x, s) | Silu(x)
+- t = Mul(c, x) s = Sigmoid(t) y = Mul(x, s) | Swish<alpha = 1.702>(x)
+""")
 def test_makes_an_operator_of_our_own_at_any_opset(body, after, rewrites):
     head = HEAD.replace(": 24", ": 18").replace("]>", ', "onnx_passes.ops" : 1]>')
     before = f"{head} <float c = {{1.702}}> {{ {body} }}"

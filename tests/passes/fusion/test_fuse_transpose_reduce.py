@@ -1,7 +1,5 @@
-import pytest
-
 from onnx_passes.passes.fusion.fuse_transpose_reduce import REDUCTIONS
-from tests.tables import pass_cases
+from tests.tables import each_of, pass_cases
 
 HEAD = "(float[2,3,N,4] x) => (float[?,?] y)"
 
@@ -13,7 +11,7 @@ def graph(body, head=HEAD, **axes):
     return f"{head} <{fixed}> {{ {body} }}"
 
 
-@pytest.mark.parametrize("name", REDUCTIONS)
+@each_of("name", *REDUCTIONS)
 def test_fires(name, rewrites):
     body = f"t = Transpose<perm = [0, 2, 3, 1]>(x) y = {name}<keepdims = 0>(t, a)"
     after = graph(f"y = {name}<keepdims = 0>(x, a)", a=[2, 3])

@@ -1,9 +1,8 @@
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.testing import parse
-from tests.tables import pass_cases
+from tests.tables import each_of, pass_cases
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 0, 1e-40, 0.5, 1, 1.5, 2.5, 7, -7])
 
@@ -19,23 +18,21 @@ def old(body):
     )
 
 
-@pytest.mark.parametrize(
-    ("body", "after", "constants"),
-    [
-        ("t = Clip(x, a, b) y = Clip(t, c, d)", (2, 2), {"a": 0, "b": 1, "c": 2, "d": 3}),
-        ("t = Clip(x, a, b) y = Clip(t, c, d)", (0, 1), {"a": -1, "b": 1, "c": 0, "d": 3}),
-        ("t = Clip(x, a, b) y = Clip(t, c, d)", (1, 1), {"a": 5, "b": 1, "c": 0, "d": 3}),
-        ("t = Clip(x, a, b) y = Clip(t, c, d)", (2, 2), {"a": 0, "b": 1, "c": 5, "d": 2}),
-        ("t = Relu(x) y = Clip(t, c, d)", (0, 6), {"c": -1, "d": 6}),
-        ("t = Relu(x) y = Clip(t, c, d)", (-2, -2), {"c": -4, "d": -2}),
-        ("t = Clip(x, c, d) y = Relu(t)", (0, 1), {"c": -1, "d": 1}),
-        ("t = Clip(x, c, d) y = Relu(t)", (0, 0), {"c": -3, "d": -2}),
-        ("t = Clip(x, c) y = Relu(t)", (1,), {"c": 1}),
-        ("t = Clip(x,, d) y = Relu(t)", (0, 3), {"d": 3}),
-        ("t = Clip(x, c) u = Clip(t,, d) y = Clip(u)", (1, 3), {"c": 1, "d": 3}),
-    ],
+@each_of(
+    "body, after, constants",
+    ("t = Clip(x, a, b) y = Clip(t, c, d)", (2, 2), {"a": 0, "b": 1, "c": 2, "d": 3}),
+    ("t = Clip(x, a, b) y = Clip(t, c, d)", (0, 1), {"a": -1, "b": 1, "c": 0, "d": 3}),
+    ("t = Clip(x, a, b) y = Clip(t, c, d)", (1, 1), {"a": 5, "b": 1, "c": 0, "d": 3}),
+    ("t = Clip(x, a, b) y = Clip(t, c, d)", (2, 2), {"a": 0, "b": 1, "c": 5, "d": 2}),
+    ("t = Relu(x) y = Clip(t, c, d)", (0, 6), {"c": -1, "d": 6}),
+    ("t = Relu(x) y = Clip(t, c, d)", (-2, -2), {"c": -4, "d": -2}),
+    ("t = Clip(x, c, d) y = Relu(t)", (0, 1), {"c": -1, "d": 1}),
+    ("t = Clip(x, c, d) y = Relu(t)", (0, 0), {"c": -3, "d": -2}),
+    ("t = Clip(x, c) y = Relu(t)", (1,), {"c": 1}),
+    ("t = Clip(x,, d) y = Relu(t)", (0, 3), {"d": 3}),
+    ("t = Clip(x, c) u = Clip(t,, d) y = Clip(u)", (1, 3), {"c": 1, "d": 3}),
 )
-@pytest.mark.parametrize("dtype", ["float", "double", "float16", "int64"])
+@each_of("dtype", "float", "double", "float16", "int64")
 def test_fires(body, after, constants, dtype, rewrites):
     name = {"float": "float32", "double": "float64"}.get(dtype, dtype)
     special = SPECIAL if dtype != "int64" else np.array([-(2**63), 2**63 - 1, *range(-8, 9)])

@@ -1,8 +1,7 @@
 import numpy as np
-import pytest
 
 from onnx_passes.passes.constants import constant_of
-from tests.tables import pass_cases
+from tests.tables import each_of, pass_cases
 
 
 def graph(body, dtype="float", **constants):
@@ -13,19 +12,17 @@ def graph(body, dtype="float", **constants):
     return f"({dtype}[2,3] x) => ({dtype}[?,?] y) <{fixed}> {{ {body} }}"
 
 
-@pytest.mark.parametrize(
-    ("body", "a", "b", "merged"),
-    [
-        ("t = Mul(x, a) y = Mul(t, b)", 2, 3, 6),
-        ("t = Mul(a, x) y = Div(t, b)", 2, 4, 0.5),
-        ("t = Div(x, a) y = Mul(b, t)", 4, 2, 0.5),
-        ("t = Div(x, a) y = Div(t, b)", 2, 4, 0.125),
-        ("t = Add(a, x) y = Add(b, t)", 2, 3, 5),
-        ("t = Add(x, a) y = Sub(t, b)", 8, 2, 6),
-        ("t = Sub(x, a) y = Sub(t, b)", 8, 2, -10),
-        ("t = Mul(x, a) y = Mul(t, b)", [1, 2, 3], 2, [2, 4, 6]),
-        ("t = Mul(x, a) y = Mul(t, b)", 2, [[3], [4]], [[6], [8]]),
-    ],
+@each_of(
+    "body, a, b, merged",
+    ("t = Mul(x, a) y = Mul(t, b)", 2, 3, 6),
+    ("t = Mul(a, x) y = Div(t, b)", 2, 4, 0.5),
+    ("t = Div(x, a) y = Mul(b, t)", 4, 2, 0.5),
+    ("t = Div(x, a) y = Div(t, b)", 2, 4, 0.125),
+    ("t = Add(a, x) y = Add(b, t)", 2, 3, 5),
+    ("t = Add(x, a) y = Sub(t, b)", 8, 2, 6),
+    ("t = Sub(x, a) y = Sub(t, b)", 8, 2, -10),
+    ("t = Mul(x, a) y = Mul(t, b)", [1, 2, 3], 2, [2, 4, 6]),
+    ("t = Mul(x, a) y = Mul(t, b)", 2, [[3], [4]], [[6], [8]]),
 )
 def test_fires(body, a, b, merged, rewrites):
     after = rewrites(graph(body, a=a, b=b))
@@ -33,10 +30,8 @@ def test_fires(body, a, b, merged, rewrites):
     assert constant_of(node.inputs[1]).numpy().tolist() == merged
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
-@pytest.mark.parametrize(
-    "body", ["t = Mul(x, a) y = Mul(t, b)", "t = Add(x, a) y = Sub(t, b)"]
-)
+@each_of("dtype", "int32", "int64")
+@each_of("body", "t = Mul(x, a) y = Mul(t, b)", "t = Add(x, a) y = Sub(t, b)")
 def test_integers_wrap_around(dtype, body, rewrites):
     big = 2**30 + 12345
     x = np.array([[1, -1, 2**31 - 1], [0, 7, -(2**31)]], dtype)

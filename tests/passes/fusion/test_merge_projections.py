@@ -1,4 +1,4 @@
-from tests.tables import pass_cases
+from tests.tables import cases_in
 
 HEAD = "(float[N,2] x) => (float[N,?] y)"
 TWO = f"""{HEAD} <float[2,2] v = {{1, 2, 3, 4}}, float[2,1] w = {{5, 6}},
@@ -13,15 +13,12 @@ def test_joins_products_with_their_sums(rewrites):
     rewrites(f"{TWO} {{ {before} }}", f"{JOINED} {{ {after} }}")
 
 
-test_cases = pass_cases(
-    """
+test_cases = cases_in(lambda body: f"{TWO} {{ {body} }}")("""
 as-many-nodes: s = MatMul(x, v) t = MatMul(x, w) y = Mul(s, t)
 shared-weight: s = MatMul(x, v) t = Add(s, b) p = MatMul(x, v) q = Add(p, b) y = Mul(t, q)
 other-operand: s = MatMul(x, v) t = Add(s, b) r = Neg(x) p = MatMul(r, w) q = Add(p, c)
   y = Mul(t, q)
-""",
-    lambda body: f"{TWO} {{ {body} }}",
-)
+""")
 
 
 def test_three_without_sums_keep_their_names_as_outputs(rewrites):

@@ -1,7 +1,6 @@
 import pytest
 
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.testing import parse
+from tests.tables import each_of, inferred
 
 HEAD = """(float[N,S,96] x) => (float[N,4,S,8] q, float[N,4,8,S] k, float[N,4,S,8] v)
   <int64[3] z = {32, 32, 32}, int64[4] s = {0, 0, 4, 8}, int64[4] i = {0, -1, 4, 8},
@@ -12,12 +11,6 @@ PARTED = """a, b, c = Split<axis = 2>(x, z)
   v = Transpose<perm = [0, 2, 1, 3]>(f)"""
 MOVED = """r = Reshape(x, w) t = Transpose<perm = [0, 2, 1, 3]>(r)
   q, b, v = Split<axis = 1>(t, n) k = Transpose<perm = [0, 1, 3, 2]>(b)"""
-
-
-def inferred(text):
-    model = parse(text)
-    ShapeInference()(model)
-    return model
 
 
 def test_parts_heads_once(rewrites):
@@ -44,13 +37,11 @@ def test_gathers_of_one_index_each(rewrites):
     rewrites(inferred(f"{head}{{{before}{turned}}}"), f"{head}{{{after}}}")
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        pytest.param("(b, s)", "(b, i)", id="other-targets"),
-        pytest.param("axis = 2>(x", "axis = 0>(y", id="another-axis"),
-        pytest.param("e = Reshape(b, s)", "g = Neg(b) e = Reshape(g, s)", id="between"),
-    ],
+@each_of(
+    "old, new",
+    pytest.param("(b, s)", "(b, i)", id="other-targets"),
+    pytest.param("axis = 2>(x", "axis = 0>(y", id="another-axis"),
+    pytest.param("e = Reshape(b, s)", "g = Neg(b) e = Reshape(g, s)", id="between"),
 )
 def test_leaves_alone(old, new, leaves_alone):
     head = HEAD.replace("x)", "x, float[96,S,32] y)").replace("float[N,", "float[?,")

@@ -1,25 +1,18 @@
-import pytest
-
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.folding.fold_constants import FoldConstants
 from onnx_passes.passes.fusion.fuse_all import FuseAll
-from onnx_passes.testing import parse
-from tests.tables import cases
+from tests.tables import each_row, inferred
 
 WEIGHTS = "float[2,1,1,2] w = {1, 2, -1, 3}, float[1,2,1] b = {0.5, -2}, float c = {0.5}"
 
 
 def model(body, *, opset=18, more=""):
-    made = parse(f"""<ir_version: 8, opset_import: ["" : {opset}]> g (float[N,1,1,6] x)
+    return inferred(f"""<ir_version: 8, opset_import: ["" : {opset}]> g (float[N,1,1,6] x)
       => (float[N,2,5] y) <{WEIGHTS}, int64[1] a = {{-2}}{more}>
       {{ t = Conv(x, w) {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "opset"),
-    cases("""
+@each_row("""before | after | opset
 row: s = Squeeze(t, a) y = Add(b, s)
   | e = Unsqueeze(b, a) u = Add(t, e) y = Squeeze(u, a) | =18
 number: s = Squeeze(t, a) y = Mul(s, c) | u = Mul(t, c) y = Squeeze(u, a) | =18
@@ -27,8 +20,7 @@ attributes: s = Squeeze<axes = [2]>(t) y = Add(s, b)
   | e = Unsqueeze<axes = [2]>(b) u = Add(t, e) y = Squeeze<axes = [2]>(u) | =11
 alone: s = Squeeze(t, a) y = LeakyRelu<alpha = 0.5>(s)
   | u = LeakyRelu<alpha = 0.5>(t) y = Squeeze(u, a) | =18
-"""),
-)
+""")
 def test_fires(before, after, opset, rewrites):
     rewrites(model(before, opset=opset), model(after, opset=opset))
 
@@ -44,15 +36,12 @@ def test_the_conv_gets_the_bias():
     ]
 
 
-@pytest.mark.parametrize(
-    ("body", "changes"),
-    cases("""
+@each_row("""body | changes
 not-a-conv: u = Neg(t) s = Squeeze(u, a) y = Relu(s) | ={}
 no-axes: s = Squeeze(t) y = Relu(s) | ={}
 read: s = Squeeze(t, a) u = Relu(s) y = Add(s, u) | ={}
 bigger: s = Squeeze(t, a) y = Add(s, d) | ={'more': ', float[2,1,1] d = {1, 2}'}
 another-rank: s = Squeeze(t, a) y = Add(s, d) | ={'more': ', float[5] d = {1, 2, 3, 4, 5}'}
-"""),
-)
+""")
 def test_leaves_alone(body, changes, leaves_alone):
     leaves_alone(model(body, **changes))

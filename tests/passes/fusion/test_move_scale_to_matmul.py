@@ -2,7 +2,7 @@ import pytest
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.testing import parse
-from tests.tables import cases, pass_cases
+from tests.tables import cases, each_of, pass_cases
 
 ROW = "1, 2, 3, 4, 5, 6"
 KNOWN = f"""float[4,6] w = {{{ROW}, {ROW}, {ROW}, {ROW}}}, float[6] b = {{{ROW}}},
@@ -40,8 +40,7 @@ def test_fires_behind_what_gathers(rewrites):
       k = Slice(g, zero, two, two) u = Mul(k, c) {rest}"""
     after = f"""p = MatMul(x, w) s = Mul(p, c) g = GatherElements<axis = -1>(s, i)
       u = Slice(g, zero, two, two) {rest}"""
-    made = model(before, inputs=inputs)
-    rewrites(made, model(after, inputs=inputs))
+    rewrites(model(before, inputs=inputs), model(after, inputs=inputs))
 
 
 def test_scales_the_first_operand_of_a_product(rewrites):
@@ -53,34 +52,32 @@ def test_scales_the_first_operand_of_a_product(rewrites):
     rewrites(model(before, inputs=inputs), model(after, inputs=inputs))
 
 
-@pytest.mark.parametrize(
-    ("body", "inputs"),
-    [
-        *cases("""
+@each_of(
+    "body, inputs",
+    *cases("""
 - =f"p = MatMul(x, v) {HEADS.format('p')} y = Mul(t, c)" | float[B,S,4] x, float[4,6] v
 - =f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(t, f)" | float[B,S,4] x, float f
 - =f"p = MatMul(x, w) {HEADS.format('p')} s = Mul(t, c) y = Add(s, t)" | float[B,S,4] x
 - =f"q = Add(x, x) p = Relu(q) {HEADS.format('p')} y = Mul(t, c)" | float[B,S,6] x
 """),
-        pytest.param(
-            """p = MatMul(x, w) z = Unsqueeze(p, zero)
+    pytest.param(
+        """p = MatMul(x, w) z = Unsqueeze(p, zero)
             t = Transpose<perm = [0, 1, 2, 3]>(z) y = Mul(t, row)""",
-            "float[B,S,4] x",
-            id="factor-for-each-column",
-        ),
-        pytest.param(
-            f"""p = MatMul(x, w) n = MatMul(x, w) q = Add(p, n) {HEADS.format("q")}
+        "float[B,S,4] x",
+        id="factor-for-each-column",
+    ),
+    pytest.param(
+        f"""p = MatMul(x, w) n = MatMul(x, w) q = Add(p, n) {HEADS.format("q")}
             y = Mul(t, c)""",
-            "float[B,S,4] x",
-            id="weights-with-another-reader",
-        ),
-        pytest.param(
-            f"""p = MatMul(x, w) {HEADS.format("p")} k = Transpose<perm = [0, 1, 3, 2]>(z)
+        "float[B,S,4] x",
+        id="weights-with-another-reader",
+    ),
+    pytest.param(
+        f"""p = MatMul(x, w) {HEADS.format("p")} k = Transpose<perm = [0, 1, 3, 2]>(z)
             m = MatMul(t, k) y = Mul(m, d)""",
-            "float[B,S,4] x, float[B,2,S,3] z",
-            id="factor-over-one-of-a-product",
-        ),
-    ],
+        "float[B,S,4] x, float[B,2,S,3] z",
+        id="factor-over-one-of-a-product",
+    ),
 )
 def test_leaves_alone(body, inputs, leaves_alone):
     leaves_alone(model(body, inputs=inputs))

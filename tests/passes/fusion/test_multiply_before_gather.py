@@ -1,10 +1,9 @@
 import numpy as np
-import pytest
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.fusion.multiply_before_gather import MultiplyBeforeGather
 from onnx_passes.testing import parse
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 INPUTS = "int64[B,2] k, float[B,2,4] h"
 ROWS = "i = Reshape(k, flat) x = Reshape(h, columns)"
@@ -27,12 +26,10 @@ def model(body, *, inputs=INPUTS, matrices=3, opset=18):
     return made
 
 
-@pytest.mark.parametrize(
-    ("before", "places"),
-    [
-        (f"{ROWS} c = Gather(w, i)", f"{ROWS} j = Unsqueeze(i, one)"),
-        (f"{PLACES} c = GatherND(w, i)", PLACES.replace("i =", "j =")),
-    ],
+@each_of(
+    "before, places",
+    (f"{ROWS} c = Gather(w, i)", f"{ROWS} j = Unsqueeze(i, one)"),
+    (f"{PLACES} c = GatherND(w, i)", PLACES.replace("i =", "j =")),
 )
 def test_fires(before, places, rewrites):
     after = f"""{places} t = Transpose<perm = [2, 0, 1]>(w) m = Reshape(t, beside)
@@ -46,9 +43,7 @@ def test_fires(before, places, rewrites):
 GATHER = f"c = Gather(w, i) p = MatMul(c, x) {TAIL}"
 
 
-@pytest.mark.parametrize(
-    ("body", "given"),
-    cases("""
+@each_row("""body | given
 many-matrices: =f'{ROWS} {GATHER}' | ={'matrices': 5}
 one-row: =GATHER | ={'inputs': 'int64[1] i, float[1,4,1] x'}
 other-rows: =GATHER | ={'inputs': 'int64[A] i, float[B,4,1] x'}
@@ -57,8 +52,7 @@ old-opset: =f'{ROWS} {GATHER}' | ={'opset': 12}
 not-a-constant: =f"{ROWS} v = Identity(w) {GATHER.replace('(w', '(v')}" | ={}
 another-reader: =f'{ROWS} c = Gather(w, i) p = MatMul(c, x) n = ReduceMax<keepdims=0>(c)
   z = Add(p, n) y = Reshape(z, whole)' | ={}
-"""),
-)
+""")
 def test_leaves_alone(body, given, leaves_alone):
     leaves_alone(model(body, **given))
 

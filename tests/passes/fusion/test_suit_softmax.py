@@ -1,25 +1,21 @@
-import pytest
-
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.testing import parse
-from tests.tables import cases
+from tests.tables import each_of, each_row, inferred
 
 
 def model(body, *, opset=18, x="float[N,3,4,5] x", y="float[N,3,4,5] y", more=""):
-    made = parse(f"""<ir_version: 8, opset_import: ["" : {opset}]> g ({x}) => ({y})
+    return inferred(f"""<ir_version: 8, opset_import: ["" : {opset}]> g ({x}) => ({y})
       <int64[3] t = {{0, 0, 20}}, int64[4] u = {{0, 0, 4, 5}}, int64[3] r = {{0, 0, -1}}{more}>
       {{ {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
 KNOWN = "a = Reshape(x, t) b = Softmax<axis = 1>(a) y = Reshape(b, u)"
 UNKNOWN = "a = Reshape(x, r) b = Softmax<axis = 1>(a) s = Shape(x) y = Reshape(b, s)"
 
 
-@pytest.mark.parametrize(
-    ("axis", "after", "dims"),
-    [(1, KNOWN, "[N,3,4,5]"), (-3, KNOWN, "[N,3,4,5]"), (1, UNKNOWN, "[N,3,H,W]")],
+@each_of(
+    "axis, after, dims",
+    (1, KNOWN, "[N,3,4,5]"),
+    (-3, KNOWN, "[N,3,4,5]"),
+    (1, UNKNOWN, "[N,3,H,W]"),
 )
 def test_an_inner_axis(axis, after, dims, rewrites):
     values = {"x": f"float{dims} x", "y": f"float{dims} y"}
@@ -41,16 +37,13 @@ def test_between_quantisers(rewrites):
     rewrites(before, after)
 
 
-@pytest.mark.parametrize(
-    ("body", "changes"),
-    cases("""
+@each_row("""body | changes
 last: y = Softmax<axis = -1>(x) | ={}
 last-but-one: y = Softmax<axis = 2>(x) | ={}
 several-axes: y = Softmax<axis = 1>(x) | ={'opset': 12}
 empty: y = Softmax<axis = 1>(x) | ={'x': 'float[N,3,0,5] x', 'y': 'float[N,3,0,5] y'}
 not-quantised: x = DequantizeLinear(q, f, z) y = Softmax(x)
   | ={**QUANTISED, 'y': 'float[N,6] y'}
-"""),
-)
+""")
 def test_leaves_alone(body, changes, leaves_alone):
     leaves_alone(model(body, **changes))

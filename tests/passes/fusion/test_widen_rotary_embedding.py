@@ -1,8 +1,4 @@
-import pytest
-
-from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.testing import parse
-from tests.tables import cases
+from tests.tables import each_of, each_row, inferred
 
 INPUTS = "float[B,4,S,8] x, float[B,S,2] c, float[B,S,2] n"
 PARTS = """z = Constant<value_ints = [0]>() e = Constant<value_ints = [4]>()
@@ -15,13 +11,11 @@ WIDE = "y = RotaryEmbedding<rotary_embedding_dim = 4>(x, c, n)"
 
 
 def model(body, *, inputs=INPUTS):
-    made = parse(f"""<ir_version: 10, opset_import: ["" : 23]>
+    return inferred(f"""<ir_version: 10, opset_import: ["" : 23]>
       g ({inputs}) => (float[B,4,S,8] y) {{ {body} }}""")
-    ShapeInference()(made)
-    return made
 
 
-@pytest.mark.parametrize("parts", [PARTS, SPLIT])
+@each_of("parts", PARTS, SPLIT)
 def test_fires(parts, rewrites):
     rewrites(model(f"{parts} {TURNED}"), model(WIDE))
 
@@ -38,17 +32,13 @@ def test_takes_a_slice_of_some_of_the_channels(rewrites):
     )
 
 
-@pytest.mark.parametrize(
-    "body",
-    cases("""
+@each_row("""body
 other-order: =f'{PARTS} r = RotaryEmbedding(low, c, n) y = Concat<axis = -1>(high, r)'
 first-twice: =f'{PARTS} {TURNED}'.replace('(x, e, l', '(x, z, e')
 has-the-attribute: =f'{PARTS} {TURNED}'.replace('Embedding(', 'Embedding<rotary_embedding_dim
   = 4>(')
-"""),
-)
+""")
 def test_leaves_alone(body, leaves_alone):
-    made = parse(f"""<ir_version: 10, opset_import: ["" : 23]>
+    made = inferred(f"""<ir_version: 10, opset_import: ["" : 23]>
       g ({INPUTS}) => (float[B,4,S,8] y) {{ {body} }}""")
-    ShapeInference()(made)
     leaves_alone(made)

@@ -1,4 +1,4 @@
-import pytest
+from tests.tables import each_of
 
 GRAPH = """(float[2,3,4] x, float[3] s, float[3] b, float[3] m, float[3] v) => (float[2,3,4] y)
 {{ y = BatchNormalization<{}>(x, s, b, m, v) }}"""
@@ -10,7 +10,7 @@ def test_fires(rewrites):
     assert kinds[-4:] == ["Sub", "Div", "Mul", "Add"] or kinds[-3:] == ["Div", "Mul", "Add"]
 
 
-@pytest.mark.parametrize("attributes", ["training_mode = 1"])
+@each_of("attributes", "training_mode = 1")
 def test_leaves_alone(attributes, leaves_alone):
     text = GRAPH.format(attributes).replace("y = Batch", "y, rm, rv = Batch")
     leaves_alone(text)

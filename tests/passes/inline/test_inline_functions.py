@@ -5,7 +5,7 @@ import pytest
 
 from onnx_passes.errors import PassError
 from onnx_passes.passes.inline.inline_functions import InlineFunctions
-from tests.tables import cases, pass_cases
+from tests.tables import each_row, pass_cases
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "l" : 1]> m '
 
@@ -18,9 +18,7 @@ def operators(graph):
     return [node.op_type for node in graph]
 
 
-@pytest.mark.parametrize(
-    ("graph", "functions", "after"),
-    cases("""
+@each_row("""graph | functions | after
 twice: (float[N] x) => (float[N] y) { t = l.F(x) y = l.F(t) }
   | =function('F (a) => (b) { c = Exp(a) b = Neg(c) }')
   | (float[N] x) => (float[N] y) { c = Exp(x) t = Neg(c) d = Exp(t) y = Neg(d) }
@@ -52,11 +50,9 @@ calls-in-branches: (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branc
   | =function('F (a) => (b) { b = Exp(a) }')
   | (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branch = g () => (float[N] t) {
     t = Exp(x) }, else_branch = h () => (float[N] e) { e = Exp(x) }> }
-"""),
-)
+""")
 def test_bodies_take_the_place_of_calls(graph, functions, after, rewrites):
-    model = rewrites(HEADER + graph + functions, HEADER + after)
-    assert not model.functions
+    assert not rewrites(HEADER + graph + functions, HEADER + after).functions
 
 
 def test_an_input_that_the_function_returns_keeps_an_identity():
@@ -76,9 +72,7 @@ def test_overloads_are_told_apart(rewrites):
         f"F (a) => (b) {{ b = {op}(a) }}"
         for name, op in (("one", "Exp"), ("two", "Neg"))
     )
-    model = rewrites(
-        HEADER + "(float[N] x) => (float[N] y) { y = l.F:two(x) }" + overloads,
-    )
+    model = rewrites(HEADER + "(float[N] x) => (float[N] y) { y = l.F:two(x) }" + overloads)
     assert operators(model.graph) == ["Neg"]
     assert [key[2] for key in model.functions] == ["one"]  # nobody called it before either
 
@@ -98,7 +92,7 @@ def test_a_domain_that_only_the_function_imports_is_imported(rewrites):
     model = rewrites(
         HEADER
         + "(float[N] x) => (float[N] y) { y = l.F(x) }"
-        + function("F (a) => (b) { b = ai.onnx.ml.Binarizer(a) }", '"ai.onnx.ml" : 3'),
+        + function("F (a) => (b) { b = ai.onnx.ml.Binarizer(a) }", '"ai.onnx.ml" : 3')
     )
     assert model.opset_imports["ai.onnx.ml"] == 3
 

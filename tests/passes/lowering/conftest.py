@@ -7,20 +7,8 @@ from onnx_passes import testing
 from onnx_passes.model.walk import all_nodes
 
 EXTREMES = [
-    -1e4,
-    -100.0,
-    -20.0,
-    -3.0,
-    -1.0,
-    -1e-3,
-    -0.0,
-    0.0,
-    1e-3,
-    1.0,
-    3.0,
-    20.0,
-    100.0,
-    1e4,
+    *(-1e4, -100.0, -20.0, -3.0, -1.0, -1e-3, -0.0),
+    *(0.0, 1e-3, 1.0, 3.0, 20.0, 100.0, 1e4),
 ]
 TYPES = {"float": np.float32, "double": np.float64, "float16": np.float16}
 

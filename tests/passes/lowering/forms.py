@@ -1,6 +1,6 @@
 """Forms of operators that lowering passes are tried on."""
 
-import pytest
+from tests.tables import each_of
 
 WINDOWS = [
     "<kernel_shape = [2, 2]>",
@@ -25,7 +25,7 @@ def elementwise(call, since, kinds, *more, types=("float", "float16"), old=None)
     """
     operator = call.partition("(")[0]
 
-    @pytest.mark.parametrize("form", [call, *more])
+    @each_of("form", call, *more)
     def check(form, lowers_elementwise, lowers, leaves_functions_alone, leaves_alone):
         assert operator not in lowers_elementwise(form, since, types=types)
         if form == call:

@@ -1,7 +1,6 @@
 import numpy as np
-import pytest
 
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 PAST = ", float[2,3,6,8] pk, float[2,3,6,8] pv"
 
@@ -14,10 +13,8 @@ def model(
       => (float[2,3,4,8] y{outputs}) {{ {returned} = Attention{attributes}({names}) }}"""
 
 
-@pytest.mark.parametrize("opset", [23, 24])
-@pytest.mark.parametrize(
-    "text",
-    cases("""
+@each_of("opset", 23, 24)
+@each_row("""text
 plain: ={}
 scale: ={'attributes': '<scale = 0.1>'}
 softcap: ={'attributes': '<softcap = 2.0>'}
@@ -28,8 +25,7 @@ choice: ={'inputs': ', bool[2,1,4,5] m', 'names': 'q, k, v, m'}
 past-and-present: ={'inputs': PAST, 'names': 'q, k, v, , pk, pv', 'outputs': ',
   float[2,3,11,8] nk, float[2,3,11,8] nv', 'returned': 'y, nk, nv'}
 products: ={'outputs': ', float[2,3,4,5] p', 'returned': 'y, , , p'}
-"""),
-)
+""")
 def test_fires(text, opset, rewrites):
     after = rewrites(model(**text, opset=opset))
     assert "Attention" not in {node.op_type for node in after.graph}

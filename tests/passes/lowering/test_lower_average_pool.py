@@ -1,7 +1,5 @@
-import pytest
-
 from tests.passes.lowering.forms import WINDOWS
-from tests.tables import pass_cases
+from tests.tables import each_of, each_row, pass_cases
 
 PADDED = "<kernel_shape = [3, 2], pads = [1, 0, 1, 1]>"
 
@@ -12,37 +10,31 @@ def model(attributes, shape="2,3,7,8", opset=20, dtype="float"):
       => ({dtype}[{y}] y) {{ y = AveragePool{attributes}(x) }}"""
 
 
-@pytest.mark.parametrize("opset", [9, 10, 11, 19])
+@each_of("opset", 9, 10, 11, 19)
 def test_fires(opset, lowers):
-    kinds = lowers(model(PADDED, opset=opset))
-    assert kinds.count("Gather") == 2
+    assert lowers(model(PADDED, opset=opset)).count("Gather") == 2
 
 
-@pytest.mark.parametrize(
+@each_of(
     "attributes",
-    [
-        *WINDOWS,
-        "<kernel_shape = [3, 2], pads = [1, 1, 1, 1], count_include_pad = 1>",
-        "<kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1], "
-        "count_include_pad = 1, ceil_mode = 1>",
-    ],
+    *WINDOWS,
+    "<kernel_shape = [3, 2], pads = [1, 1, 1, 1], count_include_pad = 1>",
+    "<kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1], "
+    "count_include_pad = 1, ceil_mode = 1>",
 )
 def test_fires_on_forms(attributes, lowers):
     lowers(model(attributes, "N,3,7,8"))
 
 
-@pytest.mark.parametrize(
-    ("attributes", "shape"),
-    [
-        ("<kernel_shape = [3], pads = [1, 1]>", "2,3,5"),
-        ("<kernel_shape = [2, 2, 2], strides = [1, 2, 1]>", "2,3,4,5,6"),
-    ],
-)
+@each_row("""attributes | shape
+- <kernel_shape = [3], pads = [1, 1]> | 2,3,5
+- <kernel_shape = [2, 2, 2], strides = [1, 2, 1]> | 2,3,4,5,6
+""")
 def test_fires_on_ranks(attributes, shape, lowers):
     lowers(model(attributes, shape))
 
 
-@pytest.mark.parametrize("dtype", ["float16"])
+@each_of("dtype", "float16")
 def test_fires_on_types(dtype, lowers):
     lowers(model(PADDED, dtype=dtype))
 

@@ -1,6 +1,4 @@
-import pytest
-
-from tests.tables import pass_cases
+from tests.tables import each_of, pass_cases
 
 # Variances are not negative.
 CONSTANTS = "float[3] s = {1, 2, -3}, float[3] b = {1, 0, 2}, "
@@ -13,11 +11,10 @@ def model(shape, opset=20, attributes=""):
       y = BatchNormalization{attributes}(x, s, b, m, v) }}"""
 
 
-@pytest.mark.parametrize("opset", [9, 13, 14, 15, 20])
-@pytest.mark.parametrize("shape", ["2,3", "N,3,4", "N,3,H,W"])
+@each_of("opset", 9, 13, 14, 15, 20)
+@each_of("shape", "2,3", "N,3,4", "N,3,H,W")
 def test_fires(shape, opset, lowers):
-    kinds = lowers(model(shape, opset, "<epsilon = 0.01>"))
-    assert kinds[-2:] == ["Mul", "Add"]
+    assert lowers(model(shape, opset, "<epsilon = 0.01>"))[-2:] == ["Mul", "Add"]
 
 
 def test_types_of_parameters_may_differ(lowers):

@@ -1,32 +1,31 @@
 import numpy as np
-import pytest
+
+from tests.tables import each_of
 
 FEEDS = [{"x": np.array([-np.inf, -5, -0.0, 0.5, 3, np.inf, np.nan], np.float32)}]
 
 
-@pytest.mark.parametrize(
-    ("bounds", "expected"),
-    [
-        ("l, h", ["Max", "Min"]),
-        ("l", ["Max", "Min"]),
-        (", h", ["Max", "Min"]),
-        ("h, l", ["Max", "Min"]),
-    ],
+@each_of(
+    "bounds, expected",
+    ("l, h", ["Max", "Min"]),
+    ("l", ["Max", "Min"]),
+    (", h", ["Max", "Min"]),
+    ("h, l", ["Max", "Min"]),
 )
-@pytest.mark.parametrize("opset", [11, 12, 13])
+@each_of("opset", 11, 12, 13)
 def test_fires(bounds, expected, opset, lowers):
     text = f"""<ir_version: 8, opset_import: ["" : {opset}]> g (float[N] x) => (float[N] y)
     <float l = {{-1}}, float h = {{1}}> {{ y = Clip(x, {bounds}) }}"""
     assert lowers(text, feeds=FEEDS) == expected
 
 
-@pytest.mark.parametrize("attributes", ["", "<min = -1.0>", "<min=0.0, max=1.0>"])
+@each_of("attributes", "", "<min = -1.0>", "<min=0.0, max=1.0>")
 def test_bounds_may_be_attributes(attributes, lowers):
     text = '<ir_version: 8, opset_import: ["" : 8]> g (float[N] x) => (float[N] y)'
     lowers(text + f" {{ y = Clip{attributes}(x) }}", feeds=FEEDS)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64", "double"])
+@each_of("dtype", "int8", "uint8", "int32", "int64", "uint64", "double")
 def test_fires_on_types(dtype, lowers):
     text = f"""({dtype}[N] x) => ({dtype}[N] y) <{dtype} l = {{2}}, {dtype} h = {{5}}> {{
     y = Clip(x, l, h) }}"""
@@ -41,7 +40,7 @@ def test_integers_without_bounds_stay_as_they_are(lowers):
     assert lowers("(int8[N] x) => (int8[N] y) { y = Clip(x) }") == ["Identity"]
 
 
-@pytest.mark.parametrize("dtype", ["float", "double", "float16"])
+@each_of("dtype", "float", "double", "float16")
 def test_floats_without_bounds_become_finite(dtype, lowers):
     numbers = np.array([-np.inf, 1, np.inf], {"float": "f4", "double": "f8"}.get(dtype, "f2"))
     text = f"({dtype}[N] x) => ({dtype}[N] y) {{ y = Clip(x) }}"

@@ -1,8 +1,6 @@
-import pytest
-
 from onnx_passes import testing
 from onnx_passes.passes.lowering.lower_conv import LowerConv
-from tests.tables import pass_cases
+from tests.tables import each_of, each_row, pass_cases
 
 
 def model(attributes="", x="2,4,7,8", w="6,4,3,2", opset=13, dtype="float", bias=True):
@@ -14,38 +12,36 @@ def model(attributes="", x="2,4,7,8", w="6,4,3,2", opset=13, dtype="float", bias
       y = Conv{attributes}(x, w{", b" if bias else ""}) }}"""
 
 
-@pytest.mark.parametrize("opset", [9, 11, 13, 20])
-@pytest.mark.parametrize("bias", [True, False])
+@each_of("opset", 9, 11, 13, 20)
+@each_of("bias", True, False)
 def test_fires(opset, bias, lowers):
     lowers(model("<pads = [1, 0, 1, 2]>", opset=opset, bias=bias))
 
 
-@pytest.mark.parametrize(
-    ("attributes", "shapes"),
-    [
-        ("", {}),
-        ("", {"x": "N,4,7,8"}),
-        ("<strides = [2, 3]>", {}),
-        ("<dilations = [2, 3]>", {}),
-        ("<strides = [2, 2], dilations = [2, 1], pads = [0, 3, 1, 0]>", {}),
-        ('<auto_pad = "SAME_UPPER", strides = [2, 2]>', {}),
-        ('<auto_pad = "SAME_LOWER", strides = [2, 2]>', {}),
-        ('<auto_pad = "VALID">', {}),
-        ("<group = 2>", {"w": "6,2,3,2"}),
-        ("<group = 4, pads = [1, 1, 1, 1]>", {"w": "4,1,3,3"}),
-        ("<group = 4>", {"w": "8,1,3,3"}),
-        ("", {"w": "6,4,1,1"}),
-        ("<strides = [2, 1]>", {"w": "6,4,1,1"}),
-        ("", {"w": "6,4,1,3"}),
-        ("<pads = [1, 1]>", {"x": "2,3,9", "w": "5,3,4"}),
-        ("<group = 3>", {"x": "2,3,4,5,6", "w": "6,1,2,2,2"}),
-    ],
+@each_of(
+    "attributes, shapes",
+    ("", {}),
+    ("", {"x": "N,4,7,8"}),
+    ("<strides = [2, 3]>", {}),
+    ("<dilations = [2, 3]>", {}),
+    ("<strides = [2, 2], dilations = [2, 1], pads = [0, 3, 1, 0]>", {}),
+    ('<auto_pad = "SAME_UPPER", strides = [2, 2]>', {}),
+    ('<auto_pad = "SAME_LOWER", strides = [2, 2]>', {}),
+    ('<auto_pad = "VALID">', {}),
+    ("<group = 2>", {"w": "6,2,3,2"}),
+    ("<group = 4, pads = [1, 1, 1, 1]>", {"w": "4,1,3,3"}),
+    ("<group = 4>", {"w": "8,1,3,3"}),
+    ("", {"w": "6,4,1,1"}),
+    ("<strides = [2, 1]>", {"w": "6,4,1,1"}),
+    ("", {"w": "6,4,1,3"}),
+    ("<pads = [1, 1]>", {"x": "2,3,9", "w": "5,3,4"}),
+    ("<group = 3>", {"x": "2,3,4,5,6", "w": "6,1,2,2,2"}),
 )
 def test_fires_on_forms(attributes, shapes, lowers):
     lowers(model(attributes, **shapes))
 
 
-@pytest.mark.parametrize("dtype", ["double", "float16"])
+@each_of("dtype", "double", "float16")
 def test_fires_on_types(dtype, lowers):
     lowers(model(dtype=dtype))
 
@@ -59,15 +55,12 @@ same-with-gaps: =model('<auto_pad = "SAME_UPPER", strides = [2, 3]>')
 """)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "Conv(x, w)",
-        "Conv(x, w, b)",
-        "Conv<pads = [1, 2, 0, 1], strides = [2, 1], dilations = [1, 2]>(x, w, b)",
-        "Conv<group = 2, auto_pad = 'SAME_UPPER'>(x, v, b)",
-    ],
-)
+@each_row("""call
+- Conv(x, w)
+- Conv(x, w, b)
+- Conv<pads = [1, 2, 0, 1], strides = [2, 1], dilations = [1, 2]>(x, w, b)
+- Conv<group = 2, auto_pad = 'SAME_UPPER'>(x, v, b)
+""")
 def test_to_im2col(call):
     model = testing.parse(
         f"""(float[N,4,6,7] x, float[4,4,3,2] w, float[4,2,3,2] v, float[4] b) =>

@@ -6,7 +6,7 @@ from onnx_passes.errors import OptionError
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.lowering.lower_functions import LowerFunctions
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import cases, pass_cases
+from tests.tables import each_of, each_row, outputs_of, pass_cases
 
 FORMULAS = [
     *["Celu<alpha = 2.0>(x)", "Elu<alpha = 2.0>(x)", "Selu(x)", "Softsign(x)", "PRelu(x, x)"],
@@ -15,8 +15,8 @@ FORMULAS = [
 ]
 
 
-@pytest.mark.parametrize("opset", [18, 20])
-@pytest.mark.parametrize("call", FORMULAS)
+@each_of("opset", 18, 20)
+@each_of("call", *FORMULAS)
 def test_fires(call, opset, rewrites):
     operator = call.partition("(")[0].partition("<")[0]
     text = f"""<ir_version: 9, opset_import: ["" : {opset}]> g (float[N,3] x)
@@ -25,7 +25,7 @@ def test_fires(call, opset, rewrites):
     assert operator not in {node.op_type for node in model.graph}
 
 
-@pytest.mark.parametrize("operator", ["ReduceL1", "ReduceL2", "ReduceLogSumExp"])
+@each_of("operator", "ReduceL1", "ReduceL2", "ReduceLogSumExp")
 def test_fires_on_reductions(operator, rewrites):
     text = f"(float[N,3] x) => (float[N,1] y) <int64[1] a = {{1}}> {{ y = {operator}(x, a) }}"
     rewrites(text)
@@ -56,17 +56,14 @@ a celu that changes positive numbers is left alone: (float[2] x) => (float[2] y)
 """)
 
 
-@pytest.mark.parametrize(
-    "text",
-    cases("""
+@each_row("""text
 not-asked-for: (float[2] x) => (float[2] y) { y = Relu(x) }
 defined-for-later-opsets-only: <ir_version: 8, opset_import: ["" : 13]> g (float[2] x)
   => (float[2] y) { y = Selu(x) }
 in-a-function: <ir_version: 10, opset_import: ["" : 20, "l" : 1]> main (float[2] x)
   => (float[2] y) { y = l.f(x) } <domain: "l", opset_import: ["" : 20]> f (x) => (y) {
   y = Selu(x) }
-"""),
-)
+""")
 def test_leaves_alone(text, leaves_alone):
     model = leaves_alone(LowerFunctions(operators=("Selu",)), text)
     assert all(not node.attributes for node in all_nodes(model)), "no default is written down"
@@ -81,17 +78,16 @@ def test_a_name_that_onnx_defines_by_no_function_is_refused():
 def test_names_of_values_around_stay(rewrites):
     text = """(float[2] x, float[2] alpha) => (float[2] y) {
     t = Celu(x) u = Celu(alpha) y = Add(t, u) }"""
-    model = rewrites(text)
-    assert [value.name for value in model.graph.inputs] == ["x", "alpha"]
+    assert [value.name for value in rewrites(text).graph.inputs] == ["x", "alpha"]
 
 
-@pytest.mark.parametrize("operator", ["L1", "L2", "LogSumExp", "SumSquare"])
+@each_of("operator", "L1", "L2", "LogSumExp", "SumSquare")
 def test_sums_of_integers_that_saturate_are_left_alone(operator, leaves_alone):
     text = "(int32[2] x) => (int32 y) { y = Reduce" + operator + "<keepdims = 0>(x) }"
     leaves_alone(text)
 
 
-@pytest.mark.parametrize(("dtype", "opset", "put_in"), [("float16", 18, 0), ("float", 18, 1)])
+@each_of("dtype, opset, put_in", ("float16", 18, 0), ("float", 18, 1))
 def test_a_definition_of_inconsistent_types_is_not_put_in(dtype, opset, put_in):
     """That of MeanVarianceNormalization adds a float32 to whatever it is given."""
     model = testing.parse(f"""<ir_version: 9, opset_import: ["" : {opset}]>
@@ -100,8 +96,8 @@ def test_a_definition_of_inconsistent_types_is_not_put_in(dtype, opset, put_in):
     assert LowerFunctions()(model).modified == bool(put_in)
 
 
-@pytest.mark.parametrize("sizes", [[2, 3, 4, 5], [2, 3, 4, 5, 6]])
-@pytest.mark.parametrize(("align", "given"), [(0, True), (0, False), (1, False)])
+@each_of("sizes", [2, 3, 4, 5], [2, 3, 4, 5, 6])
+@each_of("align, given", (0, True), (0, False), (1, False))
 def test_an_affine_grid_of_known_rank_runs_with_all_optimisations(sizes, align, given):
     """Its definition has branches for both ranks, and a Range of tensors of one element."""
     rank, count = len(sizes) - 2, len(sizes)
@@ -114,17 +110,14 @@ def test_an_affine_grid_of_known_rank_runs_with_all_optimisations(sizes, align, 
     x = np.arange(2 * rank * (rank + 1), dtype=np.float32).reshape(2, rank, rank + 1)
     feeds = {"x": x, **({"s": np.array(sizes, np.int64)} if given else {})}
     engine = OnnxRuntimeEngine(optimization="all")
-    with engine.prepare(model) as session:
-        expected = session.run(feeds)["y"]
+    expected = outputs_of(engine, model, feeds)["y"]
     assert LowerFunctions(operators=("AffineGrid",))(model).modified
     with engine.prepare(model) as session:
         np.testing.assert_allclose(session.run(feeds)["y"], expected, 1e-5, 1e-5)
 
 
-@pytest.mark.parametrize("given", [True, False])
-def test_an_affine_grid_of_one_pixel_with_aligned_corners_is_not_divided_by_zero(
-    given, leaves_alone
-):
+@each_of("given", True, False)
+def test_an_affine_grid_of_one_pixel_with_corners_is_not_divided_by_0(given, leaves_alone):
     declared = ("x, int64[4] s", "") if given else ("x", "<int64[4] s = {2, 3, 4, 1}>")
     leaves_alone(
         LowerFunctions(operators=("AffineGrid",)),

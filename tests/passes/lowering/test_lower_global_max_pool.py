@@ -1,12 +1,11 @@
-import pytest
-
 from onnx_passes.passes.lowering.lower_global_max_pool import LowerGlobalMaxPool
+from tests.tables import each_of
 
 PASS = LowerGlobalMaxPool(assume_no_nan=True)
 
 
-@pytest.mark.parametrize("opset", [7, 13, 18, 20])
-@pytest.mark.parametrize("shape", ["2,3,4", "N,3,4,5", "N,C,H,W"])
+@each_of("opset", 7, 13, 18, 20)
+@each_of("shape", "2,3,4", "N,3,4,5", "N,C,H,W")
 def test_fires(shape, opset, lowers):
     ones = ",".join([*shape.split(",")[:2], *["1"] * (shape.count(",") - 1)])
     text = f"""<ir_version: 8, opset_import: ["" : {opset}]> g (float[{shape}] x)
@@ -19,7 +18,7 @@ def test_half_precision_is_reduced_in_single_precision(lowers):
     assert lowers(PASS, text) == ["Cast", "ReduceMax", "Cast"]
 
 
-@pytest.mark.parametrize("shape", ["2,3", "2,3,0"])
+@each_of("shape", "2,3", "2,3,0")
 def test_leaves_alone(shape, leaves_alone):
     ones = "2,3" if shape == "2,3" else "2,3,1"
     text = f"(float[{shape}] x) => (float[{ones}] y) {{ y = GlobalMaxPool(x) }}"

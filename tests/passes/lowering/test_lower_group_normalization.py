@@ -1,4 +1,4 @@
-import pytest
+from tests.tables import each_of
 
 
 def model(shape, dtype="float"):
@@ -7,8 +7,8 @@ def model(shape, dtype="float"):
       y = GroupNormalization<num_groups = 3, epsilon = 0.01>(x, s, b) }}"""
 
 
-@pytest.mark.parametrize("dtype", ["float", "float16"])
-@pytest.mark.parametrize("shape", ["2,6", "2,6,4", "N,6,4,5", "N,6,H,W"])
+@each_of("dtype", "float", "float16")
+@each_of("shape", "2,6", "2,6,4", "N,6,4,5", "N,6,H,W")
 def test_fires(shape, dtype, lowers):
     lowers(model(shape, dtype=dtype))
 

@@ -15,10 +15,8 @@ test_lowers = elementwise(
 
 
 def test_the_default_of_alpha_is_in_single_precision_on_doubles_too():
-    model = ir.from_onnx_text(
-        '<ir_version: 8, opset_import: ["" : 13]> g (double[2] x) => (double[2] y)'
-        "{ y = HardSigmoid(x) }"
-    )
+    model = ir.from_onnx_text("""<ir_version: 8, opset_import: ["" : 13]> g (double[2] x)
+        => (double[2] y) { y = HardSigmoid(x) }""")
     graph = LowerHardSigmoid()(model).model.graph
     constants = [node.attributes.get("value") for node in graph]
     numbers = [c.as_tensor().numpy().item() for c in constants if c is not None]

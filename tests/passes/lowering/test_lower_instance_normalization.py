@@ -1,8 +1,8 @@
-import pytest
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize("opset", [7, 13, 18, 20])
-@pytest.mark.parametrize("shape", ["2,3,4", "N,3,4,5", "N,3,H,W"])
+@each_of("opset", 7, 13, 18, 20)
+@each_of("shape", "2,3,4", "N,3,4,5", "N,3,H,W")
 def test_fires(shape, opset, lowers):
     lowers(f"""<ir_version: 8, opset_import: ["" : {opset}]> g
         (float[{shape}] x, float[3] s, float[3] b) => (float[{shape}] y) {{

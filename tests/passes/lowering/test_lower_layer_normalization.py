@@ -1,6 +1,4 @@
-import pytest
-
-from tests.tables import pass_cases
+from tests.tables import each_of, pass_cases
 
 
 def model(call, shape="2,3,4", dtype="float", opset=20, weights="float[4] s, float[4] b"):
@@ -9,11 +7,10 @@ def model(call, shape="2,3,4", dtype="float", opset=20, weights="float[4] s, flo
       => ({dtype}[{shape}] y) {{ y = {call} }}"""
 
 
-@pytest.mark.parametrize("opset", [17, 18, 21])
-@pytest.mark.parametrize("dtype", ["float", "double", "float16"])
-@pytest.mark.parametrize(
-    "call",
-    ["LayerNormalization(x, s, b)", "LayerNormalization<axis = 2, epsilon = 0.1>(x, s)"],
+@each_of("opset", 17, 18, 21)
+@each_of("dtype", "float", "double", "float16")
+@each_of(
+    "call", "LayerNormalization(x, s, b)", "LayerNormalization<axis = 2, epsilon = 0.1>(x, s)"
 )
 def test_fires(call, dtype, opset, lowers):
     kinds = lowers(model(call, dtype=dtype, opset=opset))
@@ -21,7 +18,7 @@ def test_fires(call, dtype, opset, lowers):
     assert ("Cast" in kinds) == (dtype == "float16")
 
 
-@pytest.mark.parametrize("axis", [0, 1, -2])
+@each_of("axis", 0, 1, -2)
 def test_fires_over_several_axes_and_dynamic_ones(axis, lowers):
     rows = "2,3,4"[2 * (axis % 3) :]
     weights = f"float[{rows}] s, float[{rows}] b"

@@ -1,13 +1,11 @@
-import pytest
-
 from tests.passes.lowering.forms import elementwise
-from tests.tables import pass_cases
+from tests.tables import each_of, pass_cases
 
 test_lowers = elementwise("LogSoftmax(x)", 13, "ReduceMax Sub Exp ReduceSum Log Sub", old=6)
 
 
-@pytest.mark.parametrize("opset", [7, 11, 13, 18])
-@pytest.mark.parametrize("axis", [0, 1])
+@each_of("opset", 7, 11, 13, 18)
+@each_of("axis", 0, 1)
 def test_old_opsets_flatten(opset, axis, lowers):
     lowers(f"""<ir_version: 8, opset_import: ["" : {opset}]> g
         (float[2,3,4] x) => (float[2,3,4] y) {{ y = LogSoftmax<axis = {axis}>(x) }}""")

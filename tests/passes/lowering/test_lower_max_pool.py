@@ -1,9 +1,7 @@
-import pytest
-
 from onnx_passes.passes.lowering.lower_average_pool import LowerAveragePool
 from onnx_passes.passes.lowering.lower_max_pool import LowerMaxPool
 from tests.passes.lowering.forms import WINDOWS
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 AVERAGE = LowerAveragePool(to="im2col")
 PASS = LowerMaxPool(assume_no_nan=True)
@@ -16,43 +14,36 @@ def model(attributes, shape="2,3,7,8", opset=20, dtype="float"):
       => ({dtype}[{y}] y) {{ y = MaxPool{attributes}(x) }}"""
 
 
-@pytest.mark.parametrize("opset", [9, 10, 12, 18, 20])
+@each_of("opset", 9, 10, 12, 18, 20)
 def test_fires(opset, lowers):
-    kinds = lowers(PASS, model(PADDED, opset=opset))
-    assert kinds.count("Gather") == 2
+    assert lowers(PASS, model(PADDED, opset=opset)).count("Gather") == 2
 
 
-@pytest.mark.parametrize("attributes", WINDOWS)
+@each_of("attributes", *WINDOWS)
 def test_fires_on_forms(attributes, lowers):
     lowers(PASS, model(attributes, "N,3,7,8"))
 
 
-@pytest.mark.parametrize(
-    ("attributes", "shape"),
-    [
-        ("<kernel_shape = [3], pads = [1, 1]>", "2,3,5"),
-        ("<kernel_shape = [2, 2, 2], strides = [1, 2, 1]>", "2,3,4,5,6"),
-    ],
-)
+@each_row("""attributes | shape
+- <kernel_shape = [3], pads = [1, 1]> | 2,3,5
+- <kernel_shape = [2, 2, 2], strides = [1, 2, 1]> | 2,3,4,5,6
+""")
 def test_fires_on_ranks(attributes, shape, lowers):
     lowers(PASS, model(attributes, shape))
 
 
-@pytest.mark.parametrize("dtype", ["double", "float16", "int8", "uint8"])
+@each_of("dtype", "double", "float16", "int8", "uint8")
 def test_fires_on_types(dtype, lowers):
     lowers(PASS, model(PADDED, dtype=dtype))
 
 
-@pytest.mark.parametrize(
-    "text",
-    cases("""
+@each_row("""text
 dynamic: =model('<kernel_shape = [2, 2]>', '2,3,H,8')
 windows-of-padding: =model('<kernel_shape = [2, 2], dilations = [8, 1], pads = [2, 0, 2, 0]>')
 same-with-dilations: =model('<kernel_shape = [2, 2], dilations = [2, 1], auto_pad =
   "SAME_UPPER">')
 same-with-gaps: =model('<kernel_shape = [1, 2], strides = [2, 2], auto_pad = "SAME_LOWER">')
-"""),
-)
+""")
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(PASS, text)
 
@@ -71,7 +62,7 @@ def test_leaves_floats_alone_unless_none_is_nan(leaves_alone):
     leaves_alone(model(PADDED))
 
 
-@pytest.mark.parametrize("pass_", [LowerMaxPool(to="im2col", assume_no_nan=True), AVERAGE])
+@each_of("pass_", LowerMaxPool(to="im2col", assume_no_nan=True), AVERAGE)
 def test_to_im2col(pass_, lowers):
     attributes = "<kernel_shape = [3, 2], pads = [1, 0, 1, 1], strides = [2, 1]>"
     text = model(attributes, "N,3,7,8")

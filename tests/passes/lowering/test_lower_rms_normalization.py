@@ -1,8 +1,8 @@
 import onnx_ir as ir
-import pytest
 
 from onnx_passes import testing
 from onnx_passes.passes.lowering.lower_rms_normalization import LowerRMSNormalization
+from tests.tables import each_of
 
 
 def model(call, shape="2,3,4", dtype="float", weights="float[4] s"):
@@ -11,10 +11,13 @@ def model(call, shape="2,3,4", dtype="float", weights="float[4] s"):
       => ({dtype}[{shape}] y) {{ y = {call} }}"""
 
 
-@pytest.mark.parametrize("dtype", ["float", "double", "float16"])
-@pytest.mark.parametrize(
-    ("attributes", "weights"),
-    [("", "4"), ("<epsilon = 0.1>", "4"), ("<axis = 1>", "3,4"), ("<axis = -2>", "3,1")],
+@each_of("dtype", "float", "double", "float16")
+@each_of(
+    "attributes, weights",
+    ("", "4"),
+    ("<epsilon = 0.1>", "4"),
+    ("<axis = 1>", "3,4"),
+    ("<axis = -2>", "3,1"),
 )
 def test_fires(attributes, weights, dtype, lowers):
     call = f"RMSNormalization{attributes}(x, s)"

@@ -1,5 +1,6 @@
 import numpy as np
-import pytest
+
+from tests.tables import each_of
 
 RNG = np.random.default_rng(0)
 POSITIONS = np.array([[0, 1, 2, 3], [3, 5, 9, 0]], np.int64)
@@ -24,9 +25,9 @@ def check(rewrites, attributes, shape, *, positions=True, half=4):
     assert "RotaryEmbedding" not in {node.op_type for node in model.graph}
 
 
-@pytest.mark.parametrize("positions", [True, False])
-@pytest.mark.parametrize("attributes", ["", "<interleaved = 1>"])
-@pytest.mark.parametrize("shape", [(2, 3, 4, 8), (2, 4, 24)])
+@each_of("positions", True, False)
+@each_of("attributes", "", "<interleaved = 1>")
+@each_of("shape", (2, 3, 4, 8), (2, 4, 24))
 def test_fires(attributes, shape, positions, rewrites):
     if len(shape) == 3:
         attributes = attributes.replace(">", ", num_heads = 3>") or "<num_heads = 3>"

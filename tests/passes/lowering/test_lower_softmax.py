@@ -1,11 +1,8 @@
 import numpy as np
-import pytest
 
-from onnx_passes import testing
-from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.lowering.lower_softmax import LowerSoftmax
 from tests.passes.lowering.forms import elementwise
-from tests.tables import pass_cases
+from tests.tables import each_of, inferred, pass_cases
 
 test_lowers = elementwise(
     "Softmax(x)",
@@ -16,8 +13,8 @@ test_lowers = elementwise(
 )
 
 
-@pytest.mark.parametrize("opset", [7, 11, 12, 13, 18, 21])
-@pytest.mark.parametrize("axis", [0, 1, 2])
+@each_of("opset", 7, 11, 12, 13, 18, 21)
+@each_of("axis", 0, 1, 2)
 def test_old_opsets_flatten(opset, axis, lowers):
     lowers(f"""<ir_version: 8, opset_import: ["" : {opset}]> g
         (float[2,3,4] x) => (float[2,3,4] y) {{ y = Softmax<axis = {axis}>(x) }}""")
@@ -37,8 +34,7 @@ def test_an_empty_axis_gives_nothing(lowers):
 def test_an_axis_from_the_end_of_an_empty_tensor_is_reduced(lowers):
     """ONNX Runtime keeps the size of such an axis where it is counted from the end."""
     text = '<ir_version: 9, opset_import: ["" : 18]> g (float[3,2,N] x) => (float[3,2,N] y)'
-    model = testing.parse(text + " { y = Softmax<axis = -3>(x) }")
-    infer_shapes(model)
+    model = inferred(text + " { y = Softmax<axis = -3>(x) }")
     assert LowerSoftmax()(model).modified
     (axes,) = {
         tuple(n.inputs[1].const_value.numpy()) for n in model.graph if "Reduce" in n.op_type

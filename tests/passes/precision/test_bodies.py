@@ -21,6 +21,7 @@ from onnx_passes.passes.precision.smooth_activations import SmoothActivations
 from tests.passes.precision.bodies import built, cascade, network, writer
 from tests.passes.precision.samples import sampled
 from tests.passes.test_in_bodies import in_a_function
+from tests.tables import each_of
 
 HEAD = "digits (float[batch,1,8,8] image)"
 DIGITS = network("digits-7")
@@ -43,7 +44,7 @@ def network_in_bodies(request, images):
     return writer(), {"tokens": np.array([codes], np.int64)}
 
 
-@pytest.mark.parametrize(("cls", "options", "least"), PASSES)
+@each_of("cls, options, least", *PASSES)
 def test_networks_in_bodies_keep_what_they_compute(network, cls, options, least, run, kept):
     model, feed = network
     old = run(model, feed)
@@ -82,9 +83,7 @@ def digits_in_a_function():
     return model
 
 
-@pytest.mark.parametrize(
-    ("cls", "options", "least"), [*PASSES, (QuantizeWeightsGptq, {"weights": "int8"}, 35)]
-)
+@each_of("cls, options, least", *PASSES, (QuantizeWeightsGptq, {"weights": "int8"}, 35))
 def test_networks_in_functions(cls, options, least, images, run, kept):
     model, feed = digits_in_a_function(), {"image": images[:100]}
     (old,) = run(model, feed)
@@ -125,10 +124,8 @@ def in_a_branch():
     return built(text, digits=DIGITS)
 
 
-@pytest.mark.parametrize("listed", [[STATIC, (PlaceQdq, {})]])
-def test_a_layer_in_a_branch_is_treated_as_one_of_the_main_graph(
-    deep, images, run, kept, listed
-):
+@each_of("listed", [STATIC, (PlaceQdq, {})])
+def test_a_layer_in_a_branch_is_treated_as_in_the_main_graph(deep, images, run, kept, listed):
     inner, outer = in_a_branch(), deep(7)
     feed, held = {"image": images[:100]}, {"image": images[100:]}
     assert np.array_equal(run(inner, held)[0], run(outer, held)[0])
@@ -202,5 +199,4 @@ verify: {metrics: {snr: [-20, .inf]}}
     with contextlib.chdir(tmp_path), pytest.raises(SystemExit) as end:
         main(["run", "writer.onnx", "-c", "pipeline.yaml", "-o", str(out)])
     assert end.value.code in (None, 0)
-    found = body_kinds(ir.load(out))
-    assert {"QuantizeLinear", "DequantizeLinear"} <= {*found}
+    assert {"QuantizeLinear", "DequantizeLinear"} <= {*body_kinds(ir.load(out))}

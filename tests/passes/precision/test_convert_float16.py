@@ -4,7 +4,7 @@ import pytest
 
 from onnx_passes.errors import PassError
 from onnx_passes.passes.precision.convert_float16 import ConvertFloat16
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 CHAIN = """(float[2,3] x) => (float[2,3] y, float[3,2] z)
 { a = Exp(x) t = Transpose(a) z = Neg(t) b = Abs(a) y = Tanh(b) }"""
@@ -37,7 +37,7 @@ def test_weights_take_half_the_room(digits):
     assert sum(v.const_value.nbytes for v in model.graph.initializers.values()) < 0.51 * size
 
 
-@pytest.mark.parametrize("option", [{"nodes": ["*conv*"]}, {"operators": ["Conv"]}])
+@each_of("option", {"nodes": ["*conv*"]}, {"operators": ["Conv"]})
 def test_some_nodes_by_pattern(digits, images, run, option):
     model = digits()
     assert ConvertFloat16(**option).call(model).modified
@@ -154,7 +154,7 @@ def test_scales_of_a_resize_stay_in_float32(typed, run):
     assert onnx_types == {"s": "FLOAT"}
 
 
-@pytest.mark.parametrize(("variance", "kind"), [("1", "FLOAT16"), ("1e6", "FLOAT")])
+@each_of("variance, kind", ("1", "FLOAT16"), ("1e6", "FLOAT"))
 def test_scales_follow_the_data_where_they_fit(typed, run, variance, kind):
     """CUDA has no kernel of BatchNormalization for data in float16 and scales in float32."""
     model = typed(f"""(float[1,1,2,2] x) => (float[1,1,2,2] y)
@@ -171,7 +171,7 @@ ANGLES = """(KIND[4] p, float[4] x) => (float[4] y) <float[1] c = {0.5}>
 { f = Cast<to = 1>(p) u = Neg(f) a = Mul(u, c) s = Cos(a) y = Mul(s, x) }"""
 
 
-@pytest.mark.parametrize(("kind", "wide"), [("int64", "uas"), ("uint8", "")])
+@each_of("kind, wide", ("int64", "uas"), ("uint8", ""))
 def test_what_is_computed_of_large_integers_alone_stays_in_float32(typed, run, kind, wide):
     model = typed(ANGLES.replace("KIND", kind))
     pass_ = ConvertFloat16()
@@ -192,7 +192,7 @@ def test_integers_that_are_small_on_the_data_are_converted(typed):
     assert {kinds(model)[name] for name in "uas"} == {"FLOAT16"}
 
 
-@pytest.mark.parametrize(("number", "kept"), [(2049, True), (2050, False), (2049.5, False)])
+@each_of("number, kept", (2049, True), (2050, False), (2049.5, False))
 def test_integers_that_have_no_half_keep_their_node(typed, number, kept):
     text = f"(float[2] x) => (float[2] y) <float[1] w = {{{number}}}> {{ y = Sub(x, w) }}"
     assert ConvertFloat16().call(typed(text)).modified is not kept
@@ -214,9 +214,7 @@ def test_made_up_inputs_on_which_the_model_does_not_run_show_nothing(typed):
     assert any("constants alone" in note for note in pass_.context.notes)
 
 
-@pytest.mark.parametrize(
-    ("nodes", "kept"),
-    cases("""
+@each_row("""nodes | kept
 - e = Add(v, eps) s = Sqrt(e) y = Div(d, s) | ={'Add', 'Sqrt'}
 - e = Add(v, eps) s = Sqrt(e) r = Reciprocal(s) y = Mul(d, r) | ={'Add', 'Sqrt', 'Reciprocal',
   'Mul'}
@@ -225,8 +223,7 @@ def test_made_up_inputs_on_which_the_model_does_not_run_show_nothing(typed):
   'Unsqueeze', 'Squeeze', 'Div'}
 - e = Clip(v, eps) l = Log(e) y = Mul(d, l) | ={'Clip', 'Log'}
 - e = Add(v, eps) s = Neg(e) y = Div(d, s) | ={'Add', 'Neg', 'Div'}
-"""),
-)
+""")
 def test_what_reads_a_vanishing_epsilon_stays_in_float32(typed, run, nodes, kept):
     model = typed(
         f"""(float[2,4] x) => (float[2,4] y, float[2,1] e)

@@ -1,17 +1,18 @@
 import numpy as np
-import pytest
 
 from onnx_passes.passes.precision.correct_biases import CorrectBiases
 from onnx_passes.passes.precision.quantize_static import QuantizeStatic
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
 from tests.passes.precision.samples import sampled
+from tests.tables import each_of
 
 HALF = {"weights": "int4", "least": 1}
 
 
-@pytest.mark.parametrize(
-    ("step", "gain"),
-    [((QuantizeWeights, HALF), 3), ((QuantizeStatic, {"per_channel": False}), 0.5)],
+@each_of(
+    "step, gain",
+    ((QuantizeWeights, HALF), 3),
+    ((QuantizeStatic, {"per_channel": False}), 0.5),
     ids=["weights", "static"],
 )
 def test_less_is_lost_on_images_held_back(deep, chain, images, run, kept, step, gain):
@@ -32,15 +33,13 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("step", [(QuantizeWeights, HALF), (QuantizeStatic, {})], ids=str)
+@each_of("name", *LAYERS)
+@each_of("step", (QuantizeWeights, HALF), (QuantizeStatic, {}), ids=str)
 def test_means_of_a_layer_are_those_of_the_original(typed, run, name, step):
     constant, body = LAYERS[name]
     more = f", {constant}" if constant else ""
-    model = typed(
-        f"(float[N,3] x) => (float[N,2] y) <float[3,2] w = {{1, 0.31, 0.17, -2, 3, 0.44}}"
-        f"{more}> {{ {body} }}"
-    )
+    model = typed(f"""(float[N,3] x) => (float[N,2] y) <float[3,2] w =
+        {{1, 0.31, 0.17, -2, 3, 0.44}}{more}> {{ {body} }}""")
     x = np.abs(np.random.default_rng(0).standard_normal((400, 3))).astype(np.float32)
     (old,) = run(model, {"x": x})
     state: dict = {}

@@ -7,7 +7,7 @@ from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 import onnx_passes
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.precision.expand_qlinear import ExpandQlinear
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 NETWORK = """<ir_version: 8, opset_import: ["" : 13]>
 main (float[1,3,8,8] x) => (float[1,5] y) {
@@ -42,7 +42,7 @@ def kind(request):
     return QuantType[request.param]
 
 
-@pytest.mark.parametrize("by_channel", [False, True])
+@each_of("by_channel", False, True)
 def test_a_network_of_onnxruntime_becomes_pairs(tmp_path, kind, by_channel):
     rng = np.random.default_rng(0)
     model = onnx.parser.parse_model(NETWORK)
@@ -75,13 +75,11 @@ def parse(text):
 GRIDS = "<float s = {0.1}, uint8 z = {3}, float t = {0.2}, uint8 u = {9}>"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "node",
-    [
-        "y = com.microsoft.QLinearWhere(b, x, s, z, v, t, u, s, u)",
-        "y = com.microsoft.QLinearMul(x, s, z, v, t, u, s, z)",
-        "y = com.microsoft.QLinearSoftmax <axis = 1, opset = 11> (x, s, z, t, u)",
-    ],
+    "y = com.microsoft.QLinearWhere(b, x, s, z, v, t, u, s, u)",
+    "y = com.microsoft.QLinearMul(x, s, z, v, t, u, s, z)",
+    "y = com.microsoft.QLinearSoftmax <axis = 1, opset = 11> (x, s, z, t, u)",
     ids=lambda node: node.split("(")[0],
 )
 def test_other_operators_of_integers(run, node):
@@ -98,22 +96,17 @@ def test_other_operators_of_integers(run, node):
     assert "QuantizeLinear" in [node.op_type for node in model.graph]
 
 
-@pytest.mark.parametrize(
-    "moves",
-    cases("""
+@each_row("""moves
 - f = Reshape(m, k) e = DequantizeLinear(f, t, u)
 - f = Reshape(m, k) g = Transpose(f) e = DequantizeLinear(g, t, u)
 - f = Resize <mode = "nearest"> (m, , n) g = Flatten(f) e = DequantizeLinear(g, t, u)
 - f = MaxPool <kernel_shape = [2,2]> (m) g = Flatten(f) e = DequantizeLinear(g, t, u)
 - f = Flatten(m) d = com.microsoft.QLinearSigmoid(f, t, u, s, z) e = DequantizeLinear(d, s, z)
-"""),
-)
+""")
 def test_what_moves_integers_moves_floats(run, moves):
     grids = GRIDS.replace(">", ", int64[2] k = {3, -1}, float[4] n = {1, 1, 2, 2}>")
-    model = parse(
-        f"(uint8[1,2,3,3] x, uint8[1,2,3,3] v) => (float[a,b] e) {grids} "
-        f"{{ m = com.microsoft.QLinearMul(x, s, z, v, s, z, t, u) {moves} }}"
-    )
+    model = parse(f"""(uint8[1,2,3,3] x, uint8[1,2,3,3] v) => (float[a,b] e) {grids}
+        {{ m = com.microsoft.QLinearMul(x, s, z, v, s, z, t, u) {moves} }}""")
     rng = np.random.default_rng(0)
     feed = {name: rng.integers(0, 30, (1, 2, 3, 3)).astype(np.uint8) for name in "xv"}
     (old,) = run(model, feed)
@@ -126,15 +119,12 @@ def test_what_moves_integers_moves_floats(run, moves):
     assert not ExpandQlinear().call(model).modified
 
 
-@pytest.mark.parametrize(
-    ("node", "reason"),
-    cases("""
+@each_row("""node | reason
 - y = com.microsoft.QLinearGlobalAveragePool <channels_last = 1> (x, s, z, t, u) | whose
   channels come last
 - y = com.microsoft.QLinearSoftmax <axis = 1, opset = 11> (x, s, z, t, u) | which are not along
   the last axis
-"""),
-)
+""")
 def test_what_stays_is_named(node, reason):
     model = parse(f"(uint8[1,2,3,4] x) => (uint8[a,b,c,d] y) {GRIDS} {{ {node} }}")
     pass_ = ExpandQlinear()

@@ -1,8 +1,7 @@
 import numpy as np
-import pytest
 
 from onnx_passes.passes.precision.fold_qdq import FoldQdq
-from tests.tables import pass_cases
+from tests.tables import each_of, pass_cases
 
 
 def between(kind="uint8", scale="0.013", zero="{7}", other=None):
@@ -12,8 +11,8 @@ def between(kind="uint8", scale="0.013", zero="{7}", other=None):
     {{ w = DequantizeLinear(q, s, z) y = QuantizeLinear(w, t, u) }}"""
 
 
-@pytest.mark.parametrize("kind", ["uint8", "int8"])
-@pytest.mark.parametrize("scale", ["0.013", "3e-20", "7e20"])
+@each_of("kind", "uint8", "int8")
+@each_of("scale", "0.013", "3e-20", "7e20")
 def test_integers_on_one_grid_are_kept(rewrites, kind, scale):
     every = np.arange(256).astype(np.uint8).view(kind)
     rows = [{"q": np.resize(every[i:], (2, 3))} for i in range(0, 256, 6)]

@@ -1,8 +1,8 @@
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.passes.precision.convert_float16 import ConvertFloat16
+from tests.tables import each_of
 
 WIDE = ir.DataType.FLOAT
 LOOP = """(int64 n, float[3] x) => (float[3] y, float[k,3] all) {{
@@ -59,8 +59,7 @@ def test_a_scan_computes_in_half_between_its_ends(typed, run):
 
 def test_a_branch_in_a_loop(typed, run):
     feed = {"n": np.int64(2), "q": np.array(True), "x": np.ones(3, np.float32)}
-    model = checked(typed(NESTED), feed, run)
-    assert casts(model) == [0, 1, 1, 1]
+    assert casts(checked(typed(NESTED), feed, run)) == [0, 1, 1, 1]
 
 
 def test_neighbours_of_a_branch_read_what_it_returns(typed, run):
@@ -72,7 +71,7 @@ def test_neighbours_of_a_branch_read_what_it_returns(typed, run):
     assert casts(model) == [3, 1, 1]
 
 
-@pytest.mark.parametrize("taken", [True, False])
+@each_of("taken", True, False)
 def test_a_branch_that_no_sample_takes_stays_in_float32(typed, run, taken):
     # exp(12) overflows, and exp(1) does not
     model = typed("""(bool q, float[3] x) => (float[3] z) {

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.precision.convert_float16 import ConvertFloat16
@@ -15,6 +14,7 @@ from onnx_passes.passes.registry import lookup
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.groups import partition, prepare
 from tests.passes.precision.samples import sampled
+from tests.tables import each_of, outputs_of
 
 FOLDER = Path(__file__).parents[3] / "examples" / "quantised_digits"
 
@@ -31,12 +31,11 @@ def network(name, form):
 
 
 def outputs(model, feed):
-    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        return next(iter(session.run(feed).values()))
+    return next(iter(outputs_of(OnnxRuntimeEngine(prepacking=False), model, feed).values()))
 
 
-@pytest.mark.parametrize("form", ["as it is", "QONNX", "QCDQ"])
-@pytest.mark.parametrize("cls", [ConvertFloat16, QuantizeStatic])
+@each_of("form", "as it is", "QONNX", "QCDQ")
+@each_of("cls", ConvertFloat16, QuantizeStatic)
 def test_values_are_recorded_through_quantisers(images, kept, cls, form):
     model = network("attention_w4a4", form)
     feed = {"image": images[:1].reshape([d or 1 for d in sizes(model.graph.inputs[0])])}
@@ -58,7 +57,7 @@ def test_weights_that_callers_may_replace_are_told():
     assert not any("inputs as well" in note for note in pass_.context.notes)
 
 
-@pytest.mark.parametrize("form", ["QONNX", "QCDQ"])
+@each_of("form", "QONNX", "QCDQ")
 def test_layers_with_rounded_weights_are_groups(form):
     model = prepare(network("residual_w3a4", form))
     layers = [n for n in model.graph if n.op_type in ("Conv", "Gemm", "MatMul")]

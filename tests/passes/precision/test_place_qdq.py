@@ -1,17 +1,17 @@
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.passes.precision.place_qdq import PlaceQdq
 from onnx_passes.passes.precision.quantize_static import QuantizeStatic
 from tests.passes.precision.samples import sampled
+from tests.tables import each_of, each_row
 
 
 def kinds(model, op_type, index):
     return {n.inputs[index].dtype for n in model.graph if n.op_type == op_type}
 
 
-@pytest.mark.parametrize("weights", ["int8", "uint8"])
+@each_of("weights", "int8", "uint8")
 def test_grids_are_symmetric_and_biases_float(digits, images, run, weights):
     original, model = digits(13), digits(13)
     pass_ = sampled(
@@ -64,19 +64,14 @@ def test_integers_that_others_read_stay(typed):
     assert not PlaceQdq().call(model).modified
 
 
-@pytest.mark.parametrize(
-    "constant",
-    [
-        "uint8[4] k = {7, 90, 130, 255}, float t = {0.01}, uint8 u = {100}",
-        "uint8[4] k = {7, 90, 130, 255}, float[4] t = {1, 2, 3, 4}, uint8[4] u = {9, 8, 7, 6}",
-        "int8[1,4] k = {-7, 90, 127, -128}, float t = {0.01}, int8 u = {50}",
-        "int32[4] k = {-700, 90, 1270, -1280}, float t = {0.01}, int32 u = {0}",
-    ],
-)
-@pytest.mark.parametrize("operator", ["Add", "Mul", "Where"])
-def test_constants_outside_of_products_are_symmetric_int8_or_floats(
-    typed, run, operator, constant
-):
+@each_row("""constant
+- uint8[4] k = {7, 90, 130, 255}, float t = {0.01}, uint8 u = {100}
+- uint8[4] k = {7, 90, 130, 255}, float[4] t = {1, 2, 3, 4}, uint8[4] u = {9, 8, 7, 6}
+- int8[1,4] k = {-7, 90, 127, -128}, float t = {0.01}, int8 u = {50}
+- int32[4] k = {-700, 90, 1270, -1280}, float t = {0.01}, int32 u = {0}
+""")
+@each_of("operator", "Add", "Mul", "Where")
+def test_constants_outside_products_are_symmetric_or_floats(typed, run, operator, constant):
     axis = "<axis = 0>" if "float[4]" in constant else ""
     given = "c, a, b" if operator == "Where" else "a, b"
     model = typed(f"""(float[2,4] x, bool[4] c) => (float[2,4] y) <float s = {{0.05}}, int8 z =

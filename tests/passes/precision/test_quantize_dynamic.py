@@ -1,13 +1,16 @@
 import numpy as np
-import pytest
 
 from onnx_passes.passes.precision.quantize_dynamic import QuantizeDynamic
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize("optimization", ["none", "all"])
-@pytest.mark.parametrize(
+@each_of("optimization", "none", "all")
+@each_of(
     "options",
-    [{}, {"weights": "uint8"}, {"per_channel": False}, {"reduce_range": True}],
+    {},
+    {"weights": "uint8"},
+    {"per_channel": False},
+    {"reduce_range": True},
     ids=str,
 )
 def test_digits_are_read_as_before(digits, images, run, options, optimization):
@@ -28,7 +31,7 @@ def test_reduced_weights_use_seven_bits(digits):
     assert all(array.min() >= -64 and array.max() <= 63 for array in integers)
 
 
-@pytest.mark.parametrize(("call", "told"), [("Conv(x, w)", True), ("Add(x, w)", False)])
+@each_of("call, told", ("Conv(x, w)", True), ("Add(x, w)", False))
 def test_where_it_converts_nothing_it_names_the_pass_that_has_convolutions(typed, call, told):
     model = typed(f"""(float[1,1,2,2] x) => (float[a,b,c,d] y)
         <float[1,1,1,1] w = {{2}}> {{ y = {call} }}""")

@@ -4,6 +4,7 @@ import pytest
 
 from onnx_passes.errors import PassError
 from onnx_passes.passes.precision.quantize_static import QuantizeStatic
+from tests.tables import each_of
 
 LAYER = """(float[2,4] x) => (float[2,3] y) <float[4,3] w =
 {0.5, -1, 2, 0.25, 1, -2, 0.125, -0.5, 1, 1, 1, 1}> { m = MatMul(x, w) y = Relu(m) }"""
@@ -18,19 +19,17 @@ def saved(tmp_path, **arrays):
     return [str(tmp_path / "data.npz")]
 
 
-@pytest.mark.parametrize("optimization", ["none", "all"])
-@pytest.mark.parametrize(
+@each_of("optimization", "none", "all")
+@each_of(
     "options",
-    [
-        {},
-        {"calibration": "percentile"},
-        {"calibration": "entropy"},
-        {"calibration": "mse"},
-        {"symmetric": True, "activations": "int8"},
-        {"per_channel": False},
-        {"weight_symmetric": False, "weights": "uint8"},
-        {"outputs": False},
-    ],
+    {},
+    {"calibration": "percentile"},
+    {"calibration": "entropy"},
+    {"calibration": "mse"},
+    {"symmetric": True, "activations": "int8"},
+    {"per_channel": False},
+    {"weight_symmetric": False, "weights": "uint8"},
+    {"outputs": False},
     ids=str,
 )
 def test_digits_are_read_as_before(digits, images, data, run, options, optimization):
@@ -41,7 +40,7 @@ def test_digits_are_read_as_before(digits, images, data, run, options, optimizat
     assert not np.array_equal(old, new)
 
 
-@pytest.mark.parametrize("kind", ["int4", "int16", "uint16"])
+@each_of("kind", "int4", "int16", "uint16")
 def test_other_widths_need_opset_21(digits, images, data, run, kind):
     with pytest.raises(PassError, match="needs opset 21"):
         QuantizeStatic(data=[data], weights=kind).call(digits())

@@ -4,33 +4,32 @@ import pytest
 from onnx_passes.errors import OptionError, PassError
 from onnx_passes.passes.precision.quantize_dynamic import QuantizeDynamic
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
+from tests.tables import each_of
 
 
 def size(model):
     return sum(v.const_value.nbytes for v in model.graph.initializers.values())
 
 
-@pytest.mark.parametrize("optimization", ["none", "all"])
-@pytest.mark.parametrize(
-    ("options", "share"),
-    [
-        ({}, 0.3),
-        ({"weights": "uint8", "symmetric": False}, 0.3),
-        ({"weights": "int4", "block": 32}, 0.22),
-        ({"weights": "uint4", "block": 32, "symmetric": False}, 0.22),
-        ({"weights": "int16"}, 0.55),
-        ({"weights": "uint4", "block": 16, "form": "matmulnbits", "least": 1}, 0.99),
-        (
-            {
-                "weights": "uint8",
-                "block": 16,
-                "form": "matmulnbits",
-                "symmetric": False,
-                "least": 1,
-            },
-            0.99,
-        ),
-    ],
+@each_of("optimization", "none", "all")
+@each_of(
+    "options, share",
+    ({}, 0.3),
+    ({"weights": "uint8", "symmetric": False}, 0.3),
+    ({"weights": "int4", "block": 32}, 0.22),
+    ({"weights": "uint4", "block": 32, "symmetric": False}, 0.22),
+    ({"weights": "int16"}, 0.55),
+    ({"weights": "uint4", "block": 16, "form": "matmulnbits", "least": 1}, 0.99),
+    (
+        {
+            "weights": "uint8",
+            "block": 16,
+            "form": "matmulnbits",
+            "symmetric": False,
+            "least": 1,
+        },
+        0.99,
+    ),
     ids=str,
 )
 def test_digits_are_read_as_before(digits, images, run, options, share, optimization):
@@ -51,10 +50,8 @@ def test_the_error_of_a_weight_is_at_most_half_a_step(typed, run):
         ("matmulnbits", False),
     ):
         text = ", ".join(map(repr, map(float, w.reshape(-1))))
-        model = typed(
-            f"(float[70,70] x) => (float[70,5] y) <float[70,5] w = {{{text}}}> "
-            "{ y = MatMul(x, w) }"
-        )
+        model = typed(f"""(float[70,70] x) => (float[70,5] y) <float[70,5] w = {{{text}}}>
+            {{ y = MatMul(x, w) }}""")
         QuantizeWeights(
             weights="uint4", block=32, symmetric=symmetric, form=form, least=1
         ).call(model)
@@ -94,9 +91,7 @@ def test_blocks_need_opset_21(digits):
         QuantizeWeights(block=32).call(digits())
 
 
-@pytest.mark.parametrize(
-    "options", [{"weights": "int8", "block": 32}, {"weights": "uint4", "block": 24}]
-)
+@each_of("options", {"weights": "int8", "block": 32}, {"weights": "uint4", "block": 24})
 def test_matmulnbits_takes_blocks_of_unsigned_integers_only(digits, options):
     with pytest.raises(OptionError, match="matmulnbits has blocks"):
         QuantizeWeights(form="matmulnbits", **options).call(digits())
@@ -110,7 +105,7 @@ def test_a_weight_with_two_readers_is_stored_for_those_that_are_meant(typed, run
     np.testing.assert_allclose(y, [[2, 4], [6, 8]], atol=0.05)
 
 
-@pytest.mark.parametrize("optimization", ["none", "all"])
+@each_of("optimization", "none", "all")
 def test_bodies_are_looked_into(typed, run, optimization):
     model = typed("""(float[2,3] x, bool b) => (float[2,2] y) <float[3,2] w = {1, 2, 3, 4, 5,
         6}> {
@@ -132,7 +127,7 @@ def test_bodies_are_looked_into(typed, run, optimization):
         np.testing.assert_allclose(found, expected, atol=0.1)
 
 
-@pytest.mark.parametrize("weights", ["int2", "uint2"])
+@each_of("weights", "int2", "uint2")
 def test_two_bits_need_opset_25(digits, deep, images, run, weights):
     with pytest.raises(PassError, match="needs opset 25"):
         QuantizeWeights(weights=weights).call(digits(21))
@@ -150,23 +145,19 @@ def test_a_narrower_range_lessens_the_error(typed, run):
     text = ", ".join(map(repr, map(float, w.reshape(-1))))
     error = {}
     for calibration in ("minmax", "mse"):
-        model = typed(
-            f"(float[64,64] x) => (float[64,4] y) <float[64,4] w = {{{text}}}> "
-            "{ y = MatMul(x, w) }"
-        )
+        model = typed(f"""(float[64,64] x) => (float[64,4] y) <float[64,4] w = {{{text}}}>
+            {{ y = MatMul(x, w) }}""")
         QuantizeWeights(weights="int4", calibration=calibration, least=1).call(model)
         (near,) = run(model, {"x": np.eye(64, dtype=np.float32)})
         error[calibration] = float(((near - w) ** 2).sum())
     assert error["mse"] < 0.95 * error["minmax"]
 
 
-@pytest.mark.parametrize("pass_", [QuantizeWeights(), QuantizeDynamic()], ids=lambda p: p.name)
+@each_of("pass_", QuantizeWeights(), QuantizeDynamic(), ids=lambda p: p.name)
 def test_a_weight_of_several_layers_is_stored_once(typed, run, pass_):
     numbers = ", ".join(str(n % 7 - 3) for n in range(32 * 32))
-    model = typed(
-        f"(float[2,32] x) => (float[2,32] z) <float[32,32] w = {{{numbers}}}>"
-        "{ y = MatMul(x, w) a = Tanh(y) z = MatMul(a, w) }"
-    )
+    model = typed(f"""(float[2,32] x) => (float[2,32] z) <float[32,32] w = {{{numbers}}}>
+        {{ y = MatMul(x, w) a = Tanh(y) z = MatMul(a, w) }}""")
     assert pass_.call(model).modified
     (integers,) = (v for v in model.graph.initializers.values() if v.const_value.size == 1024)
     assert integers.dtype.itemsize <= 1
@@ -180,18 +171,16 @@ def tied():
     table, mid = (
         rng.standard_normal(size).astype(np.float32) for size in ((50, 64), (64, 64))
     )
-    text = (
-        "(int64[2,3] ids) => (float[2,3,50] y) <float[50,64] table = {%s}, "
-        "float[64,64] m = {%s}> { e = Gather(table, ids) h = MatMul(e, m) "
-        "t = Transpose(table) y = MatMul(h, t) }"
-    )
+    text = """(int64[2,3] ids) => (float[2,3,50] y) <float[50,64] table = {%s},
+        float[64,64] m = {%s}> { e = Gather(table, ids) h = MatMul(e, m) t = Transpose(table)
+        y = MatMul(h, t) }"""
     return text % tuple(", ".join(map(repr, map(float, w.reshape(-1)))) for w in (table, mid))
 
 
-@pytest.mark.parametrize("symmetric", [True, False])
-@pytest.mark.parametrize("bits", [8, 4])
-@pytest.mark.parametrize("form", ["matmulnbits", "dequantize"])
-def test_one_table_serves_embeddings_and_the_product_by_its_transpose(
+@each_of("symmetric", True, False)
+@each_of("bits", 8, 4)
+@each_of("form", "matmulnbits", "dequantize")
+def test_one_table_serves_embeddings_and_a_transposed_product(
     typed, run, form, bits, symmetric
 ):
     model, feed = typed(tied()), {"ids": np.array([[0, 49, -1], [7, 7, 3]])}
@@ -217,7 +206,7 @@ LEFT = """(float[4,32] x, float[4,32,8] s) => (float[4,4] a, float[4,32] c, floa
 }"""
 
 
-@pytest.mark.parametrize("cls", [QuantizeWeights, QuantizeDynamic])
+@each_of("cls", QuantizeWeights, QuantizeDynamic)
 def test_weights_that_stay_are_named_with_the_reason(typed, cls):
     text = LEFT.replace("float[4,32] c", "float[32,32] c")
     model = typed(text % tuple(", ".join(["0.5"] * 128) for _ in range(3)))

@@ -1,12 +1,12 @@
 """Held-back images throughout: moments are recorded on the first 100, judged on the rest."""
 
 import numpy as np
-import pytest
 
 from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
 from onnx_passes.passes.precision.quantize_weights_gptq import QuantizeWeightsGptq
 from tests.passes.precision.samples import sampled
+from tests.tables import each_of
 
 OPTIONS = [
     {"weights": "int8"},
@@ -18,10 +18,8 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_less_is_lost_than_by_the_nearest_integers(
-    deep, digits, chain, images, run, kept, options
-):
+@each_of("options", *OPTIONS, ids=str)
+def test_less_is_lost_than_by_rounding(deep, digits, chain, images, run, kept, options):
     original = digits(21) if "form" in options else deep()
     found = []
     for cls in (QuantizeWeights, QuantizeWeightsGptq):
@@ -49,10 +47,8 @@ def test_no_product_loses_more_than_by_the_nearest(typed, run):
     text = ", ".join(map(repr, map(float, rng.standard_normal(60))))
     error = []
     for cls in (QuantizeWeights, QuantizeWeightsGptq):
-        model = typed(
-            f"(float[N,12] x) => (float[N,5] y) <float[12,5] w = {{{text}}}> "
-            "{ y = MatMul(x, w) }"
-        )
+        model = typed(f"""(float[N,12] x) => (float[N,5] y) <float[12,5] w = {{{text}}}>
+            {{ y = MatMul(x, w) }}""")
         (old,) = run(model, {"x": x})
         sampled(cls(weights="int4", least=1), {"x": x}).call(model)
         error.append(((run(model, {"x": x})[0] - old) ** 2).sum(0))
@@ -72,10 +68,8 @@ def test_groups_of_a_conv_are_rounded_to_the_nearest(typed, run):
 
 
 def test_an_input_that_is_never_seen_does_no_harm(typed, run):
-    model = typed(
-        "(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}> "
-        "{ y = MatMul(x, w) }"
-    )
+    model = typed("""(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}>
+        { y = MatMul(x, w) }""")
     x = np.array([[1, 0, 2], [3, 0, 1]], np.float32)
     sampled(QuantizeWeightsGptq(weights="int4", least=1), {"x": x}).call(model)
     (y,) = run(model, {"x": np.eye(3, dtype=np.float32)})

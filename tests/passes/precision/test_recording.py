@@ -10,6 +10,7 @@ from onnx_passes.passes.precision.convert_float16 import ConvertFloat16
 from onnx_passes.passes.registry import lookup
 from onnx_passes.testing import parse
 from tests.passes.precision.samples import sampled
+from tests.tables import each_of
 
 GROWS = """(int64 n, float[2] x) => (float[2] y) <float[1] ten = {10}> {
     y = Loop(n, , x) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t)
@@ -28,7 +29,7 @@ def ranges(model, feed, *names):
     return {name: tuple(ends.tolist()) for name, ends in sample.items()}
 
 
-@pytest.mark.parametrize("opset", [11, 13, 18, 21, 25])
+@each_of("opset", 11, 13, 18, 21, 25)
 def test_a_loop_gives_the_range_over_all_iterations(typed, opset):
     feed = {"n": np.int64(3), "x": np.array([-1, 2], np.float32)}
     model = typed(GROWS, opset)
@@ -51,7 +52,7 @@ def test_values_of_one_name_in_two_branches(typed):
         assert ranges(typed(BRANCHES), feed, "m")["m"] == pytest.approx(ends)
 
 
-@pytest.mark.parametrize(("turns", "stays"), [(3, False), (5, True)])
+@each_of("turns, stays", (3, False), (5, True))
 def test_what_overflows_in_a_late_iteration_stays_in_float32(typed, run, turns, stays):
     model, feed = typed(GROWS), {"n": np.int64(turns), "x": np.array([1, 2], np.float32)}
     pass_ = sampled(ConvertFloat16(), feed)
@@ -86,7 +87,7 @@ def apart(model, path):
     return load_model(path).model
 
 
-@pytest.mark.parametrize("in_file", [False, True])
+@each_of("in_file", False, True)
 def test_weights_stay_where_they_are(weight, tmp_path, monkeypatch, in_file):
     model = model_of(weight)
     if in_file:
@@ -101,13 +102,11 @@ def test_weights_stay_where_they_are(weight, tmp_path, monkeypatch, in_file):
     assert ir.to_proto(model).SerializeToString() == before
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("convert-float16", {}),
-        ("quantize-static", {}),
-        ("quantize-weights-gptq", {"least": 1}),
-    ],
+@each_of(
+    "name, options",
+    ("convert-float16", {}),
+    ("quantize-static", {}),
+    ("quantize-weights-gptq", {"least": 1}),
 )
 def test_passes_read_data_beside_weights_in_a_file(weight, tmp_path, name, options):
     model = apart(model_of(weight), tmp_path / "m.onnx")

@@ -1,10 +1,10 @@
 import numpy as np
-import pytest
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.precision.quantize_static import QuantizeStatic
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
 from onnx_passes.passes.precision.remove_qdq import RemoveQdq
+from tests.tables import each_of
 
 PAIR = """(float[4] x) => (float[4] y) <float s = {0.5}, uint8 z = {3}>
 { q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z) }"""
@@ -20,7 +20,7 @@ def test_a_quantised_network_computes_in_floats_again(digits, images, data, run)
     assert 0 < np.abs(old - new).max() < 0.3, "weights stay rounded"
 
 
-@pytest.mark.parametrize("options", [{}, {"weights": "int4", "block": 32}], ids=str)
+@each_of("options", {}, {"weights": "int4", "block": 32}, ids=str)
 def test_weights_are_what_the_integers_stand_for(digits, images, run, options):
     model = digits(21)
     QuantizeWeights(**options).call(model)

@@ -27,7 +27,7 @@ from onnx_passes.passes.precision.quantize_dynamic import QuantizeDynamic
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import HEADER
-from tests.tables import model_of
+from tests.tables import each_of, model_of, outputs_of
 
 LAYERS, WIDTH = 12, 384
 LARGEST = 4 * WIDTH * WIDTH
@@ -62,7 +62,7 @@ def places(model):
     return {Path(t.path) for t in tensors if isinstance(t, ir.ExternalTensor)}
 
 
-@pytest.mark.parametrize(("cls", "options"), PASSES)
+@each_of("cls, options", *PASSES)
 def test_new_weights_take_no_memory(deep, cls, options):
     model = deep
     pass_ = cls(None, {}, **options)
@@ -78,16 +78,14 @@ def test_new_weights_take_no_memory(deep, cls, options):
     assert peak < 6 * LARGEST  # scales and zero points of blocks are spread
 
 
-@pytest.mark.parametrize(("cls", "options"), PASSES)
+@each_of("cls, options", *PASSES)
 def test_they_are_saved_and_run(deep, cls, options, tmp_path, run, kept):
     feed = {"v0": np.random.default_rng(1).standard_normal((3, WIDTH)).astype(np.float32)}
-    with OnnxRuntimeEngine(optimization="all").prepare(deep) as session:
-        (old,) = session.run(feed).values()
+    (old,) = outputs_of(OnnxRuntimeEngine(optimization="all"), deep, feed).values()
     cls(None, {}, **options).call(deep)
     save_model(deep, tmp_path / "out.onnx")
     for model in (deep, load_model(tmp_path / "out.onnx").model):
-        with OnnxRuntimeEngine(optimization="all").prepare(model) as session:
-            (new,) = session.run(feed).values()
+        (new,) = outputs_of(OnnxRuntimeEngine(optimization="all"), model, feed).values()
         assert kept(old, new) > 8
 
 
@@ -124,10 +122,8 @@ def scaled(tmp_path, folder):
     ]
     size = f"float[{WIDTH},{WIDTH}]"
     names = ", ".join(f"{size} w{i}" for i in range(LAYERS))
-    text = (
-        f"(float[b,{WIDTH}] v0, float s, {names}) => (float[b,{WIDTH}] v{LAYERS}) "
-        f"{{ {' '.join(steps)} }}"
-    )
+    text = f"""(float[b,{WIDTH}] v0, float s, {names}) => (float[b,{WIDTH}] v{LAYERS}) {{
+        {" ".join(steps)} }}"""
     random = np.random.default_rng(0)
     arrays = {
         f"w{i}": random.standard_normal((WIDTH, WIDTH)).astype(np.float32) / WIDTH**0.5
@@ -166,10 +162,8 @@ def test_folded_and_scaled_weights_go_to_a_file(tmp_path, monkeypatch):
             assert tensor.tobytes() == in_memory[name].tobytes()
 
 
-@pytest.mark.parametrize("most", [0, 1 << 30])
-def test_new_constants_of_nodes_go_to_the_data_file_if_they_are_large(
-    tmp_path, monkeypatch, most
-):
+@each_of("most", 0, 1 << 30)
+def test_new_constants_of_nodes_go_to_the_data_file_if_large(tmp_path, monkeypatch, most):
     monkeypatch.setattr(save, "IN_ATTRIBUTES", most)
     model = scaled(tmp_path, folder=True)
     for cls in (FoldConstants, FuseMatmulScale, RemoveUnused):

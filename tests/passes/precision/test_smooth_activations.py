@@ -1,9 +1,9 @@
 import numpy as np
-import pytest
 
 from onnx_passes.passes.precision.quantize_static import QuantizeStatic
 from onnx_passes.passes.precision.smooth_activations import SmoothActivations
 from tests.passes.precision.samples import sampled
+from tests.tables import each_of
 
 
 def outliers(typed, body, more=""):
@@ -11,10 +11,8 @@ def outliers(typed, body, more=""):
     rng = np.random.default_rng(0)
     w = ", ".join(map(repr, map(float, rng.standard_normal(48))))
     gain = "1, 1, 60, 1, 1, 1, 1, 1"
-    model = typed(
-        f"(float[N,8] x) => (float[N,6] y{more}) <float[8] g = {{{gain}}}, "
-        f"float[8] b = {{0, 1, 2, 0, 1, 0, 0, 0}}, float[8,6] w = {{{w}}}> {{ {body} }}"
-    )
+    model = typed(f"""(float[N,8] x) => (float[N,6] y{more}) <float[8] g = {{{gain}}},
+        float[8] b = {{0, 1, 2, 0, 1, 0, 0, 0}}, float[8,6] w = {{{w}}}> {{ {body} }}""")
     return model, rng.standard_normal((200, 8)).astype(np.float32)
 
 
@@ -27,7 +25,7 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("name", BODIES)
+@each_of("name", *BODIES)
 def test_values_change_by_powers_of_two_only(typed, run, name):
     body, more, inserted = BODIES[name]
     model, x = outliers(typed, body, more)

@@ -1,12 +1,10 @@
 """Activations that fall before they rise become thresholds, held against what they were."""
 
 import numpy as np
-import pytest
 
-from onnx_passes import testing
-from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.quantised.infer_thresholds import InferThresholds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import each_of, each_row, inferred, outputs_of
 
 ACTIVATIONS = {
     "gelu": "t = Gelu(u)",
@@ -31,8 +29,7 @@ float q = {{{scale}}}, float z = {{{zero}}}, float w = {{{bits}}}>
 
 def results(model, values):
     feeds = {"x": np.ascontiguousarray(np.broadcast_to(values[:, None], (len(values), 3)))}
-    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        return session.run(feeds)["y"]
+    return outputs_of(OnnxRuntimeEngine(prepacking=False), model, feeds)["y"]
 
 
 def kinds(model):
@@ -41,8 +38,7 @@ def kinds(model):
 
 def is_taken_in(graph, most=3):
     """Whether thresholds do the same, but for ``most`` numbers that kernels waver at."""
-    model = testing.parse(graph)
-    infer_shapes(model)
+    model = inferred(graph)
     before = model.clone()
     if not InferThresholds()(model).modified:
         return False
@@ -61,8 +57,8 @@ def is_taken_in(graph, most=3):
     return True
 
 
-@pytest.mark.parametrize("body", ACTIVATIONS.values(), ids=ACTIVATIONS)
-@pytest.mark.parametrize(("scale", "bits"), [(0.31, 4), (0.043, 4), (0.011, 6), (0.07, 8)])
+@each_of("body", *ACTIVATIONS.values(), ids=ACTIVATIONS)
+@each_of("scale, bits", (0.31, 4), (0.043, 4), (0.011, 6), (0.07, 8))
 def test_taken_into_thresholds(body, scale, bits, text):
     graph = text(GRAPH.format(body=body, scale=scale, zero=0, bits=bits))
     assert is_taken_in(graph)
@@ -73,32 +69,25 @@ def test_a_zero_point_that_is_odd(text):
     assert is_taken_in(text(GRAPH.format(body=body, scale=0.1, zero=3, bits=5)))
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "s = Sigmoid(x) t = Mul(u, s)",
-        "n = Neg(u) s = Sigmoid(n) t = Mul(u, s)",
-        "s = Sigmoid(u) v = Mul(u, u) t = Mul(v, s)",
-        "e = Erf(u) f = Add(e, r) t = Mul(u, f)",
-        "s = Sigmoid(u) f = Mul(u, s) g = Sigmoid(f) t = Mul(f, g)",
-    ],
-)
+@each_row("""body
+- s = Sigmoid(x) t = Mul(u, s)
+- n = Neg(u) s = Sigmoid(n) t = Mul(u, s)
+- s = Sigmoid(u) v = Mul(u, u) t = Mul(v, s)
+- e = Erf(u) f = Add(e, r) t = Mul(u, f)
+- s = Sigmoid(u) f = Mul(u, s) g = Sigmoid(f) t = Mul(f, g)
+""")
 def test_other_products_stay(body, text):
-    model = testing.parse(text(GRAPH.format(body=body, scale=0.1, zero=0, bits=4)))
-    infer_shapes(model)
+    model = inferred(text(GRAPH.format(body=body, scale=0.1, zero=0, bits=4)))
     InferThresholds()(model)
     assert kinds(model) & {"Sigmoid", "Erf"}
 
 
-@pytest.mark.parametrize("factor", [1.7, -1.7])
-@pytest.mark.parametrize(
-    "activation",
-    [
-        "t = HardSwish(u)",
-        "g = Sigmoid(u) t = Mul(u, g)",
-        "a = Abs(u) o = Add(a, one) t = Div(u, o)",
-    ],
-)
+@each_of("factor", 1.7, -1.7)
+@each_row("""activation
+- t = HardSwish(u)
+- g = Sigmoid(u) t = Mul(u, g)
+- a = Abs(u) o = Add(a, one) t = Div(u, o)
+""")
 def test_no_level_is_taken_from_a_quantiser_that_makes_a_number_of_nan(activation, factor):
     model = f"""(float[N,3] x) => (float[N,3] y)
     <float c = {{{factor}}}, float s = {{0.0101}}, uint8 z = {{37}}, float one = {{1}}>
@@ -107,7 +96,7 @@ def test_no_level_is_taken_from_a_quantiser_that_makes_a_number_of_nan(activatio
     assert is_taken_in(model)
 
 
-@pytest.mark.parametrize("factor", [0.7, -0.7])
+@each_of("factor", 0.7, -0.7)
 def test_thresholds_of_both_signs_take_in_a_factor(factor, text):
     graph = f"""(float[N,3] x) => (float[N,3] y)
     <float c = {{{factor}}}, float[3] b = {{0, 1, -2}},

@@ -8,6 +8,7 @@ import pytest
 from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.ops.bodies.operator_bodies import CHANNELS_LAST, QONNX
 from onnx_passes.pipeline.run import run_pipeline
+from tests.tables import each_of
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "quantised_digits"
 STEPS = ("channels-last", "decompose-thresholds", "export-qonnx", "annotate-integers")
@@ -23,19 +24,14 @@ def converted(name, first):
     return done.model.graph
 
 
-@pytest.mark.parametrize(
-    ("name", "first", "left"),
-    [
-        # In front of the first Conv; rows of the last matrix are permuted.
-        ("cnn_w4a4", "", [("MultiThreshold", "Conv")]),
-        ("cnn_w4a4", "convert-layout{inputs={image: nhwc}}", []),
-        pytest.param(
-            "residual_w3a4",
-            "convert-layout{inputs={image: nhwc}}",
-            [],
-            marks=pytest.mark.slow,
-        ),
-    ],
+@each_of(
+    "name, first, left",
+    # In front of the first Conv; rows of the last matrix are permuted.
+    ("cnn_w4a4", "", [("MultiThreshold", "Conv")]),
+    ("cnn_w4a4", "convert-layout{inputs={image: nhwc}}", []),
+    pytest.param(
+        "residual_w3a4", "convert-layout{inputs={image: nhwc}}", [], marks=pytest.mark.slow
+    ),
 )
 def test_transposes_are_left_at_the_ends_alone(name, first, left):
     graph = converted(name, first)

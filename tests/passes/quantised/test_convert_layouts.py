@@ -3,6 +3,7 @@ import pytest
 from onnx_passes import testing
 from onnx_passes.errors import PassError
 from onnx_passes.passes.quantised.convert_layouts import ConvertLayouts
+from tests.tables import each_of
 
 GRAPH = "(float[1,2,3,4] x, float[3] b) => (float[1,2,3,4] y) { t = Relu(x) y = Identity(t) }"
 LAYOUT = {"assumes": ["N", "C", "H", "W"], "perm": [0, 2, 3, 1]}
@@ -12,12 +13,8 @@ def test_converters_at_both_ends(rewrites, text):
     model = rewrites(ConvertLayouts(inp=[LAYOUT], out=[LAYOUT]), text(GRAPH))
     kinds = [node.op_type for node in model.graph]
     assert kinds == [
-        "LayoutConverter",
-        "Transpose",
-        "Relu",
-        "Identity",
-        "LayoutConverter",
-        "Transpose",
+        *("LayoutConverter", "Transpose", "Relu", "Identity"),
+        *("LayoutConverter", "Transpose"),
     ]
     assert [value.name for value in model.graph.outputs] == ["y"]
 
@@ -27,7 +24,7 @@ def test_null_leaves_alone(leaves_alone, text):
     testing.assert_leaves_alone(ConvertLayouts(inp=[None], out=[]), model)
 
 
-@pytest.mark.parametrize("layout", [{"perm": [0, 1]}, {**LAYOUT, "perm": [0, 1, 2, 2]}])
+@each_of("layout", {"perm": [0, 1]}, {**LAYOUT, "perm": [0, 1, 2, 2]})
 def test_what_does_not_fit_is_an_error(layout, text):
     with pytest.raises(PassError):
         ConvertLayouts(inp=[layout]).call(testing.parse(text(GRAPH)))

@@ -2,10 +2,10 @@ import pytest
 
 from onnx_passes import testing
 from onnx_passes.ops.bodies.operator_bodies import CHANNELS_LAST, QONNX
-from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.quantised.convert_to_channels_last import ConvertToChannelsLast
-from tests.tables import cases, pass_cases
+from tests.tables import each_row, inferred, pass_cases
 
+MOMENTUM = pytest.approx(0.9)
 SIZES = {"x": "2,4,6,5", "u": "2,4,7", "v": "1,4,3,4,5"}
 HEAD = """({inputs}) => (float[{outputs}] y) <float[6,4,3,3] w = {{{w}}},
 float[4,1,1,2] g = {{1, 2, 3, 4, 5, 6, 7, 8}}, float[2,4,3] n = {{{n}}},
@@ -14,7 +14,7 @@ float[4] o = {{0, 1, 2, 3}}, float[4] d = {{1, 2, 0.5, 4}}> """
 
 
 def model_of(body, rank=4):
-    model = testing.parse(
+    return inferred(
         HEAD.format(
             inputs=", ".join(f"float[{sizes}] {name}" for name, sizes in SIZES.items()),
             outputs=",".join("ABCDE"[:rank]),
@@ -25,13 +25,9 @@ def model_of(body, rank=4):
         + body
         + " }"
     )
-    infer_shapes(model)
-    return model
 
 
-@pytest.mark.parametrize(
-    ("body", "rank", "told"),
-    cases("""
+@each_row("""body | rank | told
 - y = Conv(x, w) | =4 | ={'strides': (1, 1), 'pads': (0, 0, 0, 0), 'group': 1}
 - y = Conv<strides = [2, 1], pads = [1, 0, 1, 2]>(x, w, b) | =4 | ={'strides': (2, 1)}
 - y = Conv<group = 4, dilations = [1, 2]>(x, g) | =4 | ={'dilations': (1, 2), 'group': 4}
@@ -39,10 +35,9 @@ def model_of(body, rank=4):
 - y = MaxPool<kernel_shape = [2, 2], pads = [1, 1, 1, 1]>(x) | =4 | ={'strides': (1, 1),
   'pads': (1, 1, 1, 1), 'kernel_shape': (2, 2)}
 - y = MaxPool<kernel_shape = [3], strides = [2]>(u) | =3 | ={'strides': (2,)}
-- y = BatchNormalization(x, s, o, s, d) | =4 | ={'momentum': pytest.approx(0.9)}
+- y = BatchNormalization(x, s, o, s, d) | =4 | ={'momentum': MOMENTUM}
 - y = BatchNormalization<epsilon = 0.25>(u, s, o, s, d) | =3 | ={'epsilon': 0.25}
-"""),
-)
+""")
 def test_fires(body, rank, told, applied):
     model = model_of(body, rank)
     assert applied(model)

@@ -8,7 +8,7 @@ from onnx_passes import testing
 from onnx_passes.passes.quantised.convert_from_qcdq import ConvertFromQcdq
 from onnx_passes.passes.quantised.convert_to_qcdq import ConvertToQcdq
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import kinds
+from tests.tables import each_of, kinds, outputs_of
 
 FLAGS = 'signed = {signed}, narrow = {narrow}, rounding_mode = "{mode}"'
 QUANT = f"y = q.Quant<{FLAGS}>(x, s, z, b)"
@@ -21,8 +21,7 @@ def quant(text, *, bits=4, signed=1, narrow=0, zero=0, mode="ROUND", scale="floa
 
 
 def run(model, x):
-    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        return session.run({"x": x})["y"]
+    return outputs_of(OnnxRuntimeEngine(prepacking=False), model, {"x": x})["y"]
 
 
 PAIR = ["QuantizeLinear", "DequantizeLinear"]
@@ -30,9 +29,9 @@ GRID = np.arange(-400, 400, dtype=np.float32).repeat(3).reshape(-1, 3) / 8
 """Eighths: ties of a scale of 0.25 among them, on both sides of all bounds."""
 
 
-@pytest.mark.parametrize("bits", [2, 3, 4, 6, 8])
-@pytest.mark.parametrize(("signed", "narrow"), [(0, 0), (0, 1), (1, 0), (1, 1)])
-@pytest.mark.parametrize("zero", [0, 2])
+@each_of("bits", 2, 3, 4, 6, 8)
+@each_of("signed, narrow", (0, 0), (0, 1), (1, 0), (1, 1))
+@each_of("zero", 0, 2)
 def test_every_level_is_the_same_and_comes_back(bits, signed, narrow, zero, text):
     if zero > 2 ** (bits - signed) - 1 - (narrow and not signed):
         pytest.skip("the zero point is no level")
@@ -53,7 +52,7 @@ def test_every_level_is_the_same_and_comes_back(bits, signed, narrow, zero, text
     np.testing.assert_array_equal(run(model, GRID), wanted)
 
 
-@pytest.mark.parametrize(("bits", "opset", "dtype"), [(4, 21, "INT4"), (2, 25, "INT2")])
+@each_of("bits, opset, dtype", (4, 21, "INT4"), (2, 25, "INT2"))
 def test_small_integers_have_types_of_their_own(bits, opset, dtype, text):
     model = testing.parse(quant(text, bits=bits).replace('"" : 20', f'"" : {opset}'))
     model.ir_version = 13 if opset == 25 else 10
@@ -82,18 +81,16 @@ def test_scales_by_channel_and_weights(text):
     np.testing.assert_allclose(run(model, GRID), wanted, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "options",
-    [
-        {"bits": 1},
-        {"bits": 9},
-        {"bits": 3.5},
-        {"mode": "FLOOR"},
-        {"zero": 1},
-        {"scale": "float s = {-0.25}"},
-        {"scale": "float[2,3] s = {1, 2, 3, 4, 5, 6}"},
-        {"scale": "float[1,1,1] s = {0.25}"},
-    ],
+    {"bits": 1},
+    {"bits": 9},
+    {"bits": 3.5},
+    {"mode": "FLOOR"},
+    {"zero": 1},
+    {"scale": "float s = {-0.25}"},
+    {"scale": "float[2,3] s = {1, 2, 3, 4, 5, 6}"},
+    {"scale": "float[1,1,1] s = {0.25}"},
 )
 def test_leaves_alone(options, text):
     given = quant(text, **options)
@@ -102,7 +99,7 @@ def test_leaves_alone(options, text):
     testing.assert_leaves_alone(ConvertToQcdq(), testing.parse(given))
 
 
-@pytest.mark.parametrize("given", ["float s", "float z", "float s, float z, float b"])
+@each_of("given", "float s", "float z", "float s, float z, float b")
 def test_parameters_that_callers_may_override_are_named(text, given):
     model = testing.parse(quant(text).replace("x) =>", f"x, {given}) =>"))
     pass_ = ConvertToQcdq()

@@ -1,11 +1,11 @@
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.quantised.convert_from_quant_avg_pool import ConvertFromQuantAvgPool
 from onnx_passes.passes.quantised.convert_to_quant_avg_pool import ConvertToQuantAvgPool
+from tests.tables import each_of, inferred
 
 HEAD = """<ir_version: 10, opset_import: ["" : 20, "qonnx.custom_op.general" : VERSION]> main
 (float[2,3,6,6] x) => (float[A,B,C,D] y)
@@ -22,8 +22,7 @@ SIGNED = "q = Q.Quant(x, s, z, b)"
 
 def converted(body, version=1, pass_=None):
     text = (HEAD + "{ " + body + " y = Relu(r) }").replace("VERSION", str(version))
-    model = testing.parse(text.replace("Q.", "qonnx.custom_op.general."))
-    infer_shapes(model)
+    model = inferred(text.replace("Q.", "qonnx.custom_op.general."))
     pass_, before = pass_ or ConvertToQuantAvgPool(), testing.Snapshot(model)
     if not pass_(model).modified:
         return None
@@ -36,14 +35,12 @@ def pool(model):
     return {a.name: a.value for a in node.attributes.values()}
 
 
-@pytest.mark.parametrize(
-    ("body", "version", "kernel", "ibits", "signed"),
-    [
-        (f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, s, z, i, o)", 1, 3, 4, 0),
-        (f"{SIGNED} {SMALL} v = Mul(a, m) r = Q.Trunc(v, s, z, i, o)", 1, 2, 6, 1),
-        (f"{UNSIGNED} {SMALL} r = Q.Trunc<signed = 0>(a, p, z, i, t, o)", 2, 2, 6, 0),
-        (f"{SIGNED} {WHOLE} v = Mul(a, c) r = Q.Trunc(v, s, z, l, o)", 1, 6, 4, 1),
-    ],
+@each_of(
+    "body, version, kernel, ibits, signed",
+    (f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, s, z, i, o)", 1, 3, 4, 0),
+    (f"{SIGNED} {SMALL} v = Mul(a, m) r = Q.Trunc(v, s, z, i, o)", 1, 2, 6, 1),
+    (f"{UNSIGNED} {SMALL} r = Q.Trunc<signed = 0>(a, p, z, i, t, o)", 2, 2, 6, 0),
+    (f"{SIGNED} {WHOLE} v = Mul(a, c) r = Q.Trunc(v, s, z, l, o)", 1, 6, 4, 1),
 )
 def test_fires(body, version, kernel, ibits, signed):
     found = pool(converted(body, version))
@@ -51,20 +48,18 @@ def test_fires(body, version, kernel, ibits, signed):
     assert found["obits"] == 4
 
 
-@pytest.mark.parametrize(
+@each_of(
     "body",
-    [
-        # Sums of 3 by 3 have 6 bits (7 * 9) or 8 (15 * 9), never 7.
-        f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, s, z, j, o)",
-        f"{UNSIGNED} {LARGE} v = Mul(a, m) r = Q.Trunc(v, s, z, i, o)",
-        # A zero point with more axes widens the result.
-        f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, s, wide, i, o)",
-        f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, t, z, i, o)",
-        f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, s, z, i, h)",  # no whole bits
-        f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, s, one, i, o)",
-        f'{UNSIGNED} {LARGE} v = Mul(a, n)r = Q.Trunc<rounding_mode = "CEIL">(v, s, z, i, o)',
-        f"{LARGE.replace('q', 'x')} v = Mul(a, n) r = Q.Trunc(v, s, z, i, o)",
-    ],
+    # Sums of 3 by 3 have 6 bits (7 * 9) or 8 (15 * 9), never 7.
+    f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, s, z, j, o)",
+    f"{UNSIGNED} {LARGE} v = Mul(a, m) r = Q.Trunc(v, s, z, i, o)",
+    # A zero point with more axes widens the result.
+    f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, s, wide, i, o)",
+    f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, t, z, i, o)",
+    f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, s, z, i, h)",  # no whole bits
+    f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, s, one, i, o)",
+    f'{UNSIGNED} {LARGE} v = Mul(a, n)r = Q.Trunc<rounding_mode = "CEIL">(v, s, z, i, o)',
+    f"{LARGE.replace('q', 'x')} v = Mul(a, n) r = Q.Trunc(v, s, z, i, o)",
 )
 def test_leaves_alone(body):
     assert converted(body) is None

@@ -1,9 +1,7 @@
-import pytest
-
 from onnx_passes import testing
 from onnx_passes.passes.patterns import WhyNot, asking
 from onnx_passes.passes.quantised.convert_to_xnor_popcount import ConvertToXnorPopcount
-from tests.tables import kinds
+from tests.tables import each_of, kinds
 
 GRAPH = """(float[N,3] x) => (float[N,2] y) <float[{steps}] t = {{{thresholds}}},
 float v = {{{weight}}}, float a = {{{term}}}, float[3,2] w = {{{matrix}}}>
@@ -23,14 +21,12 @@ def test_fires(rewrites, text):
     assert kinds(model) == ["MultiThreshold", "XnorPopcountMatMul", "Mul", "Add"]
 
 
-@pytest.mark.parametrize(
-    ("other", "reason"),
-    [
-        ({"steps": 2, "thresholds": "0.5, 1"}, "it has 2 thresholds in a row, not one"),
-        ({"weight": 1}, "what the thresholds make is not -1 or 1"),
-        ({"term": 1}, "what the thresholds make is not -1 or 1"),
-        ({"matrix": "1, -1, -1, -1, 1, 2"}, "the matrix has other elements than -1 and 1"),
-    ],
+@each_of(
+    "other, reason",
+    ({"steps": 2, "thresholds": "0.5, 1"}, "it has 2 thresholds in a row, not one"),
+    ({"weight": 1}, "what the thresholds make is not -1 or 1"),
+    ({"term": 1}, "what the thresholds make is not -1 or 1"),
+    ({"matrix": "1, -1, -1, -1, 1, 2"}, "the matrix has other elements than -1 and 1"),
 )
 def test_leaves_alone_and_says_why(other, reason, text):
     model = testing.parse(text(GRAPH.format(**{**GIVEN, **other})))

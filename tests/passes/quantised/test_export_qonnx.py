@@ -1,14 +1,12 @@
 """Our own operators as QONNX's; the values are tested beside the way back."""
 
 import numpy as np
-import pytest
 
 from onnx_passes import testing
 from onnx_passes.ops.bodies import QONNX
-from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.quantised.export_qonnx import ExportQonnx
 from onnx_passes.passes.quantised.import_qonnx import ImportQonnx
-from tests.tables import pass_cases, qonnx
+from tests.tables import each_of, each_row, inferred, pass_cases, qonnx
 
 CONSTANTS = """<float s = {0.5}, float z = {0}, float b = {3}, float half = {0.5},
 float one = {1}, float two = {2}, float minus = {-1}, float[2] t = {0.5, 1.5},
@@ -34,21 +32,16 @@ def test_quantisers_keep_their_attributes(rewrites, text):
     assert told == {"signed": 0, "narrow": 0, "rounding_mode": "FLOOR"}
 
 
-@pytest.mark.parametrize(
-    ("body", "shape", "layout", "dtype", "rows"),
-    [
-        ("y = o.MultiThreshold(x, t, one)", "2,3", "NC", "UINT2", 1),
-        ("y = o.MultiThreshold(x, c, one)", "2,3,4", "NCW", "UINT2", 3),
-        ("y = o.MultiThreshold(x, l, one)", "2,4,3", "NWC", "UINT2", 3),
-        ("y = o.MultiThreshold(x, l, two)", "2,5,4,3", "NHWC", "UINT3", 3),
-        ("m = o.MultiThreshold(x, t, one) y = Add(m, minus)", "2,3", "NC", "TERNARY", 1),
-        ("m = o.MultiThreshold(x, u, two) y = Add(m, minus)", "2,3", "NC", "BIPOLAR", 1),
-        ("y = o.MultiThreshold(x, u, one)", "2,3,4,5", "NCHW", "BINARY", 1),
-    ],
-)
-def test_thresholds_have_a_layout_and_a_datatype(
-    body, shape, layout, dtype, rows, rewrites, text
-):
+@each_row("""body | shape | layout | dtype | rows
+- y = o.MultiThreshold(x, t, one) | 2,3 | NC | UINT2 | =1
+- y = o.MultiThreshold(x, c, one) | 2,3,4 | NCW | UINT2 | =3
+- y = o.MultiThreshold(x, l, one) | 2,4,3 | NWC | UINT2 | =3
+- y = o.MultiThreshold(x, l, two) | 2,5,4,3 | NHWC | UINT3 | =3
+- m = o.MultiThreshold(x, t, one) y = Add(m, minus) | 2,3 | NC | TERNARY | =1
+- m = o.MultiThreshold(x, u, two) y = Add(m, minus) | 2,3 | NC | BIPOLAR | =1
+- y = o.MultiThreshold(x, u, one) | 2,3,4,5 | NCHW | BINARY | =1
+""")
+def test_thresholds_have_layout_and_datatype(body, shape, layout, dtype, rows, rewrites, text):
     node = exported(body, rewrites, text, shape)
     assert node.attributes["data_layout"].value == layout
     assert node.attributes["out_dtype"].value == dtype
@@ -69,8 +62,7 @@ a sum that is no integer stays: =qonnx(graph('m = o.MultiThreshold(x, t, one) y 
 
 
 def test_the_way_back_leads_to_the_same(text):
-    model = testing.parse(qonnx(graph("y = o.MultiThreshold(x, c, two)")))
-    infer_shapes(model)
+    model = inferred(qonnx(graph("y = o.MultiThreshold(x, c, two)")))
     before = testing.Snapshot(model)
     for step in (ExportQonnx(), ImportQonnx()):
         assert step(model).modified
@@ -80,10 +72,8 @@ def test_the_way_back_leads_to_the_same(text):
     assert np.array_equal(table.reshape(3, 2), [[0, 1], [-1, 2], [0.5, 0.75]])
 
 
-@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-def test_one_row_of_thresholds_has_the_layout_of_the_pooling_that_reads_it(
-    layout, rewrites, text
-):
+@each_of("layout", "NHWC", "NCHW")
+def test_one_row_of_thresholds_has_the_layout_of_pooling_behind_it(layout, rewrites, text):
     pool = f"""q.QuantAvgPool2d<kernel = 2, stride = 2, ibits = 2, obits = 4, signed = 0,
         data_layout = "{layout}">(m)"""
     body = f"m = o.MultiThreshold(x, t, one) y = {pool}"

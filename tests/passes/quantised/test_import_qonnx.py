@@ -1,20 +1,17 @@
 import numpy as np
-import pytest
 
 from onnx_passes.ops.bodies import CUSTOM
+from tests.tables import each_of, each_row
 
 PARAMETERS = "<float s = {0.5}, float z = {0}, float b = {3}>"
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        'q.Quant<signed = 1, narrow = 0, rounding_mode = "floor">(x, s, z, b)',
-        'q.IntQuant<rounding_mode = "HALF_UP">(x, s, z, b)',
-        "q.Quant(x, s, z, b)",
-        "onnx.brevitas.Quant<signed = 0, narrow = 1>(x, s, z, b)",
-    ],
-)
+@each_row("""call
+- q.Quant<signed = 1, narrow = 0, rounding_mode = "floor">(x, s, z, b)
+- q.IntQuant<rounding_mode = "HALF_UP">(x, s, z, b)
+- q.Quant(x, s, z, b)
+- onnx.brevitas.Quant<signed = 0, narrow = 1>(x, s, z, b)
+""")
 def test_quantisers_with_all_attributes(call, rewrites, text):
     model = rewrites(text(f"(float[N,3] x) => (float[N,3] y) {PARAMETERS} {{ y = {call} }}"))
     (node,) = model.graph
@@ -22,16 +19,19 @@ def test_quantisers_with_all_attributes(call, rewrites, text):
     assert {"signed", "narrow", "rounding_mode"} == node.attributes.keys()
 
 
-@pytest.mark.parametrize(
-    ("shape", "layout", "axis"),
-    [("2,3", "", 1), ("2,4,3", "", 2), ("2,3,4", "NCW", 1), ("2,3,4,5", "", 1)],
+@each_of(
+    "shape, layout, axis",
+    ("2,3", "", 1),
+    ("2,4,3", "", 2),
+    ("2,3,4", "NCW", 1),
+    ("2,3,4,5", "", 1),
 )
 def test_thresholds_along_the_channels(shape, layout, axis, rewrites, text):
     attribute = f', data_layout = "{layout}"' if layout else ""
     model = rewrites(
         text(f"""(float[{shape}] x) => (float[{shape}] y)
             <float[3,2] t = {{0, 1, -1, 2, 0.5, 0.75}}> {{
-            y = q.MultiThreshold<out_scale = 0.5, out_bias = -1.0{attribute}>(x, t) }}"""),
+            y = q.MultiThreshold<out_scale = 0.5, out_bias = -1.0{attribute}>(x, t) }}""")
     )
     node = next(n for n in model.graph if n.op_type == "MultiThreshold")
     assert node.domain == CUSTOM
@@ -41,20 +41,17 @@ def test_thresholds_along_the_channels(shape, layout, axis, rewrites, text):
     assert np.array_equal(table.reshape(3, 2), np.float32([[0, 1], [-1, 2], [0.5, 0.75]]))
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        'q.Quant<rounding_mode = "SIDEWAYS">(x, s, z, b)',
-        'q.MultiThreshold<data_layout = "NCHW">(x, t)',
-        "q.MultiThreshold(x, computed)",
-        "q.BipolarQuant(x, s)",
-    ],
-)
+@each_row("""call
+- q.Quant<rounding_mode = "SIDEWAYS">(x, s, z, b)
+- q.MultiThreshold<data_layout = "NCHW">(x, t)
+- q.MultiThreshold(x, computed)
+- q.BipolarQuant(x, s)
+""")
 def test_leaves_alone(call, leaves_alone, text):
     constants = PARAMETERS[:-1] + ", float[3,1] t = {0, 1, 2}>"
     leaves_alone(
         text(
             f"""(float[N,3] x) => (float[N,3] y) {constants}
             {{ computed = Add(t, t) y = {call} z2 = Identity(computed) }}"""
-        ).replace(" z2 = Identity(computed)", ""),
+        ).replace(" z2 = Identity(computed)", "")
     )

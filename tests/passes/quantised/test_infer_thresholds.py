@@ -1,14 +1,13 @@
 """Thresholds are held against the chain on all floats around them."""
 
 import numpy as np
-import pytest
 
 from onnx_passes import testing
 from onnx_passes.passes.quantised._chains import Steps, chain_to, find_table
 from onnx_passes.passes.quantised._quantisers import quantiser_of
 from onnx_passes.passes.quantised.infer_thresholds import InferThresholds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import cases, kinds
+from tests.tables import each_of, each_row, kinds
 
 QUANT = 'y = q.Quant<signed = {}, narrow = {}, rounding_mode = "{}">(t, s, z, b)'
 
@@ -23,9 +22,7 @@ def quantised(
         {call} }}""")
 
 
-@pytest.mark.parametrize(
-    ("body", "shape", "more"),
-    cases("""
+@each_row("""body | shape | more
 - t = Identity(x) | N,3 | =''
 - t = Relu(x) | N,3 | =''
 - u = Mul(x, c) t = Add(u, d) | N,3 | , float[3] c = {2, -0.7, 1e-3}, float[3] d = {1, 0, -2}
@@ -34,9 +31,8 @@ def quantised(
   0, -2}, float[3] e = {1, 0.3, 7}
 - u = Clip(x, c, d) t = LeakyRelu<alpha = 0.1>(u) | N,3 | , float c = {-3}, float d = {2}
 - u = Max(x, c) t = Min(u, d) | N,3 | , float[3] c = {-1, 0, 1}, float d = {2}
-"""),
-)
-@pytest.mark.parametrize("mode", ["ROUND", "floor", "HALF_DOWN"])
+""")
+@each_of("mode", "ROUND", "floor", "HALF_DOWN")
 def test_chains(body, shape, more, mode, rewrites, text):
     if "Sub(c" in body:
         body = "v = Neg(x) u = Add(c, v) t = Div(u, d)"
@@ -45,18 +41,18 @@ def test_chains(body, shape, more, mode, rewrites, text):
     assert set(kinds(model)) <= {"MultiThreshold", "Add", "Mul"}
 
 
-@pytest.mark.parametrize("kind", ["Sigmoid", "Tanh", "Elu"])
+@each_of("kind", "Sigmoid", "Tanh", "Elu")
 def test_activations(kind, rewrites, text):
     model = rewrites(quantised(text, f"t = {kind}(x)", scale=0.05, bits=5))
     assert "MultiThreshold" in kinds(model)
 
 
-@pytest.mark.parametrize(("call", "steps"), [("Round", 4), ("Ceil", 4), ("Floor", 4)])
+@each_of("call, steps", ("Round", 4), ("Ceil", 4), ("Floor", 4))
 def test_rounding_of_a_clip_that_is_no_integer(call, steps, rewrites, text):
     model = rewrites(
         text(f"""(float[N] x) => (float[N] y)
             <float[N] t, float a = {{-1.5}}, float b = {{2.3}}>
-            {{ t = Clip(x, a, b) y = {call}(t) }}"""),
+            {{ t = Clip(x, a, b) y = {call}(t) }}""")
     )
     node = next(n for n in model.graph if n.op_type == "MultiThreshold")
     assert node.inputs[1].producer().attributes["value"].as_tensor().shape[0] in (
@@ -65,20 +61,18 @@ def test_rounding_of_a_clip_that_is_no_integer(call, steps, rewrites, text):
     )
 
 
-@pytest.mark.parametrize(
+@each_of(
     "graph",
-    [
-        "(float[N] x) => (float[N] y) { y = Round(x) }",
-        "(double[N] x) => (double[N] y) { y = Sign(x) }",
-        """(float[N] x) => (float[N] y) <float s = {0.1}, float z = {0}, float b = {16}>
+    "(float[N] x) => (float[N] y) { y = Round(x) }",
+    "(double[N] x) => (double[N] y) { y = Sign(x) }",
+    """(float[N] x) => (float[N] y) <float s = {0.1}, float z = {0}, float b = {16}>
         { y = q.Quant(x, s, z, b) }""",
-        """(float[N] x, float s) => (float[N] y) { y = q.BipolarQuant(x, s) }""",
-        """(float[N] x) => (float[N] y)
+    """(float[N] x, float s) => (float[N] y) { y = q.BipolarQuant(x, s) }""",
+    """(float[N] x) => (float[N] y)
         <float c = {0}, float a = {1}, float b = {2}, bool[N] t>
         { t = Less(x, c) y = Where(t, a, b) }""",
-        "(float[N] x) => (float[N] y) <float[1] t = {1}, float w = {1}> "
-        "{ y = o.MultiThreshold(x, t, w) }",
-    ],
+    "(float[N] x) => (float[N] y) <float[1] t = {1}, float w = {1}> "
+    "{ y = o.MultiThreshold(x, t, w) }",
 )
 def test_leaves_alone(graph, leaves_alone, text):
     leaves_alone(text(graph))
@@ -90,13 +84,12 @@ def test_a_quantiser_that_always_gives_one_level(rewrites, text):
     assert "MultiThreshold" in kinds(rewrites(text(graph)))
 
 
-@pytest.mark.parametrize("compare", ["GreaterOrEqual", "Greater"])
+@each_of("compare", "GreaterOrEqual", "Greater")
 def test_one_number_or_another(compare, rewrites, text):
     graph = f"""(float[N,2] x) => (float[N,2] y) <float c = {{0.3}}, float a = {{1}},
     float b = {{-1}}, float[2] f = {{2, -3}}, float[N,2] m, bool[N,2] t>
     {{ m = Mul(x, f) t = {compare}(m, c) y = Where(t, a, b) }}"""
-    model = rewrites(text(graph))
-    assert kinds(model) == ["MultiThreshold", "Add"]
+    assert kinds(rewrites(text(graph))) == ["MultiThreshold", "Add"]
 
 
 def test_a_step_of_two_is_one_threshold(rewrites, text):
@@ -125,8 +118,7 @@ def test_no_threshold_is_misplaced(text):
             more=f", float[32] c = {{{', '.join(map(repr, factors.tolist()))}}}"
             f", float[32] d = {{{', '.join(map(repr, terms.tolist()))}}}",
         )
-        model = testing.parse(given)
-        node = next(n for n in model.graph if n.op_type == "Quant")
+        node = next(n for n in testing.parse(given).graph if n.op_type == "Quant")
         found = quantiser_of(node)
         steps = Steps(chain_to(node, 20))
 

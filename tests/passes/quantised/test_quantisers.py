@@ -1,13 +1,12 @@
 """QuantizeLinear and DequantizeLinear are quantisers like those of QONNX."""
 
 import numpy as np
-import pytest
 
 from onnx_passes import testing
-from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.quantised.extract_weight_scales import ExtractWeightScales
 from onnx_passes.passes.quantised.infer_thresholds import InferThresholds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import each_of, each_row, inferred, outputs_of
 
 HEAD = """<ir_version: 10, opset_import: ["" : 21, "onnx_passes.ops" : 1]> main
 (float[N,3] x) => (float[N,3] y) <float s = {0.3}, float[3] r = {0.3, 0.01, 2}, int8 z = {-5},
@@ -28,17 +27,14 @@ PAIRS = {
 
 
 def parsed(body):
-    model = testing.parse(HEAD + "{ " + body + " }")
-    infer_shapes(model)
-    return model
+    return inferred(HEAD + "{ " + body + " }")
 
 
 def results(model, values):
-    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        return session.run({"x": values})["y"]
+    return outputs_of(OnnxRuntimeEngine(prepacking=False), model, {"x": values})["y"]
 
 
-@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+@each_of("pair", *PAIRS.values(), ids=PAIRS)
 def test_thresholds(pair):
     model = parsed("w = Mul(x, f) " + pair)
     before = model.clone()
@@ -51,14 +47,11 @@ def test_thresholds(pair):
     assert np.array_equal(results(before, values), results(model, values))
 
 
-@pytest.mark.parametrize(
-    "pair",
-    [
-        "q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, t, z)",
-        "q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s)",
-        "q = QuantizeLinear(x, r, v) m = Abs(q) y = DequantizeLinear(m, r, v)",
-    ],
-)
+@each_row("""pair
+- q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, t, z)
+- q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s)
+- q = QuantizeLinear(x, r, v) m = Abs(q) y = DequantizeLinear(m, r, v)
+""")
 def test_leaves_alone(pair):
     testing.assert_leaves_alone(InferThresholds(), parsed(pair))
 
@@ -68,7 +61,7 @@ WEIGHTS = """<ir_version: 10, opset_import: ["" : 21]> main (float[N,2] x) => (f
 float s = {0.3}, int8 z = {-5}, int32[3] b = {5, -70000, 6}, float t = {0.003}> """
 
 
-@pytest.mark.parametrize("call", ["(k, s, z)", "<axis = 1>(k, r, v)", "(k, s)"])
+@each_of("call", "(k, s, z)", "<axis = 1>(k, r, v)", "(k, s)")
 def test_weights_are_integers_and_a_scale(call, rewrites):
     body = f"{{ w = DequantizeLinear{call} y = MatMul(x, w) }}"
     model = rewrites(ExtractWeightScales(), WEIGHTS + body)

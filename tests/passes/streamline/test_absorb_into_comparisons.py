@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+from tests.tables import each_of
+
 HEAD = """(float[N,3] x) => (bool[N,3] y)
 <float a = {-3}, float b = {0.5}, float two = {2}, float[3] c = {2, -1, 4},
 float[3] d = {2, 1, 4}> """
@@ -11,19 +13,17 @@ def absorbed(applied):
     return lambda body: applied(HEAD + "{ " + body + " }")
 
 
-@pytest.mark.parametrize(
-    ("body", "kinds"),
-    [
-        ("m = Mul(x, d) n = Add(m, a) r = Relu(n) y = Greater(r, b)", ["GreaterOrEqual"]),
-        ("s = Sigmoid(x) y = LessOrEqual(b, s)", ["GreaterOrEqual"]),
-        ("m = Mul(x, a) y = Less(m, b)", ["GreaterOrEqual"]),
-        ("m = Neg(x) y = Greater(m, b)", ["Less"]),
-        ("m = Exp(x) y = Greater(m, b)", ["GreaterOrEqual"]),
-        ("m = Log(x) y = Greater(m, b)", ["GreaterOrEqual"]),
-        ("m = Clip(x, a, b) y = GreaterOrEqual(m, b)", ["GreaterOrEqual"]),
-        ("m = Mul(x, x) y = GreaterOrEqual(m, d)", ["Less", "GreaterOrEqual", "Or"]),
-        ("m = Pow(x, two) y = Less(m, d)", ["GreaterOrEqual", "Less", "And"]),
-    ],
+@each_of(
+    "body, kinds",
+    ("m = Mul(x, d) n = Add(m, a) r = Relu(n) y = Greater(r, b)", ["GreaterOrEqual"]),
+    ("s = Sigmoid(x) y = LessOrEqual(b, s)", ["GreaterOrEqual"]),
+    ("m = Mul(x, a) y = Less(m, b)", ["GreaterOrEqual"]),
+    ("m = Neg(x) y = Greater(m, b)", ["Less"]),
+    ("m = Exp(x) y = Greater(m, b)", ["GreaterOrEqual"]),
+    ("m = Log(x) y = Greater(m, b)", ["GreaterOrEqual"]),
+    ("m = Clip(x, a, b) y = GreaterOrEqual(m, b)", ["GreaterOrEqual"]),
+    ("m = Mul(x, x) y = GreaterOrEqual(m, d)", ["Less", "GreaterOrEqual", "Or"]),
+    ("m = Pow(x, two) y = Less(m, d)", ["GreaterOrEqual", "Less", "And"]),
 )
 def test_fires(body, kinds, absorbed):
     model = absorbed(body)
@@ -42,15 +42,13 @@ def test_the_number_is_the_least_float_that_makes_a_difference(absorbed):
     assert not holds(np.nextafter(found, np.float32(-np.inf))).any()
 
 
-@pytest.mark.parametrize(
+@each_of(
     "body",
-    [
-        "m = Mul(x, c) y = Less(m, b)",  # one channel falls
-        "m = Relu(x) y = GreaterOrEqual(m, a)",  # always
-        "m = Add(x, b) y = Equal(m, a)",
-        "m = Add(x, x) y = Greater(m, x)",
-        "y = Greater(x, b)",
-    ],
+    "m = Mul(x, c) y = Less(m, b)",  # one channel falls
+    "m = Relu(x) y = GreaterOrEqual(m, a)",  # always
+    "m = Add(x, b) y = Equal(m, a)",
+    "m = Add(x, x) y = Greater(m, x)",
+    "y = Greater(x, b)",
 )
 def test_leaves_alone(body, absorbed):
     assert absorbed(body) is None

@@ -1,10 +1,10 @@
 import numpy as np
-import pytest
 
 from onnx_passes import testing
 from onnx_passes.passes.streamline._integer_ranges import IntegerRange, integer_ranges
 from onnx_passes.passes.streamline.annotate_integers import KEY, AnnotateIntegers
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import each_of, each_row
 
 GRAPH = """(float[N,2] x) => (float[N,2] y) <float[3] t = {0, 1, 2}, float w = {1},
 float[2,2] m = {1, -1, 2, 3}, float c = {-1}>
@@ -24,18 +24,16 @@ def test_accumulators_are_as_wide_as_their_weights_need(text, rewrites):
     assert not AnnotateIntegers()(model).modified
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "name"),
-    [
-        (0, 1, "BINARY"),
-        (0, 3, "UINT2"),
-        (0, 4, "UINT3"),
-        (-1, 1, "TERNARY"),
-        (-4, 3, "INT3"),
-        (-5, 3, "INT4"),
-        (-1, 127, "INT8"),
-        (-129, 0, "INT9"),
-    ],
+@each_of(
+    "low, high, name",
+    (0, 1, "BINARY"),
+    (0, 3, "UINT2"),
+    (0, 4, "UINT3"),
+    (-1, 1, "TERNARY"),
+    (-4, 3, "INT3"),
+    (-5, 3, "INT4"),
+    (-1, 127, "INT8"),
+    (-129, 0, "INT9"),
 )
 def test_names(low, high, name):
     assert IntegerRange(low, high).name == name
@@ -82,20 +80,18 @@ float[2,1,1,1] m = {3, -2}, float[1,2,1,1] h = {3, -2}, float f = {-1},
 int64[8] e = {0, 0, 1, 1, 0, 0, 1, 1}, float[4] r = {1, 1, 2, 2}, int64[2] p = {1, 1}>"""
 
 
-@pytest.mark.parametrize(
-    ("body", "found"),
-    [
-        # Taps 1, 3, 7 and 9, 2 and 8, 4 and 6, or -5 alone: each times 0 to 3.
-        ("y = ConvTranspose<strides = [2, 2]>(a, k)", "INT7"),
-        # All nine taps: 40 times 3 and -5 times 3.
-        ("y = ConvTranspose(a, k)", "INT8"),
-        ("y = ConvTranspose<strides = [2, 2], dilations = [2, 2]>(a, k)", "INT8"),
-        ("y = ConvTranspose<group = 1>(a, h)", "INT5"),
-        ("y = Pad(a, e)", "UINT2"),
-        ("y = Pad(a, e, f)", "INT3"),
-        ("y = Resize(a, , r)", "UINT2"),
-        ("y, z = Split<axis = 2>(a, p)", "UINT2"),
-    ],
+@each_of(
+    "body, found",
+    # Taps 1, 3, 7 and 9, 2 and 8, 4 and 6, or -5 alone: each times 0 to 3.
+    ("y = ConvTranspose<strides = [2, 2]>(a, k)", "INT7"),
+    # All nine taps: 40 times 3 and -5 times 3.
+    ("y = ConvTranspose(a, k)", "INT8"),
+    ("y = ConvTranspose<strides = [2, 2], dilations = [2, 2]>(a, k)", "INT8"),
+    ("y = ConvTranspose<group = 1>(a, h)", "INT5"),
+    ("y = Pad(a, e)", "UINT2"),
+    ("y = Pad(a, e, f)", "INT3"),
+    ("y = Resize(a, , r)", "UINT2"),
+    ("y, z = Split<axis = 2>(a, p)", "UINT2"),
 )
 def test_widths(body, found, text):
     size = 2 if "Split" in body else "N"
@@ -130,10 +126,12 @@ DECLARED = """(float[N,2] x) => (float[N,2] y) <float[2,2] m = {1, -1, 2, 3}>
 { y = MatMul(x, m) }"""
 
 
-@pytest.mark.parametrize(
-    ("datatype", "found"),
-    [("UINT8", "INT11"), ("INT4", "INT6"), ("BIPOLAR", "INT4"), ("TERNARY", "INT4")],
-)
+@each_row("""datatype | found
+- UINT8 | INT11
+- INT4 | INT6
+- BIPOLAR | INT4
+- TERNARY | INT4
+""")
 def test_a_datatype_that_is_noted_at_an_input_holds(datatype, found, text):
     model = testing.parse(text(DECLARED))
     model.graph.inputs[0].meta["quant_parameter_tensor_names"] = {KEY: datatype}
@@ -142,9 +140,11 @@ def test_a_datatype_that_is_noted_at_an_input_holds(datatype, found, text):
     assert model.graph.outputs[0] not in integer_ranges(model.graph)
 
 
-@pytest.mark.parametrize(
-    ("attributes", "found"),
-    [("", "UINT2"), ("out_bias = -2.0,", "INT2"), ("out_scale = 2.0,", "UINT3")],
+@each_of(
+    "attributes, found",
+    ("", "UINT2"),
+    ("out_bias = -2.0,", "INT2"),
+    ("out_scale = 2.0,", "UINT3"),
 )
 def test_thresholds_of_qonnx_make_integers(attributes, found, text):
     graph = f"""(float[N,2] x) => (float[N,2] y) <float[2,3] t = {{0, 1, 2, 3, 4, 5}}>
@@ -152,9 +152,12 @@ def test_thresholds_of_qonnx_make_integers(attributes, found, text):
     assert noted(graph, text)["y"] == found
 
 
-@pytest.mark.parametrize(
-    ("low", "kernel", "bits", "name"),
-    [(0, 2, 4, "UINT4"), (-8, 2, 4, "INT4"), (0, 3, 8, "UINT8"), (0, 2, 9, "UINT6")],
+@each_of(
+    "low, kernel, bits, name",
+    (0, 2, 4, "UINT4"),
+    (-8, 2, 4, "INT4"),
+    (0, 3, 8, "UINT8"),
+    (0, 2, 9, "UINT6"),
 )
 def test_a_truncated_sum_of_a_window_is_an_integer(text, low, kernel, bits, name):
     steps = ", ".join(str(step + 0.5) for step in range(15))

@@ -1,7 +1,7 @@
 import numpy as np
-import pytest
 
 from onnx_passes.passes.streamline.factorize import common_factor
+from tests.tables import each_of
 
 GRAPH = "(float[N,2] x) => (float[N,2] y) <float[2,2] w = {{{}}}> {{ y = MatMul(x, w) }}"
 
@@ -13,9 +13,7 @@ def test_fires(rewrites):
     assert levels.tolist() == [[3, -1], [0, 5]]
 
 
-@pytest.mark.parametrize(
-    "weights", ["1, 2, 3, 4", "0, 0, 0, 0", "0.1, 0.2500001, 0.77, 0.123"]
-)
+@each_of("weights", "1, 2, 3, 4", "0, 0, 0, 0", "0.1, 0.2500001, 0.77, 0.123")
 def test_leaves_alone(weights, leaves_alone):
     leaves_alone(GRAPH.format(weights))
 

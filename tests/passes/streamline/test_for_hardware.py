@@ -1,10 +1,10 @@
 """What -c streamline leaves between thresholds is what hardware computes."""
 
 import numpy as np
-import pytest
 
 import onnx_passes
 from onnx_passes.testing import parse
+from tests.tables import each_of, each_row
 
 HEADER = """<ir_version: 10, opset_import: ["" : 18, "onnx_passes.ops" : 1,
 "qonnx.custom_op.general" : 1]> main """
@@ -33,8 +33,8 @@ def kinds(nodes):
 SIGNED, WEIGHT, UNSIGNED = (QUANT.format(*n) for n in ((1, 0), (1, 1), (0, 0)))
 
 
-@pytest.mark.parametrize("scales", [(0.25, 0.125), (0.125, 0.5), (0.3, 0.6)])
-@pytest.mark.parametrize("join", ["s = Add(a, b)", "s = Sub(a, b)"])
+@each_of("scales", (0.25, 0.125), (0.125, 0.5), (0.3, 0.6))
+@each_of("join", "s = Add(a, b)", "s = Sub(a, b)")
 def test_a_join_of_grids_that_differ_by_a_power_of_two_is_of_integers(scales, join):
     text = f"""(float[1,4,6,6] x) => (float[1,4,6,6] y)
     <float[4,4,1,1] w = {{{numbers(4, 4)}}}, float z = {{0}}, float k = {{4}},
@@ -50,7 +50,7 @@ def test_a_join_of_grids_that_differ_by_a_power_of_two_is_of_integers(scales, jo
     assert number == int(number)
 
 
-@pytest.mark.parametrize("perm", ["0, 2, 3, 1", "0, 3, 1, 2", "0, 3, 2, 1"])
+@each_of("perm", "0, 2, 3, 1", "0, 3, 1, 2", "0, 3, 2, 1")
 def test_transposes_around_thresholds_go(perm):
     there = [int(n) for n in perm.split(",")]
     back = ", ".join(str(there.index(axis)) for axis in range(4))
@@ -62,15 +62,12 @@ def test_transposes_around_thresholds_go(perm):
     assert "Transpose" not in kinds(nodes)
 
 
-@pytest.mark.parametrize(
-    "activation",
-    [
-        "r = Softsign(c)",
-        "p = Abs(c) o = Add(one, p) r = Div(c, o)",
-        "r = Abs(c)",
-        "h = Mul(c, d) p = Abs(h) o = Add(p, one) r = Div(h, o)",
-    ],
-)
+@each_row("""activation
+- r = Softsign(c)
+- p = Abs(c) o = Add(one, p) r = Div(c, o)
+- r = Abs(c)
+- h = Mul(c, d) p = Abs(h) o = Add(p, one) r = Div(h, o)
+""")
 def test_softsign_and_abs_are_thresholds(activation):
     text = f"""(float[1,4,6,6] x) => (float[1,4,6,6] y)
     <float[4,4,1,1] w = {{{numbers(4, 4)}}}, float z = {{0}}, float k = {{4}},
@@ -81,7 +78,7 @@ def test_softsign_and_abs_are_thresholds(activation):
     assert kinds(nodes) == ["MultiThreshold", "Conv", "MultiThreshold", "Mul", "Add"]
 
 
-@pytest.mark.parametrize("flat", ["h = Flatten(a)", "h = Reshape(a, shape)"])
+@each_of("flat", "h = Flatten(a)", "h = Reshape(a, shape)")
 def test_convolutions_on_channels_last_data_need_no_transpose_before_a_dense_layer(flat):
     text = f"""(float[1,3,5,5] x) => (float[1,5] y)
     <float[4,3,3,3] w = {{{numbers(4, 3, 3, 3)}}}, float[36,5] u = {{{numbers(36, 5)}}},
@@ -98,7 +95,7 @@ def test_convolutions_on_channels_last_data_need_no_transpose_before_a_dense_lay
 BIT = "qonnx.custom_op.general.BipolarQuant"
 
 
-@pytest.mark.parametrize("product", ["MatMul", "Conv"])
+@each_of("product", "MatMul", "Conv")
 def test_activations_of_one_bit_stay_signs_in_front_of_constant_weights(product):
     shape, weights = ("1,4", "4,4") if product == "MatMul" else ("1,4,3,3", "4,4,1,1")
     text = f"""(float[{shape}] x) => (float[{shape}] y)

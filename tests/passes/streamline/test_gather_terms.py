@@ -1,4 +1,4 @@
-from tests.tables import pass_cases
+from tests.tables import cases_in
 
 HEAD = """(float[2,N] x) => (float[2,N] y)
 <float a = {3}, float b = {0.5}, float[2,1] c = {2, -1},
@@ -6,8 +6,7 @@ float[2,2] m = {1, 2, 3, 4}, float none = {0},
 int64[4] p = {0, 0, 0, 0}> """
 
 
-test_cases = pass_cases(
-    """
+test_cases = cases_in(lambda body: HEAD + "{ " + body + " }")("""
 t = Add(x, a) y = Mul(t, c) | >~ Mul Add
 t = Add(x, a) y = Add(t, c) | >~ Add
 t = Mul(x, a) y = Mul(t, c) | >~ Mul
@@ -33,6 +32,4 @@ t = Add(x, a) u = Mul(t, b) e = Equal(u, c) y = Where(e, x, a)
 t = Add(x, a) u = Mul(t, b) v = Add(u, a) e = Equal(c, v) y = Where(e, x, a)
 t = Add(x, b) u = Div(t, a) z = Round(u) y = Mul(z, b)
 t = Add(x, b) u = Div(t, a) w = Add(u, b) z = Round(w) y = Mul(z, b)
-""",
-    lambda body: HEAD + "{ " + body + " }",
-)
+""")

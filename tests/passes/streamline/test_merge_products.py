@@ -1,6 +1,6 @@
 import pytest
 
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 HEAD = """(float[2,3,4] x, float[2,4,3] u, float[4] q) => (float[A,B,C] y)
 <float[4,2] w = {1, 2, 3, 4, 5, 6, 7, 8}, float[4,2] v = {1, 1, 0, 2, 3, 1, 0, 1},
@@ -18,29 +18,24 @@ def merged(applied):
     return kinds
 
 
-@pytest.mark.parametrize(
-    ("body", "kinds"),
-    cases("""
+@each_row("""body | kinds
 - t = MatMul(x, w) z = MatMul(t, k) | =['MatMul']
 - t = MatMul(k, x) z = MatMul(w, t) | =['MatMul']
 - s = MatMul(x, w) t = MatMul(x, v) z = Add(s, t) | =['MatMul']
 - s = MatMul(w, e) t = MatMul(v, e) z = Add(s, t) | =None
 - s = Transpose<perm = [0, 2, 1]>(x) t = Transpose<perm = [0, 2, 1]>(u)z = MatMul(s, t) |
   =['MatMul', 'Transpose']
-"""),
-)
+""")
 def test_fires(body, kinds, merged):
     body = body.replace("e)", "k)")
     assert merged(body) == kinds
 
 
-@pytest.mark.parametrize(
+@each_of(
     "body",
-    [
-        "s = MatMul(x, w) t = MatMul(x, n) z = Add(s, t)",  # they cancel each other
-        "s = Transpose<perm = [2, 0, 1]>(x) z = MatMul(s, u)",
-        "s = MatMul(x, u) z = MatMul(s, x)",
-    ],
+    "s = MatMul(x, w) t = MatMul(x, n) z = Add(s, t)",  # they cancel each other
+    "s = Transpose<perm = [2, 0, 1]>(x) z = MatMul(s, u)",
+    "s = MatMul(x, u) z = MatMul(s, x)",
 )
 def test_leaves_alone(body, merged):
     assert merged(body) is None

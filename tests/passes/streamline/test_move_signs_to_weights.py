@@ -1,9 +1,8 @@
 import numpy as np
-import pytest
 
 import onnx_passes
 from onnx_passes.testing import parse
-from tests.tables import pass_cases
+from tests.tables import each_of, pass_cases
 
 HEADER = """<ir_version: 10, opset_import: ["" : 20, "onnx_passes.ops" : 1,
 "qonnx.custom_op.general" : 1]> main """
@@ -24,14 +23,12 @@ MATRIX = (
 COUNT = "y = onnx_passes.ops.MultiThreshold(p, t, v) }"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
-    [
-        CONV + "{ p = Conv(x, w) " + COUNT,
-        CONV + "{ p = Conv(x, w, b) " + COUNT,
-        TRANSPOSED + "{ p = ConvTranspose(x, w) " + COUNT,
-        MATRIX + "{ m = Mul(w, s) u = Transpose(m) p = MatMul(x, u) " + COUNT,
-    ],
+    CONV + "{ p = Conv(x, w) " + COUNT,
+    CONV + "{ p = Conv(x, w, b) " + COUNT,
+    TRANSPOSED + "{ p = ConvTranspose(x, w) " + COUNT,
+    MATRIX + "{ m = Mul(w, s) u = Transpose(m) p = MatMul(x, u) " + COUNT,
     ids=["Conv", "bias", "ConvTranspose", "factor and Transpose"],
 )
 def test_thresholds_rise_in_all_channels(rewrites, text):
@@ -65,8 +62,8 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("body", BODIES)
-@pytest.mark.parametrize("after", ["r = Relu(n)", "r = Identity(n)"])
+@each_of("body", *BODIES)
+@each_of("after", "r = Relu(n)", "r = Identity(n)")
 def test_a_negative_factor_of_a_normalisation_leaves_one_node_of_thresholds(body, after):
     given, made, weights, product = BODIES[body]
     rng = np.random.default_rng(3)

@@ -1,4 +1,4 @@
-import pytest
+from tests.tables import each_of, each_row
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "onnx_passes.ops" : 1]> main '
 WEIGHTS = ", ".join(str((7 * i) % 11 - 5) for i in range(48))
@@ -7,38 +7,32 @@ float[24,2] w = {{{WEIGHTS}}}, int64[2] shape = {{2, -1}}, float[3] s = {{-1, 0.
 float[24,3] r = {{{", ".join(["0.5", "1", "2"] * 24)}}}, float v = {{1}}> """
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) y = MatMul(f, w)",
-        "t = Transpose <perm = [0, 3, 1, 2]> (x) f = Reshape(t, shape) y = MatMul(f, w)",
-        "t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) "
-        "m = onnx_passes.ops.MultiThreshold(f, s, v) y = MatMul(m, w)",
-        "t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) "
-        "m = onnx_passes.ops.MultiThreshold(f, s, v) n = Add(m, v) y = MatMul(n, w)",
-    ],
-    ids=["Flatten", "Reshape", "thresholds", "thresholds and a sum"],
-)
+@each_row("""body
+Flatten: t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) y = MatMul(f, w)
+Reshape: t = Transpose <perm = [0, 3, 1, 2]> (x) f = Reshape(t, shape) y = MatMul(f, w)
+thresholds: t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) m =
+  onnx_passes.ops.MultiThreshold(f, s, v) y = MatMul(m, w)
+thresholds and a sum: t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) m =
+  onnx_passes.ops.MultiThreshold(f, s, v) n = Add(m, v) y = MatMul(n, w)
+""")
 def test_rows_of_the_weights_are_permuted(rewrites, body):
     model = rewrites(HEADER + TURNED + "{ " + body + " }")
     assert "Transpose" not in [node.op_type for node in model.graph]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
-    [
-        TURNED.replace("[2,4,2,3] t", "[4,2,2,3] t")
-        .replace("[2,24] f", "[4,12] f")
-        .replace("[24,2] w", "[12,4] w")
-        .replace("[2,2] y", "[4,4] y")
-        + "{ t = Transpose <perm = [3, 0, 1, 2]> (x) f = Flatten(t) y = MatMul(f, w) }",
-        TURNED + "{ t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) u = Identity(w) "
-        "y = MatMul(f, u) }",
-        TURNED + "{ t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) "
-        "m = onnx_passes.ops.MultiThreshold(f, r, v) y = MatMul(m, w) }",
-        TURNED.replace("2,2] y)", "2,2] y, float[2,24] f)").replace("float[2,24] f,", "")
-        + "{ t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) y = MatMul(f, w) }",
-    ],
+    TURNED.replace("[2,4,2,3] t", "[4,2,2,3] t")
+    .replace("[2,24] f", "[4,12] f")
+    .replace("[24,2] w", "[12,4] w")
+    .replace("[2,2] y", "[4,4] y")
+    + "{ t = Transpose <perm = [3, 0, 1, 2]> (x) f = Flatten(t) y = MatMul(f, w) }",
+    TURNED + "{ t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) u = Identity(w) "
+    "y = MatMul(f, u) }",
+    TURNED + "{ t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) "
+    "m = onnx_passes.ops.MultiThreshold(f, r, v) y = MatMul(m, w) }",
+    TURNED.replace("2,2] y)", "2,2] y, float[2,24] f)").replace("float[2,24] f,", "")
+    + "{ t = Transpose <perm = [0, 3, 1, 2]> (x) f = Flatten(t) y = MatMul(f, w) }",
     ids=["first axis", "computed", "thresholds by element", "read elsewhere"],
 )
 def test_leaves_alone(leaves_alone, text):

@@ -1,10 +1,10 @@
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes import testing
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.pipeline.run import run_pipeline
+from tests.tables import each_of
 
 GRAPH = """(float[N,2] x) => (float[N,2] y) <float[2] t = {{0, 1}}, float w = {{1}},
 float[2,2] m = {{{}}}, float[4] u = {{-7.5, 0.3, 1, 9}}>
@@ -18,10 +18,9 @@ def test_fires(rewrites, text):
     np.testing.assert_array_equal(last.inputs[1].const_value.numpy(), [-2, 1, 1, 7])
 
 
-@pytest.mark.parametrize("weights", ["0.5, 1, 1, 1", "1e8, 1, 1, 1"])
+@each_of("weights", "0.5, 1, 1, 1", "1e8, 1, 1, 1")
 def test_leaves_what_is_no_integer_alone(weights, text, leaves_alone):
-    model = testing.parse(text(GRAPH.format(weights)))
-    leaves_alone(model)
+    leaves_alone(testing.parse(text(GRAPH.format(weights))))
 
 
 CHAIN = """<ir_version: 10, opset_import: ["" : 20, "onnx_passes.ops" : 1]>

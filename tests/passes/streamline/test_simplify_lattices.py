@@ -1,6 +1,6 @@
 import pytest
 
-from tests.tables import pass_cases
+from tests.tables import cases_in, each_of
 
 BOOLS = "(bool[N] x, bool[N] u, bool[N] v) => (bool[N] y) "
 NUMBERS = """(float[N] x, float[N] u, int32[N] i, int32[N] j) => (float[N] y, int32[N] k)
@@ -12,21 +12,18 @@ def simplified(applied):
     return lambda body: applied(NUMBERS.replace("nan", "2") + "{ " + body + " }")
 
 
-@pytest.mark.parametrize(
-    ("body", "fires"),
-    [
-        ("t = Max(x, c) y = Min(x, t) k = Abs(i)", True),
-        ("t = Max(i, j) k = Min(t, i) y = Abs(x)", True),
-        ("t = Max(x, u) y = Min(x, t) k = Abs(i)", False),  # u may be NaN
-        ("s = Max(x, u) t = Max(x, c) y = Min(s, t) k = Abs(i)", True),
-    ],
+@each_of(
+    "body, fires",
+    ("t = Max(x, c) y = Min(x, t) k = Abs(i)", True),
+    ("t = Max(i, j) k = Min(t, i) y = Abs(x)", True),
+    ("t = Max(x, u) y = Min(x, t) k = Abs(i)", False),  # u may be NaN
+    ("s = Max(x, u) t = Max(x, c) y = Min(s, t) k = Abs(i)", True),
 )
 def test_numbers(body, fires, simplified):
     assert (simplified(body) is not None) == fires
 
 
-test_cases = pass_cases(
-    """
+test_cases = cases_in(lambda body: BOOLS + "{ " + body + " }")("""
 y = And(x, x) | > Identity
 t = Or(u, x) y = And(x, t) | > Identity
 t = And(x, u) y = Or(t, x) | > Identity
@@ -36,6 +33,4 @@ s = And(u, x) t = And(v, x) y = Xor(s, t) | > Xor And
 (bool[3] x, bool[2,3] u) => (bool[2,3] y) { t = Or(x, u) y = And(x, t) }
 (bool[N] x, bool[N] u) => (bool[N] y, bool[N] t) { t = Or(x, u) y = And(x, t) }
 (bool[N] x, bool[N] u, bool[N] v) => (bool[N] y) { t = Or(v, u) y = And(x, t) }
-""",
-    lambda body: BOOLS + "{ " + body + " }",
-)
+""")

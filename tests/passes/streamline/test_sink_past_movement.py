@@ -1,11 +1,9 @@
 import math
 
-import pytest
-
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.streamline.sink_past_movement import SinkPastMovement
-from tests.tables import pass_cases
+from tests.tables import cases_in, each_of, each_row, inferred
 
 HEAD = """(float[2,3,4] x, float[2,3,4] u, float[2,3,4,4] i) => (float[A,B] y)
 <float s = {0.3}, float n = {-0.3}, float z = {0}, float[3,1] c = {1, 2, 3},
@@ -22,8 +20,7 @@ def typed(body):
     return model
 
 
-test_cases = pass_cases(
-    """
+test_cases = cases_in(typed)("""
 m = Mul(x, s) y = Reshape(m, f) | >~ Reshape Mul
 m = Add(x, s) y = Flatten(m) | >~ Flatten Add
 m = Mul(x, n) y = Unsqueeze(m, e) | >~ Unsqueeze Mul
@@ -58,9 +55,7 @@ m = Add(x, s) y = Relu(m)
 m = Mul(i, n) y = MaxPool<kernel_shape = [2, 2]>(m)
 m = Mul(x, s) k = Mul(u, z) y = Concat<axis = 1>(m, k)
 m = Mul(x, s) y = Transpose(m)
-""",
-    typed,
-)
+""")
 
 
 def test_past_transposes_where_asked():
@@ -93,8 +88,7 @@ def free(body):
     return model
 
 
-test_past_split_resize_and_pad = pass_cases(
-    """
+test_past_split_resize_and_pad = cases_in(free)("""
 m = Mul(x, s) a, b = Split<axis = 1>(m, p) c = Exp(a) y = Concat<axis = 1>(c, b) | >~ Split Mul
   Mul Exp Concat Identity
 m = Add(x, k) a, b = Split<axis = 1>(m, p) c = Exp(a) y = Concat<axis = 1>(c, b) | >~ Split Add
@@ -113,26 +107,20 @@ m = Add(x, n) y = Pad(m, e)
 m = Mul(x, n) y = Pad(m, e, o)
 m = Mul(x, n) y = Pad(m, e, least)
 m = Mul(i, n) y = Resize<mode = "linear">(m, , f)
-""",
-    free,
-)
+""")
 
 
-@pytest.mark.parametrize(
-    ("shape", "factor", "view", "behind"),
-    [
-        ([2, 40_000], [2, 1], [2, 200, 200], [2, 1, 1]),
-        ([300, 3, 100], [3, 1], [1, 300, 3, 100], [3, 1]),
-        ([2, 3, 200, 100], [3, 1, 1], [6, 20_000], [6, 1]),
-    ],
+@each_of(
+    "shape, factor, view, behind",
+    ([2, 40_000], [2, 1], [2, 200, 200], [2, 1, 1]),
+    ([300, 3, 100], [3, 1], [1, 300, 3, 100], [3, 1]),
+    ([2, 3, 200, 100], [3, 1, 1], [6, 20_000], [6, 1]),
 )
 def test_factors_pass_changes_of_shape_of_large_values(shape, factor, view, behind, applied):
     row = ", ".join(str(n + 2) for n in range(math.prod(factor)))
-    model = testing.parse(
-        f"(float{shape} x) => (float{view} y) <float{factor} s = {{{row}}}, "
-        f"int64[{len(view)}] v = {{{', '.join(map(str, view))}}}> "
-        "{ m = Mul(x, s) y = Reshape(m, v) }"
-    )
+    model = testing.parse(f"""(float{shape} x) => (float{view} y) <float{factor} s = {{{row}}},
+        int64[{len(view)}] v = {{{", ".join(map(str, view))}}}> {{ m = Mul(x, s)
+        y = Reshape(m, v) }}""")
     assert applied(model)
     (product,) = (node for node in model.graph if node.op_type == "Mul")
     assert list(product.inputs[1].shape) == behind
@@ -143,22 +131,19 @@ int64[0] n = {{}}, int64 i = {{0}}, int64[1] f = {{-1}}>
 {{ m = {operation} s = {moved} y = Exp(s) }}"""
 
 
-@pytest.mark.parametrize("operation", ["Mul(x, c)", "Add(x, c)", "Div(x, c)"])
-@pytest.mark.parametrize("constant", ["float c = {0.3}", "float[1] c = {0.3}"])
-@pytest.mark.parametrize(
-    ("shape", "moved"),
-    [
-        ("[1,1]", "Squeeze(m)"),
-        ("[1]", "Squeeze(m, t)"),
-        ("[1,1]", "Reshape(m, n)"),
-        ("[1,1]", "Reshape(m, f)"),
-        ("[1,3]", "ReduceMax<keepdims = 0>(m)"),
-        ("[3]", "ReduceMin<keepdims = 0>(m)"),
-        ("[3]", "Gather<axis = 0>(m, i)"),
-        ("[1,3]", "Unsqueeze(m, t)"),
-        ("[1]", "Flatten<axis = 0>(m)"),
-    ],
-)
+@each_of("operation", "Mul(x, c)", "Add(x, c)", "Div(x, c)")
+@each_of("constant", "float c = {0.3}", "float[1] c = {0.3}")
+@each_row("""shape | moved
+- [1,1] | Squeeze(m)
+- [1] | Squeeze(m, t)
+- [1,1] | Reshape(m, n)
+- [1,1] | Reshape(m, f)
+- [1,3] | ReduceMax<keepdims = 0>(m)
+- [3] | ReduceMin<keepdims = 0>(m)
+- [3] | Gather<axis = 0>(m, i)
+- [1,3] | Unsqueeze(m, t)
+- [1] | Flatten<axis = 0>(m)
+""")
 def test_a_single_number_does_not_raise_the_rank(shape, moved, constant, operation, applied):
     body = SINGLE.format(shape=shape, moved=moved, constant=constant, operation=operation)
     model = testing.parse(body)
@@ -171,16 +156,13 @@ WINDOWS = """(float[N,4,3] x) => (float[N,3,2] y) <float s = {0.3}, float[1,3] c
 int64[3,2] j = {0, 1, 4, 5, 8, 9}> { m = Mul(x, s) t = Transpose<perm = [0, 2, 1]>(m) """
 
 
-@pytest.mark.parametrize(
-    ("reader", "kinds"),
-    [
-        ("o.Im2Col(t, j)", ["Transpose", "Im2Col", "Mul"]),
-        ("Relu(t)", None),  # behind which the Transpose goes itself
-    ],
+@each_of(
+    "reader, kinds",
+    ("o.Im2Col(t, j)", ["Transpose", "Im2Col", "Mul"]),
+    ("Relu(t)", None),  # behind which the Transpose goes itself
 )
 def test_single_numbers_pass_a_transpose_that_stays(reader, kinds, text):
-    model = testing.parse(text(WINDOWS + f"y = {reader} }}"))
-    infer_shapes(model)
+    model = inferred(text(WINDOWS + f"y = {reader} }}"))
     assert SinkPastMovement()(model).modified == (kinds is not None)
     if kinds is not None:
         assert [n.op_type for n in model.graph if n.op_type != "Constant"] == kinds
@@ -192,19 +174,15 @@ float big = {1e9}, int64[1] k = {2}> { q = o.MultiThreshold(x, t, w) """
 
 
 def ranked(text, body):
-    model = testing.parse(text(SCORES + body + " }"))
-    infer_shapes(model)
-    return model
+    return inferred(text(SCORES + body + " }"))
 
 
-@pytest.mark.parametrize(
-    ("body", "kinds"),
-    [
-        ("m = Mul(q, s) a = Add(m, b) v, y = TopK(a, k)", ["TopK", "Mul", "Add"]),
-        ("a = Div(q, s) v, y = TopK(a, k)", ["TopK", "Div"]),
-        ("a = Add(q, b) y = ArgMax<axis = 1>(a) v = Exp(x)", ["ArgMax", "Exp"]),
-        ("a = Mul(q, s) y = ArgMin<axis = 1>(a) v = Exp(x)", ["ArgMin", "Exp"]),
-    ],
+@each_of(
+    "body, kinds",
+    ("m = Mul(q, s) a = Add(m, b) v, y = TopK(a, k)", ["TopK", "Mul", "Add"]),
+    ("a = Div(q, s) v, y = TopK(a, k)", ["TopK", "Div"]),
+    ("a = Add(q, b) y = ArgMax<axis = 1>(a) v = Exp(x)", ["ArgMax", "Exp"]),
+    ("a = Mul(q, s) y = ArgMin<axis = 1>(a) v = Exp(x)", ["ArgMin", "Exp"]),
 )
 def test_single_numbers_pass_the_ranking_of_integers(body, kinds, text):
     model = ranked(text, body)
@@ -216,14 +194,12 @@ def test_single_numbers_pass_the_ranking_of_integers(body, kinds, text):
     assert [value.name for value in model.graph.outputs] == ["v", "y"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "body",
-    [
-        "a = Mul(x, s) v, y = TopK(a, k)",  # rounding makes floats equal
-        "a = Mul(q, n) v, y = TopK(a, k)",
-        "a = Mul(q, c) v, y = TopK(a, k)",
-        "a = Add(q, big) v, y = TopK(a, k)",  # which is too big for them to differ
-    ],
+    "a = Mul(x, s) v, y = TopK(a, k)",  # rounding makes floats equal
+    "a = Mul(q, n) v, y = TopK(a, k)",
+    "a = Mul(q, c) v, y = TopK(a, k)",
+    "a = Add(q, big) v, y = TopK(a, k)",  # which is too big for them to differ
 )
 def test_stays_before_other_rankings(body, text):
     testing.assert_leaves_alone(SinkPastMovement(), ranked(text, body))

@@ -1,9 +1,7 @@
-import pytest
-
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.streamline.sink_scales import SinkScales
-from tests.tables import pass_cases
+from tests.tables import cases_in, each_of, each_row, inferred
 
 CONSTANTS = """float s = {0.5}, float t = {0.5}, float z = {0}, float[3] r = {1, 2, 3},
 float f = {0.3}, float g = {1.2},
@@ -13,28 +11,19 @@ IMAGE = """(float[2,2,5,5] x, float[2,2,5,5] u) => (float[A,B,C,D] y) <float s =
 float[3,2,1,1] w = {1,2,3,4,5,6}, float[3,1,1,1] c = {1, 2, -1}, float[3] b = {1, 2, 3}> """
 
 
-def typed(text):
-    model = testing.parse(text)
-    infer_shapes(model)
-    return model
-
-
 def dense(body):
-    return typed(DENSE + "{ " + body + " }")
+    return inferred(DENSE + "{ " + body + " }")
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "m = Mul(x, d) y = MatMul(m, w)",
-        "m = Mul(x, d) n = Mul(u, d) y = Add(m, n)",
-        "m = Mul(x, s) n = Mul(u, f) y = Add(m, n)",
-    ],
-)
+@each_row("""body
+- m = Mul(x, d) y = MatMul(m, w)
+- m = Mul(x, d) n = Mul(u, d) y = Add(m, n)
+- m = Mul(x, s) n = Mul(u, f) y = Add(m, n)
+""")
 def test_a_factor_of_more_axes_stays(body):
     constants = CONSTANTS + ", float[1,1,1] d = {2}"
     text = "(float[N,4] x, float[N,4] u) => (float[A,B,C] y) <" + constants + "> { " + body
-    assert not SinkScales()(typed(text + " }")).modified
+    assert not SinkScales()(inferred(text + " }")).modified
 
 
 SPREAD = """(float[2,4,5,5] x) => (float[A,B,C,D] y) <float s = {0.5}, float t = {-2},
@@ -45,7 +34,7 @@ float[2,2,1,1] k = {1, 2, 3, 4}, float[1,1,1,1] e = {3}> """
 TAPS = ", ".join(str(number % 7 - 3) for number in range(72))
 
 
-@pytest.mark.parametrize("body", ["y = MatMul(m, w)", "y = ReduceSum<keepdims = 0>(m)"])
+@each_of("body", "y = MatMul(m, w)", "y = ReduceSum<keepdims = 0>(m)")
 def test_a_rank_that_is_not_known_is_left_alone(body):
     model = testing.parse(DENSE + f"{{ e = Exp(x) m = Mul(e, s) {body} }}")
     assert not SinkScales()(model).modified
@@ -55,11 +44,10 @@ def test_a_rank_that_is_not_known_is_left_alone(body):
 
 def spread(body, a="1, -1, 2, 0"):
     graph = SPREAD.replace("v,", f"v = {{{TAPS}}},").replace("1, -1, 2, 0", a)
-    return typed(graph + "{ " + body + " }")
+    return inferred(graph + "{ " + body + " }")
 
 
-test_dense = pass_cases(
-    """
+test_dense = cases_in(dense)("""
 m = Mul(x, s) y = MatMul(m, w) | >~ MatMul Mul
 m = Mul(w, r) y = MatMul(x, m) | >~ MatMul Mul
 m = Add(x, a) y = MatMul(m, w) | >~ MatMul Add
@@ -75,24 +63,18 @@ m = Mul(x, z) y = MatMul(m, w)
 m = Mul(x, a) y = MatMul(m, w)
 m = Mul(x, s) n = Mul(u, z) y = Add(m, n)
 m = Mul(x, u) y = MatMul(m, w)
-a term that gives a value more columns: =typed('(float[4,1] x) => (float[4,2] y) <float[3] a =
-  {1, 2, 3}, float[3,2] w = {1, 2, 3, 4, 5, 6}> { m = Add(x, a) y = MatMul(m, w) }')
-""",
-    dense,
-)
-test_images = pass_cases(
-    """
+a term that gives a value more columns: =inferred('(float[4,1] x) => (float[4,2] y) <float[3]
+  a = {1, 2, 3}, float[3,2] w = {1, 2, 3, 4, 5, 6}> { m = Add(x, a) y = MatMul(m, w) }')
+""")
+test_images = cases_in(lambda body: inferred(IMAGE + "{ " + body + " }"))("""
 m = Mul(x, s) y = Conv(m, w) | >~ Conv Mul
 m = Mul(x, s) y = Conv(m, w, b) | >~ Conv Mul Add
 m = Mul(w, c) y = Conv(x, m) | >~ Conv Mul
 m = Mul(w, c) y = Conv(x, m, b) | >~ Conv Mul Add
 m = Mul(x, s) y = AveragePool<kernel_shape = [2, 2]>(m) | >~ AveragePool Mul
 m = Mul(x, s) y = GlobalAveragePool(m) | >~ GlobalAveragePool Mul
-""",
-    lambda body: typed(IMAGE + "{ " + body + " }"),
-)
-test_spread_images_and_sums = pass_cases(
-    """
+""")
+test_spread_images_and_sums = cases_in(spread)("""
 m = Mul(x, s) y = ConvTranspose<group = 2>(m, w) | >~ ConvTranspose Mul
 m = Mul(v, c) y = ConvTranspose<strides = [2, 2], pads = [1, 1, 1, 1]>(x, m, b) | >~
   ConvTranspose Mul Add
@@ -108,13 +90,11 @@ m = Add(x, t) y = Conv<group = 2, pads = [1, 0, 0, 0]>(m, k)
 m = Add(x, t) y = Conv<group = 2, auto_pad = "SAME_UPPER">(m, k)
 m = Add(x, t) y = ConvTranspose<group = 2>(m, w)
 m = Mul(x, a) y = ReduceSum<keepdims = 1>(m, r)
-a factor for each channel of a group: =typed('(float[1,4,3,3] x) => (float[1,B,C,D] y)
+a factor for each channel of a group: =inferred('(float[1,4,3,3] x) => (float[1,B,C,D] y)
   <float[1,3,1,1] c = {1, 2, -3}, float[4,3,1,1] w = {1,2,3,4,5,6,7,8,9,10,11,12}> { m = Mul(w,
   c) y = ConvTranspose<group = 2>(x, m) }') | >~ ConvTranspose Mul
 a factor for each channel of a depthwise convolution: =spread('m = Mul(x, a) y = Conv<group =
   4>(m, w)', '1, -1, 2, 4') | >~ Conv Mul
 =spread('m = Mul(x, a) y = ConvTranspose<group = 4>(m, w)', '1, -1, 2, 4') | >~ ConvTranspose
   Mul
-""",
-    spread,
-)
+""")

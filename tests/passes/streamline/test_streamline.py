@@ -9,6 +9,5 @@ float[4,4] w = {1, 2, 0, 1, 3, 1, 1, 2, 0, 1, 4, 1, 5, 2, 1, 1}>
 def test_a_residual_block_keeps_one_factor_and_one_term(applied):
     model = testing.parse(GRAPH)
     assert applied(model)
-    kinds = [node.op_type for node in model.graph]
-    assert kinds == ["MatMul", "Add", "Mul", "Add"]
+    assert [node.op_type for node in model.graph] == ["MatMul", "Add", "Mul", "Add"]
     assert not Streamline()(model).modified

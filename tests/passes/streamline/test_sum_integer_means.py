@@ -1,10 +1,8 @@
-import pytest
-
 from onnx_passes import testing
-from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.streamline._integer_ranges import integer_ranges
 from onnx_passes.passes.streamline.annotate_integers import KEY, AnnotateIntegers
 from onnx_passes.passes.streamline.sum_integer_means import SumIntegerMeans
+from tests.tables import each_of, inferred
 
 GRAPH = """(float[N,2,6,6] x) => (float[A,B,C,D] y) <float[3] t = {{0, 1, 2}}, float w = {{1}},
 float c = {{{low}}}, int64[2] r = {{-1, 2}}, int64[1] one = {{1}}>
@@ -13,19 +11,15 @@ SQUARE = "AveragePool<kernel_shape = [3, 3], strides = [2, 2]>(b)"
 
 
 def model_of(text, mean, low=0):
-    model = testing.parse(text(GRAPH.format(mean=mean, low=low)))
-    infer_shapes(model)
-    return model
+    return inferred(text(GRAPH.format(mean=mean, low=low)))
 
 
-@pytest.mark.parametrize(
-    ("mean", "low", "told"),
-    [
-        (SQUARE, 0, {"kernel": 3, "stride": 2, "ibits": 2, "obits": 5, "signed": 0}),
-        (SQUARE, -2, {"kernel": 3, "stride": 2, "ibits": 2, "obits": 6, "signed": 1}),
-        ("ReduceMean(b, r)", 0, {"kernel": 6, "stride": 6, "ibits": 2, "obits": 7}),
-        ("AveragePool<kernel_shape = [2, 2]>(b)", 0, {"stride": 1, "obits": 4}),
-    ],
+@each_of(
+    "mean, low, told",
+    (SQUARE, 0, {"kernel": 3, "stride": 2, "ibits": 2, "obits": 5, "signed": 0}),
+    (SQUARE, -2, {"kernel": 3, "stride": 2, "ibits": 2, "obits": 6, "signed": 1}),
+    ("ReduceMean(b, r)", 0, {"kernel": 6, "stride": 6, "ibits": 2, "obits": 7}),
+    ("AveragePool<kernel_shape = [2, 2]>(b)", 0, {"stride": 1, "obits": 4}),
 )
 def test_fires(mean, low, told, text, applied):
     model = model_of(text, mean, low)
@@ -42,13 +36,11 @@ def test_fires(mean, low, told, text, applied):
     }
 
 
-@pytest.mark.parametrize(
-    ("mean", "kinds"),
-    [
-        ("ReduceMean(b, one)", ["ReduceSum"]),
-        ("AveragePool<kernel_shape = [3, 2], strides = [1, 2]>(b)", ["Conv"]),
-        ("AveragePool<kernel_shape = [2, 2], dilations = [2, 2]>(b)", ["Conv"]),
-    ],
+@each_of(
+    "mean, kinds",
+    ("ReduceMean(b, one)", ["ReduceSum"]),
+    ("AveragePool<kernel_shape = [3, 2], strides = [1, 2]>(b)", ["Conv"]),
+    ("AveragePool<kernel_shape = [2, 2], dilations = [2, 2]>(b)", ["Conv"]),
 )
 def test_sums_of_other_elements(mean, kinds, text, applied):
     model = model_of(text, mean, -2)
@@ -69,16 +61,14 @@ def test_a_global_mean_in_front_of_a_product(text, applied):
     assert [n.op_type for n in model.graph][-4:] == ["ReduceSum", "Div", "Squeeze", "MatMul"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "mean",
-    [
-        "AveragePool<kernel_shape = [3, 2], ceil_mode = 1>(b)",
-        "AveragePool<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(b)",
-        "AveragePool<kernel_shape = [3, 3]>(x)",
-        "GlobalAveragePool(b)",
-        "ReduceMean(x, one)",
-        "ReduceMean(b)",  # over a batch of any size
-    ],
+    "AveragePool<kernel_shape = [3, 2], ceil_mode = 1>(b)",
+    "AveragePool<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(b)",
+    "AveragePool<kernel_shape = [3, 3]>(x)",
+    "GlobalAveragePool(b)",
+    "ReduceMean(x, one)",
+    "ReduceMean(b)",  # over a batch of any size
 )
 def test_leaves_alone(mean, text):
     testing.assert_leaves_alone(SumIntegerMeans(), model_of(text, mean))

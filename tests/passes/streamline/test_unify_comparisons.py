@@ -1,12 +1,11 @@
-import pytest
+from tests.tables import each_of
 
 HEAD = "(float[N] x, float[N] u) => (bool[N] y) "
 
 
-@pytest.mark.parametrize("suffix", ["", "OrEqual"])
+@each_of("suffix", "", "OrEqual")
 def test_fires(suffix, rewrites):
-    model = rewrites(HEAD + f"{{ y = Less{suffix}(x, u) }}")
-    (node,) = model.graph
+    (node,) = rewrites(HEAD + f"{{ y = Less{suffix}(x, u) }}").graph
     assert node.op_type == f"Greater{suffix}"
     assert [value.name for value in node.inputs] == ["u", "x"]
 

@@ -1,31 +1,19 @@
 import pytest
 
-from onnx_passes import testing
-from onnx_passes.passes.annotation.shape_inference import infer_shapes
+from tests.tables import each_of, inferred
 
 
-def typed(text):
-    model = testing.parse(text)
-    infer_shapes(model)
-    return model
-
-
-@pytest.mark.parametrize(
-    "call",
-    ["Flatten(x)", "Squeeze(x)", "Squeeze(x, one)", "Unsqueeze(x, one)"],
-)
-@pytest.mark.parametrize("dims", ["2,1,3", "N,1,3"])
+@each_of("call", "Flatten(x)", "Squeeze(x)", "Squeeze(x, one)", "Unsqueeze(x, one)")
+@each_of("dims", "2,1,3", "N,1,3")
 def test_fires(call, dims, applied):
     if call == "Squeeze(x)" and "N" in dims:
         pytest.skip("which axes go depends on N")
     made = "A,B,C,D" if "Unsqueeze" in call else "A,B"
-    model = typed(f"""(float[{dims}] x) => (float[{made}] y) <int64[1] one = {{1}}>
+    model = inferred(f"""(float[{dims}] x) => (float[{made}] y) <int64[1] one = {{1}}>
         {{ t = {call} y = Exp(t) }}""")
     assert applied(model)
     assert [n.op_type for n in model.graph if n.op_type != "Constant"] == ["Reshape", "Exp"]
 
 
 def test_leaves_two_dynamic_dimensions_alone(leaves_alone):
-    leaves_alone(
-        typed("(float[N,M,3] x) => (float[A,B] y) { y = Flatten<axis = 2>(x) }"),
-    )
+    leaves_alone(inferred("(float[N,M,3] x) => (float[A,B] y) { y = Flatten<axis = 2>(x) }"))

@@ -12,6 +12,7 @@ from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from tests.corpus import backend_models as corpus
+from tests.tables import each_of
 
 KNOWN_IR_VERSION = 13
 
@@ -42,7 +43,7 @@ def runs(model: ir.Model, *, slowly: bool) -> str | None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", corpus.KINDS)
+@each_of("kind", *corpus.KINDS)
 def test_made_up_inputs_run(kind):
     failures = {}
     for entry in corpus.load_all():

@@ -4,13 +4,12 @@ import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.runtime.inputs import adversarial, edge_samples, make_samples, name_of
 from onnx_passes.runtime.inputs.boundary_values import base_sample, steering_inputs, variants
 from onnx_passes.verify.reference_data import check_feeds
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
 X = np.float32([0.5, -2, 3])
@@ -79,9 +78,7 @@ PACK = """(float[2] x, bool[2] b, float[2] a) => (float[K] y) <bool[2] c>
 DIVIDEND = "(int32[4] x) => (int32[4] y) <int32 c = {$}> { y = Div(x, c) }"
 
 
-@pytest.mark.parametrize(
-    ("text", "inputs"),
-    cases("""
+@each_row("""text | inputs
 shape: (float[N,3] x, float[M,3] z) => (float[A,B] y) { s = Shape(z) y = Reshape(x, s) } | =''
 end-of-a-loop: (int64 n, bool c, float limit, float x) => (float y) { y = Loop(n, c, x) <body =
   b (int64 i, bool d, float a) => (bool e, float f) { f = Add(a, a) e = Less(f, limit) }> }
@@ -97,8 +94,7 @@ divided: (int32[3] a, int32[3] b, float[3] x) => (int32[3] y, float[3] z) <int32
 by-1000: =DIVIDEND.replace('$', '1000') | =''
 by-minus-1: =DIVIDEND.replace('$', '-1') | x
 by-0: =DIVIDEND.replace('$', '0') | x
-"""),
-)
+""")
 def test_what_steers_an_operator_stays_ordinary(text, inputs):
     assert steering_inputs(ir.from_onnx_text(HEAD + text)) == {*inputs.split()}
 
@@ -170,7 +166,7 @@ def divided(array):
     return with_weights(text, d=array)
 
 
-@pytest.mark.parametrize(("size", "steers"), [(8192, False), (8193, True)])
+@each_of("size, steers", (8192, False), (8193, True))
 def test_a_dividend_stays_ordinary_if_the_divisor_is_not_at_hand(size, steers):
     # Integers of more than 64 KiB are left out of the model that samples are made for.
     model = divided(np.full(size, 3, np.int64))
@@ -180,7 +176,7 @@ def test_a_dividend_stays_ordinary_if_the_divisor_is_not_at_hand(size, steers):
     assert ("large integers" not in kinds) is steers
 
 
-@pytest.mark.parametrize("make", [adversarial, edge_samples])
+@each_of("make", adversarial, edge_samples)
 def test_a_large_default_is_read_from_the_model_itself(make):
     default = np.arange(300, dtype=np.float32)
     text = "g (float[300] x, float[300] k) => (float[300] y) { y = Mul(x, k) }"
@@ -204,10 +200,8 @@ def test_floats_have_ties_zeros_and_equal_values():
 
 
 def test_what_is_compared_with_a_constant_lies_on_both_sides_of_it():
-    found = edges(
-        "(float[8] x, float[8] z) => (bool[8] y, float[8] w) <float k = {100}> "
-        "{ y = Less(x, k) w = Neg(z) }"
-    )["limits"]
+    found = edges("""(float[8] x, float[8] z) => (bool[8] y, float[8] w) <float k = {100}>
+        { y = Less(x, k) w = Neg(z) }""")["limits"]
     assert 100 in found["x"]
     assert (found["x"] > 100).any()
     assert ((found["x"] < 100) & (found["x"] > 80)).any()
@@ -223,14 +217,12 @@ def test_what_is_quantised_by_a_power_of_two_lies_half_way_between_levels():
     assert set(found["z"] / 0.25 % 1) != {0.5}
 
 
-@pytest.mark.parametrize(
-    ("call", "empty"),
-    [
-        ("ReduceSum(x, front)", True),
-        ("ReduceL2(x)", True),
-        ("ReduceSum(x, end)", False),  # ONNX Runtime keeps the size of this axis
-        ("ReduceMean(x)", False),  # the standard does not say what that is
-    ],
+@each_of(
+    "call, empty",
+    ("ReduceSum(x, front)", True),
+    ("ReduceL2(x)", True),
+    ("ReduceSum(x, end)", False),  # ONNX Runtime keeps the size of this axis
+    ("ReduceMean(x)", False),  # the standard does not say what that is
 )
 def test_sums_of_nothing_are_asked_for_where_the_standard_defines_them(call, empty):
     found = edges(
@@ -262,7 +254,7 @@ def test_booleans_are_negated():
     np.testing.assert_array_equal(other[0], ~ordinary[0])
 
 
-@pytest.mark.parametrize("text", ["float[2] w = {1, 2}", "bool w = {1}"])
+@each_of("text", "float[2] w = {1, 2}", "bool w = {1}")
 def test_an_input_with_a_default_has_another_value(text):
     kind = text.partition(" w")[0]
     text = f"(float[2] x, {kind} w) => (float[2] y, {kind} v) <{text}> {{"
@@ -276,9 +268,7 @@ def test_a_large_input_has_no_edges():
     assert edges("(float[300, 300] x) => (float[300, 300] y) { y = Neg(x) }") == {}
 
 
-@pytest.mark.parametrize(
-    "call", ["Gather(v, i)", "OneHot(i, depth, pair)", "GatherElements(v, i)"]
-)
+@each_of("call", "Gather(v, i)", "OneHot(i, depth, pair)", "GatherElements(v, i)")
 def test_indices_count_from_the_end_where_they_may(call):
     found = edges(
         "(int64[3] i) => (float[A] y) <float[4] v = {1, 2, 3, 4}, int64 depth = {4}, "
@@ -288,7 +278,7 @@ def test_indices_count_from_the_end_where_they_may(call):
     assert (found >= -4).all()
 
 
-@pytest.mark.parametrize("kind", ["uint8", "int8", "float", "bool"])
+@each_of("kind", "uint8", "int8", "float", "bool")
 def test_indices_count_from_the_end_in_types_that_hold_them(kind):
     """Bytes that lead into a table of 256 ended the run with an OverflowError."""
     table = ", ".join(map(str, range(256)))
@@ -298,7 +288,7 @@ def test_indices_count_from_the_end_in_types_that_hold_them(kind):
     assert all((array < 0).any() for array in found)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each_of("seed", *range(5))
 def test_small_floats_overflowed_no_exponential_and_had_no_zero(seed):
     """So `Log(1 + Exp(x))` passed for Softplus, and `-x` for `0 - x` behind a reciprocal."""
     found = edges("(float[2] x) => (float[2] y) { y = Softplus(x) }", seed=seed)
@@ -325,7 +315,7 @@ def test_large_integers_cancelled_in_pairs_so_that_a_sum_of_floats_was_right():
     assert abs(found.astype(np.int64)).min() > 2**30
 
 
-@pytest.mark.parametrize(("joined", "repeats"), [("add", True), ("none", False)])
+@each_of("joined, repeats", ("add", True), ("none", False))
 def test_indices_of_joined_updates_never_repeated(joined, repeats):
     """So a sum of duplicates could be lost."""
     text = f"""(float[4] x, int64[4] i, float[4] u) => (float[4] y)

@@ -4,6 +4,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.runtime.inputs.concrete_shapes import ShapeSpecializer, skeleton
+from tests.tables import each_of
 
 HEAD = "g (float[{}] x{}) => (float[A] y) <{}> {{ {} }}"
 
@@ -78,7 +79,7 @@ def fault_of(parse, case, shape):
     return ShapeSpecializer(skeleton(model)).fix({"x": shape}, sizes).fault
 
 
-@pytest.mark.parametrize("case", CASES)
+@each_of("case", *CASES)
 def test_what_does_not_fit_is_said_in_numbers(parse, case):
     fault = fault_of(parse, case, CASES[case][1][1])
     assert fault is not None

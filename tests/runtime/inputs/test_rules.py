@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import each_of, each_row
 
 INDEX = [
     "g (float[N, 6] x, int64[B, S] i) => (float[a, b, c] y) { y = Gather<axis = 1>(x, i) }",
@@ -105,7 +105,7 @@ def made(parse, text):
         return feeds, [session.run(sample) for sample in feeds]
 
 
-@pytest.mark.parametrize("text", INDEX + SHAPE)
+@each_of("text", *(INDEX + SHAPE))
 def test_indices_and_shapes_fit(parse, text):
     _, outputs = made(parse, text)
     for sample in outputs:
@@ -113,7 +113,7 @@ def test_indices_and_shapes_fit(parse, text):
             assert all(item.size for item in (data if isinstance(data, list) else [data]))
 
 
-@pytest.mark.parametrize("text", DOMAIN)
+@each_of("text", *DOMAIN)
 def test_values_lie_where_the_operator_is_defined(parse, text):
     _, outputs = made(parse, text)
     for sample in outputs:
@@ -129,14 +129,11 @@ def test_declared_outputs_decide(parse):
     assert feeds[0]["k"].tolist() == [5]
 
 
-@pytest.mark.parametrize(
-    "between",
-    [
-        "j = Cast<to = 7>(i)",
-        "k = Identity(i) a = Constant<value_int = 1>() l = Flatten(k) j = Cast<to = 7>(l)",
-        "k = Transpose(i) m = Concat<axis = 0>(k, k) j = Cast<to = 7>(m)",
-    ],
-)
+@each_row("""between
+- j = Cast<to = 7>(i)
+- k = Identity(i) a = Constant<value_int = 1>() l = Flatten(k) j = Cast<to = 7>(l)
+- k = Transpose(i) m = Concat<axis = 0>(k, k) j = Cast<to = 7>(m)
+""")
 def test_indices_are_followed_through_what_moves_them(parse, between):
     text = f"""g (float[3, 4] x, int32[40] i) => (float[?, ?] y) {{
         {between} z = Gather(x, j) y = Flatten(z) }}"""
@@ -155,13 +152,11 @@ def test_indices_are_followed_into_functions_branches_and_loops(parse):
     assert all(set(sample["i"]) == {0, 1, 2} for sample in feeds)
 
 
-@pytest.mark.parametrize(
-    ("trips", "result", "endless"),
-    [
-        ("", "d = Identity(c)", True),
-        ("", "d = Not(c)", False),
-        ("n", "d = Identity(c)", False),
-    ],
+@each_of(
+    "trips, result, endless",
+    ("", "d = Identity(c)", True),
+    ("", "d = Not(c)", False),
+    ("n", "d = Identity(c)", False),
 )
 def test_a_loop_without_an_end_is_not_started(trips, result, endless):
     text = f"""<ir_version: 10, opset_import: ["" : 20]>

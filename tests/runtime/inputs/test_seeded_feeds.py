@@ -11,11 +11,18 @@ from hypothesis import strategies as st
 
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
-from onnx_passes.runtime.inputs import describe_feeds, generate, make_samples, seeded_feeds
+from onnx_passes.runtime.inputs import (
+    describe_feeds,
+    edge_samples,
+    generate,
+    make_samples,
+    seeded_feeds,
+)
 from onnx_passes.runtime.inputs.dimensions import size_of
 from onnx_passes.runtime.inputs.seeded_feeds import draw
 from onnx_passes.runtime.inputs.substitutes import Alternatives
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import each_of, each_row
 
 SHAPES = st.lists(st.integers(0, 4), max_size=3).map(tuple)
 
@@ -38,7 +45,7 @@ def test_each_column_has_its_bound():
     assert draw(ir.DataType.INT64, (200,), between(0, np.array([1, 5])), rng()).max() == 1
 
 
-@pytest.mark.parametrize("axis", [0, 1, -1])
+@each_of("axis", 0, 1, -1)
 def test_distinct_integers_do_not_repeat_along_their_axis(axis):
     array = draw(ir.DataType.INT64, (4, 5), ValueHint(low=2, high=7, distinct=axis), rng())
     assert (np.diff(np.sort(array, axis), axis=axis) > 0).all()
@@ -56,11 +63,9 @@ def test_the_one_value_takes_the_shape_it_can():
     assert draw(ir.DataType.INT64, (9,), exactly([1, 2]), rng()).tolist() == [1, 2]
 
 
-@pytest.mark.parametrize("hint", [ValueHint(), between(-3, 4), ValueHint(nonzero=True)])
-@pytest.mark.parametrize("name", ["FLOAT", "FLOAT16", "INT32", "UINT8", "BOOL"])
-def test_a_large_tensor_is_drawn_in_pieces_of_the_values_that_it_has_as_a_whole(
-    hint, name, monkeypatch
-):
+@each_of("hint", ValueHint(), between(-3, 4), ValueHint(nonzero=True))
+@each_of("name", "FLOAT", "FLOAT16", "INT32", "UINT8", "BOOL")
+def test_a_large_tensor_is_drawn_in_pieces_that_make_the_whole(hint, name, monkeypatch):
     whole = draw(ir.DataType[name], (7, 30), hint, rng())
     monkeypatch.setattr(seeded_feeds, "_PIECE", 64)
     assert np.array_equal(draw(ir.DataType[name], (7, 30), hint, rng()), whole)
@@ -130,14 +135,11 @@ def test_floats_are_normal_and_integers_moderate(parse):
         assert ir.DataType.from_numpy(data.dtype) == declared[name]
 
 
-@pytest.mark.parametrize(
-    ("node", "same"),
-    [
-        ("MatMul(x, z)", "x[1] == z[0]"),
-        ("Add(x, z)", "x == z"),
-        ("Concat<axis=0>(x, z)", None),
-    ],
-)
+@each_row("""node | same
+- MatMul(x, z) | x[1] == z[0]
+- Add(x, z) | x == z
+- Concat<axis=0>(x, z) | =None
+""")
 def test_unnamed_dimensions_fit_the_operators(parse, node, same):
     model = parse(f"g (float[?, ?] x, float[?, ?] z) => (float[a, b] y) {{ y = {node} }}")
     feeds = generate(model)
@@ -164,16 +166,14 @@ def test_sums_of_dimensions_are_kept(parse):
         assert sample["all"].shape[1] == past + now
 
 
-@pytest.mark.parametrize(
-    ("formula", "size"),
-    [
-        ("n + 1", lambda n: n + 1),
-        ("Min(6, n)", lambda n: min(6, n)),
-        ("Max(6, 2*n - 4)", lambda n: max(6, 2 * n - 4)),
-        ("(n + 1)//2", lambda n: (n + 1) // 2),
-        ("n%4 + 1", lambda n: n % 4 + 1),
-        ("floor(n/2) + 1", lambda n: n // 2 + 1),
-    ],
+@each_of(
+    "formula, size",
+    ("n + 1", lambda n: n + 1),
+    ("Min(6, n)", lambda n: min(6, n)),
+    ("Max(6, 2*n - 4)", lambda n: max(6, 2 * n - 4)),
+    ("(n + 1)//2", lambda n: (n + 1) // 2),
+    ("n%4 + 1", lambda n: n % 4 + 1),
+    ("floor(n/2) + 1", lambda n: n // 2 + 1),
 )
 def test_expressions_are_evaluated(parse, formula, size):
     model = parse("g (float[n] x, float[m] z) => (float[k] y) { y = Concat<axis = 0>(x, z) }")
@@ -188,19 +188,17 @@ POOLS = " ".join(
 )
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
-    [
-        f"g (float[N, 3, H, W] a0) => (float[a, b, c, d] y) {{ {POOLS} y = Relu(a5) }}",
-        """g (float[batch, 1, samples] x) => (float[a, b, c] y) {
+    f"g (float[N, 3, H, W] a0) => (float[a, b, c, d] y) {{ {POOLS} y = Relu(a5) }}",
+    """g (float[batch, 1, samples] x) => (float[a, b, c] y) {
         z = AveragePool<kernel_shape = [400], strides = [160]>(x)
         y = MaxPool<kernel_shape = [8]>(z) }""",
-        """g (float[N, H, W, 3] x) => (float[a, b, c, d] y) {
+    """g (float[N, H, W, 3] x) => (float[a, b, c, d] y) {
         z = Transpose<perm = [0, 3, 1, 2]>(x)  y = MaxPool<kernel_shape = [9, 9]>(z) }""",
-        """g (float[N, 3, H, W] x) => (float[a, b, c, d, e, f] y) {
+    """g (float[N, 3, H, W] x) => (float[a, b, c, d, e, f] y) {
         s = Constant<value_ints = [0, 0, -1, 7, 32, 7]>()
         p = MaxPool<kernel_shape = [1, 1]>(x)  y = Reshape(p, s) }""",
-    ],
     ids=["halved", "a sound", "channels last", "windows that divide"],
 )
 def test_pictures_and_sounds_are_large_enough_for_their_windows(parse, text):
@@ -255,17 +253,14 @@ def test_ranges_are_kept(parse):
         assert all(item.max() <= 0 for item in feeds["s"])
 
 
-@pytest.mark.parametrize(
-    ("node", "rank"),
-    [
-        ("Relu(x)", 2),
-        ("MatMul(x, w)", 3),
-        ("Conv(x, v)", 4),
-        ("MaxPool<kernel_shape = [3]>(x)", 3),
-        ("Transpose<perm = [1, 0, 3, 2, 4]>(x)", 5),
-        ("Shape(x)", 6),
-    ],
-)
+@each_row("""node | rank
+- Relu(x) | =2
+- MatMul(x, w) | =3
+- Conv(x, v) | =4
+- MaxPool<kernel_shape = [3]>(x) | =3
+- Transpose<perm = [1, 0, 3, 2, 4]>(x) | =5
+- Shape(x) | =6
+""")
 def test_an_input_without_a_rank_has_that_which_its_readers_take(parse, node, rank):
     text = (
         f"g (float[n] x, float[2, 4, 3] w, float[8, 4, 3, 3] v) => (float y) {{ y = {node} }}"
@@ -277,17 +272,15 @@ def test_an_input_without_a_rank_has_that_which_its_readers_take(parse, node, ra
     assert generate(model, dims={"x": [2, 3]})[0]["x"].shape == (2, 3)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"dims": {"M": 2}}, "no input has a dynamic dimension 'M'\n.*known: N, x"),
-        ({"dims": {"N": -2}}, "'N' cannot have size -2"),
-        ({"dims": {"N": []}}, r"'N' cannot have size \[\]"),
-        ({"dims": {"x": [2, 5]}}, r"shape \[2, 5\] does not fit input 'x'"),
-        ({"dims": {"x": 3}}, "'x' is an input"),
-        ({"ranges": {"z": (0, 1)}}, "no input 'z'"),
-        ({"ranges": {"x": (1, 0)}}, "range of 'x' is empty"),
-    ],
+@each_of(
+    "arguments, message",
+    ({"dims": {"M": 2}}, "no input has a dynamic dimension 'M'\n.*known: N, x"),
+    ({"dims": {"N": -2}}, "'N' cannot have size -2"),
+    ({"dims": {"N": []}}, r"'N' cannot have size \[\]"),
+    ({"dims": {"x": [2, 5]}}, r"shape \[2, 5\] does not fit input 'x'"),
+    ({"dims": {"x": 3}}, "'x' is an input"),
+    ({"ranges": {"z": (0, 1)}}, "no input 'z'"),
+    ({"ranges": {"x": (1, 0)}}, "range of 'x' is empty"),
 )
 def test_mistakes_are_named(parse, arguments, message):
     with pytest.raises(ReferenceDataError, match=message):
@@ -306,7 +299,7 @@ def test_strings_have_no_range(parse):
         generate(model, ranges={"x": (0, 1)})
 
 
-@pytest.mark.parametrize(("side", "count"), [(8, 3), (512, 2), (6000, 1)])
+@each_of("side, count", (8, 3), (512, 2), (6000, 1))
 def test_the_more_a_run_computes_the_fewer_samples_are_made(side, count):
     text = (
         f"m (float[{side}, {side}] x) => (float[{side}, {side}] y) {{ t = Exp(x) y = Neg(t) }}"
@@ -325,23 +318,50 @@ def test_no_guess_at_sizes_is_huge(parse):
     assert all(feeds["z"].size < 1 << 26 for feeds in made)
 
 
-@pytest.mark.parametrize(
-    ("data", "text"),
-    [
-        (np.float32([[-3.125, 2.875]]), "float32[1,2] in [-3.12, 2.88]"),
-        (np.int64([3, 100000]), "int64[2] in [3, 1e+05]"),
-        (np.float32([np.nan, 1, np.inf]), "float32[3] in [1, 1]"),
-        (np.float32([np.nan]), "float32[1]"),
-        (np.zeros((0, 2), np.float16), "float16[0,2]"),
-        (np.array([True, False]), "bool[2] in [0, 1]"),
-        (np.array([1, -2], ml_dtypes.int4), "int4[2] in [-2, 1]"),
-        (np.array([1, -2], ml_dtypes.bfloat16), "bfloat16[2] in [-2, 1]"),
-        (np.array(["a", "b"], object), "string[2]"),
-        (np.ones(2, np.complex64), "complex64[2]"),
-        (None, "empty optional"),
-        ([], "sequence of 0"),
-        ([np.ones(2), np.ones(2), np.ones(3)], "sequence of 3: float64[2], float64[3]"),
-    ],
+@each_of(
+    "data, text",
+    (np.float32([[-3.125, 2.875]]), "float32[1,2] in [-3.12, 2.88]"),
+    (np.int64([3, 100000]), "int64[2] in [3, 1e+05]"),
+    (np.float32([np.nan, 1, np.inf]), "float32[3] in [1, 1]"),
+    (np.float32([np.nan]), "float32[1]"),
+    (np.zeros((0, 2), np.float16), "float16[0,2]"),
+    (np.array([True, False]), "bool[2] in [0, 1]"),
+    (np.array([1, -2], ml_dtypes.int4), "int4[2] in [-2, 1]"),
+    (np.array([1, -2], ml_dtypes.bfloat16), "bfloat16[2] in [-2, 1]"),
+    (np.array(["a", "b"], object), "string[2]"),
+    (np.ones(2, np.complex64), "complex64[2]"),
+    (None, "empty optional"),
+    ([], "sequence of 0"),
+    ([np.ones(2), np.ones(2), np.ones(3)], "sequence of 3: float64[2], float64[3]"),
 )
 def test_feeds_in_words(data, text):
     assert describe_feeds({"x": data}) == {"x": text}
+
+
+# What a run costs is known from shapes.
+
+
+PRODUCT = "g (float[batch, 8] x, float[8, 4] w) => (float[batch, 4] y) { y = MatMul(x, w) }"
+
+
+@each_of("limit, samples", (1 << 30, 3), (160, 1))
+def test_what_is_dear_is_made_once(parse, monkeypatch, limit, samples):
+    monkeypatch.setattr(seeded_feeds, "EXPENSIVE", limit)
+    made = make_samples(parse(PRODUCT), seed=0, samples=None)
+    assert len(made) == samples
+    assert made[0].feeds["x"].shape == (2, 8)
+    assert len(make_samples(parse(PRODUCT), seed=0, samples=4)) == 4
+
+
+@each_of("limit, rows", (1 << 30, 2), (100, 1))
+def test_values_at_edges_are_smallest_where_others_are_dear(parse, monkeypatch, limit, rows):
+    monkeypatch.setattr("onnx_passes.runtime.inputs.boundary_values.EXPENSIVE", limit)
+    found = {feeds.kind: feeds["x"].shape for feeds in edge_samples(parse(PRODUCT))}
+    assert found["size 1"] == (1, 8)
+    assert found["multiples of 1/2"] == (rows, 8)
+
+
+def test_no_values_at_edges_where_all_sizes_are_dear(parse, monkeypatch):
+    monkeypatch.setattr("onnx_passes.runtime.inputs.boundary_values.EXPENSIVE", 1)
+    kinds = {feeds.kind for feeds in edge_samples(parse(PRODUCT))}
+    assert kinds == {"size 1", "size 0"}

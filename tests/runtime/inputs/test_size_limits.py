@@ -1,7 +1,6 @@
 """One sample has sizes beyond the integers that sizes meet, or the report names them."""
 
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes import register, verify
@@ -10,18 +9,14 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.inputs.boundary_values import edge_samples
 from onnx_passes.runtime.inputs.size_limits import size_limits, trip_inputs
 from onnx_passes.testing import parse
-from tests.tables import cases
+from tests.tables import each_of, each_row
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]> '
-SLICE = (
-    "g (float[n,3] x) => (float[m,3] y) <int64[1] a = {0}, int64[1] b = {64}> "
-    "{ s = Slice(x, a, b) y = Relu(s) }"
-)
+SLICE = """g (float[n,3] x) => (float[m,3] y) <int64[1] a = {0}, int64[1] b = {64}>
+    { s = Slice(x, a, b) y = Relu(s) }"""
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    cases("""
+@each_row("""text | found
 - =SLICE | ={64: 'Slice ends at 64'}
 - =SLICE.replace('float[n,3] x', 'float[80,3] x') | ={}
 - g (float[n,3] x) => (int64[1] y) <int64[1] b = {512}> { s = Shape<start = 0, end = 1>(x) y =
@@ -37,8 +32,7 @@ SLICE = (
   y = Slice(x, a, b, c) } | ={}
 - g (float[n,3] x) => (float[m,3] y) <int64[1] a = {0}, int64[1] b = {9223372036854775807}> {
   y = Slice(x, a, b) } | ={}
-"""),
-)
+""")
 def test_integers_that_sizes_meet(text, found):
     assert {one.number: one.what for one in size_limits(parse(HEAD + text))} == found
 
@@ -56,7 +50,7 @@ class DropSlice(Transformation, RewriteRulePass):
 verify.equality(register("drop-slice-beyond")(DropSlice))
 
 
-@pytest.mark.parametrize("end", [64, -1000])
+@each_of("end", 64, -1000)
 def test_a_rewrite_that_is_wrong_beyond_an_integer_fails(end):
     config = default_config(
         ("reproducers=false", "on_failure=rollback"), ["drop-slice-beyond"]
@@ -74,11 +68,9 @@ def test_what_costs_too_much_is_named_and_strict_refuses_it():
     assert run_pipeline(parse(HEAD + text), strict).report.exit_code == 4
 
 
-POOL = (
-    "g (float[1,2,h,w] x) => (float[1,2,a,b] y) "
-    "{ s = AveragePool<kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1>(x) "
-    "y = Relu(s) }"
-)
+POOL = """g (float[1,2,h,w] x) => (float[1,2,a,b] y)
+    { s = AveragePool<kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1>(x)
+    y = Relu(s) }"""
 
 
 class FloorPools(Transformation):
@@ -112,11 +104,9 @@ def test_a_waiver_of_the_pass_accepts_it_and_fixed_sizes_do_not_meet_it():
 
 
 def test_a_total_follows_from_what_it_adds_up():
-    text = (
-        "g (float[b,sequence] x, float[b,past] p, float[b,total] m) => (float[b,t] y) "
-        "<int64[1] a = {0}, int64[1] e = {300}, int64[1] i = {1}> "
-        "{ c = Concat<axis = 1>(p, x) d = Add(c, m) y = Slice(d, a, e, i) }"
-    )
+    text = """g (float[b,sequence] x, float[b,past] p, float[b,total] m) => (float[b,t] y)
+        <int64[1] a = {0}, int64[1] e = {300}, int64[1] i = {1}> { c = Concat<axis = 1>(p, x)
+        d = Add(c, m) y = Slice(d, a, e, i) }"""
     for feeds in edge_samples(parse(HEAD + text)):
         if "over 300" in feeds.name:
             assert feeds["m"].shape[1] == feeds["x"].shape[1] + feeds["p"].shape[1]

@@ -3,12 +3,12 @@
 import re
 
 import numpy as np
-import pytest
 
 from onnx_passes.errors import EngineError
 from onnx_passes.runtime.inputs import InputSearch
 from onnx_passes.runtime.inputs.substitutes import MOST
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.tables import each_of
 
 # Shapes behind such nodes are known to an engine alone.
 HIDDEN = """shape = Shape(x) real = Cast<to = 1>(shape) square = Mul(real, real)
@@ -84,8 +84,8 @@ def build(parse, kind, *, hidden=False):
     )
 
 
-@pytest.mark.parametrize("hidden", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
+@each_of("hidden", False, True)
+@each_of("kind", *KINDS)
 def test_sizes_are_found(parse, kind, hidden):
     model = build(parse, kind, hidden=hidden)
     for value in model.graph.outputs:

@@ -10,6 +10,7 @@ from onnx_passes.errors import EngineUnavailableError
 from onnx_passes.runtime import tensorrt
 from onnx_passes.runtime.tensorrt.bindings import installed_version, load_bindings
 from tests.runtime.tensorrt.api import PACKAGES, api
+from tests.tables import each_of
 
 # Whose attributes an expression of the adapter has; the adapter keeps to these names.
 OWNERS = {
@@ -130,7 +131,7 @@ def is_for(path, package):
 
 
 @pytest.mark.tensorrt
-@pytest.mark.parametrize("package", PACKAGES)
+@each_of("package", *PACKAGES)
 def test_what_is_used_exists(package):
     there = look_up(package)
     wanted = [path for path in used() if is_for(path, package)]
@@ -138,7 +139,7 @@ def test_what_is_used_exists(package):
 
 
 @pytest.mark.tensorrt
-@pytest.mark.parametrize("package", PACKAGES)
+@each_of("package", *PACKAGES)
 def test_what_is_called_takes_the_arguments(package):
     there = look_up(package)
     wrong = [
@@ -167,11 +168,9 @@ def takes(documentation, count):
 
 
 @pytest.mark.tensorrt
-@pytest.mark.parametrize("package", PACKAGES)
-@pytest.mark.parametrize(("owner", "method", "count"), OVERRIDES)
-def test_what_the_bindings_call_is_overridden_with_their_arguments(
-    owner, method, count, package
-):
+@each_of("package", *PACKAGES)
+@each_of("owner, method, count", *OVERRIDES)
+def test_what_the_bindings_call_is_overridden_as_they_call_it(owner, method, count, package):
     there = look_up(package)
     # Some overrides are not an attribute of the base, and only its documentation names them.
     documented = " ".join([there[owner][0], *there.get(f"{owner}.{method}", [])])
@@ -187,7 +186,7 @@ def test_what_the_bindings_call_is_overridden_with_their_arguments(
     assert [len(node.args.args) - 1 for node in ours] == [count]
 
 
-@pytest.mark.parametrize("package", ["tensorrt", "tensorrt-rtx"])
+@each_of("package", "tensorrt", "tensorrt-rtx")
 def test_a_package_that_is_absent_is_told_with_what_installs_it(package):
     if installed_version(package) is not None:
         pytest.skip(f"{package} is installed here")

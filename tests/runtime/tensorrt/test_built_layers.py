@@ -2,11 +2,7 @@
 
 from types import SimpleNamespace
 
-from onnx_passes.runtime.tensorrt.bindings import (
-    MARK,
-    inspect_layers,
-    read_logged_layers,
-)
+from onnx_passes.runtime.tensorrt.bindings import MARK, inspect_layers, read_logged_layers
 from onnx_passes.runtime.tensorrt.engine import BuiltModel, EngineLayer, layers_of
 
 PORT = "{ Name: x, Dimensions: [4,1], Datatype: Float, Format: (NHWC) Channel major format }"

@@ -8,13 +8,7 @@ import pytest
 
 from onnx_passes.errors import EngineCrashedError, EngineError, EngineUnavailableError
 from onnx_passes.runtime.tensorrt import cuda
-from onnx_passes.runtime.tensorrt.cuda import (
-    Cuda,
-    Driver,
-    device,
-    gpu_count,
-    gpu_missing,
-)
+from onnx_passes.runtime.tensorrt.cuda import Cuda, Driver, device, gpu_count, gpu_missing
 from tests.runtime.tensorrt.fake_gpu import forget
 
 

@@ -4,12 +4,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.errors import (
-    ConfigError,
-    EngineCrashedError,
-    EngineError,
-    EngineTimeoutError,
-)
+from onnx_passes.errors import ConfigError, EngineCrashedError, EngineError, EngineTimeoutError
 from onnx_passes.runtime.engine_base import Level, examine
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.isolated import end_children

@@ -33,6 +33,7 @@ from onnx_passes.runtime.tensorrt.cuda import Cuda, Driver, device
 from onnx_passes.runtime.tensorrt.engine import layers_of, with_profiles_of, with_profiling
 from onnx_passes.verify.evidence import LEVEL, Verdict
 from onnx_passes.verify.judge import compare
+from tests.tables import each_of, outputs_of
 
 pytestmark = pytest.mark.gpu
 
@@ -79,8 +80,7 @@ def rows(count):
 
 
 def truth(made, feeds):
-    with OnnxRuntimeEngine().prepare(made) as session:
-        return session.run(feeds)
+    return outputs_of(OnnxRuntimeEngine(), made, feeds)
 
 
 def agree(expected, actual, limit=NEAR):
@@ -165,8 +165,7 @@ def test_shapes_that_the_data_decide(trt):
 
 def test_an_engine_is_saved_loaded_and_run(trt, tmp_path):
     path = tmp_path / "a.engine"
-    with trt(save=str(path)).prepare(model(PRODUCT)) as session:
-        first = session.run(product())
+    first = outputs_of(trt(save=str(path)), model(PRODUCT), product())
     with trt(load=str(path)).prepare(model(PRODUCT)) as session:
         agree(first, session.run(product()), Tolerance(0.0, 0.0))
 
@@ -190,12 +189,11 @@ def test_more_memory_than_the_gpu_has_is_told_or_not_needed(trt):
     assert found.level is Level.EXECUTED or found.reason
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in LIGHT.glob("*.onnx")))
+@each_of("name", *sorted(path.stem for path in LIGHT.glob("*.onnx")))
 def test_light_models_agree_with_onnx_runtime(trt, name):
     made = load_model(LIGHT / f"{name}.onnx").model
     (feeds,) = generate(made, samples=1)
-    with with_profiles_of(trt(), made, [feeds]).prepare(made) as session:
-        found = session.run(feeds)
+    found = outputs_of(with_profiles_of(trt(), made, [feeds]), made, feeds)
     agree(truth(made, feeds), found, Tolerance(rtol=1e-2, atol=1e-3))
 
 

@@ -18,6 +18,7 @@ from onnx_passes.runtime.tensorrt.bindings import BuildLog
 from onnx_passes.runtime.tensorrt.engine import EngineLayer, layers_of
 from onnx_passes.runtime.tensorrt.session import TensorRtSession
 from tests.runtime.tensorrt.fake_gpu import bindings
+from tests.tables import each_of
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]> g '
 PRODUCT = "(float[2,3] x, float[3,2] w) => (float[2,2] y) { y = MatMul(x, w) }"
@@ -135,9 +136,7 @@ def test_shapes_beyond_every_profile_are_told_with_what_fits(session):
     assert "profiles" in failure.value.help
 
 
-@pytest.mark.parametrize(
-    "method", ["set_input_shape", "set_tensor_address", "execute_async_v3"]
-)
+@each_of("method", "set_input_shape", "set_tensor_address", "execute_async_v3")
 def test_what_tensorrt_refuses_is_told_with_its_log(session, method):
     one = session(DYNAMIC, refuse=method)
     with pytest.raises(EngineError, match=f"TensorRT .*: {method} is refused") as failure:
