@@ -122,6 +122,8 @@ def read_dims(texts: Sequence[str]) -> tuple[list[str], list[str]]:
         name, sign, size = part.rpartition("=")
         if not (sign and name and size.isdecimal() and size.isascii()):
             raise UsageError(f"--dims {part!r} is not NAME=SIZE", help="write batch=1,seq=128")
+        if not int(size):
+            raise UsageError(f"--dims {part!r} leaves no element", help="a size is at least 1")
         if name in sizes:
             raise UsageError(f"--dims gives {name!r} two sizes", help="give one")
         sizes[name] = int(size)
@@ -498,16 +500,21 @@ def execute(
         # Stdout is for the result: what a pass prints must not get into it.
         with redirect_stdout(stderr):
             settings, budget = with_budget(settings, loaded.model)
-            run = run_pipeline(
-                loaded.model,
-                settings,
-                name=name,
-                instruments=[_announcer(reporter)],
-                notes=[*note_of_presets(settings), *budget, *loaded.notes],
-                start_at=start_at,
-                unfinished=None if unfinished is None else unfinished.save,
-                laps=laps,
-            )
+            try:
+                run = run_pipeline(
+                    loaded.model,
+                    settings,
+                    name=name,
+                    instruments=[_announcer(reporter)],
+                    notes=[*note_of_presets(settings), *budget, *loaded.notes],
+                    start_at=start_at,
+                    unfinished=None if unfinished is None else unfinished.save,
+                    laps=laps,
+                )
+            except OnnxPassesError as error:
+                if unfinished is not None and unfinished.hint is not None:
+                    error.help = "; ".join(filter(None, (error.help, unfinished.hint)))
+                raise
         report = run.report
         if unfinished is not None and unfinished.hint is not None:
             report.notes.append(unfinished.hint)

@@ -152,6 +152,8 @@ def interruptible() -> Iterator[None]:
 
 
 def _end() -> None:
+    if (save := sys.modules.get("onnx_passes.model.save")) is not None:
+        save.drop_unpublished()
     if sys.stderr is not None:
         sys.stderr.write(f"{received.message}\n")
         sys.stderr.flush()

@@ -57,6 +57,16 @@ class Pending:
         _sync_folder(path.parent)
 
 
+_unpublished: set[Path] = set()
+
+
+def drop_unpublished() -> None:
+    """Remove what is being written: for a process that ends without running its handlers."""
+    for path in list(_unpublished):
+        with suppress(OSError):
+            path.unlink()
+
+
 @contextmanager
 def pending(path: Path) -> Iterator[Pending]:
     """Open a file to be published at, or beside, a path; nothing is left if it is not.
@@ -65,12 +75,14 @@ def pending(path: Path) -> Iterator[Pending]:
     """
     temporary = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}.tmp")
     # Not tempfile: its files are readable by their owner only, whatever the umask says.
+    _unpublished.add(temporary)
     try:
         with open(temporary, "xb") as stream:
             yield Pending(temporary, stream)
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
+        _unpublished.discard(temporary)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -320,10 +320,11 @@ def _error_share(old: Data | None, new: Data | None) -> float | None:
         return None
     right, wrong = one.astype(np.float64), other.astype(np.float64)
     finite = np.isfinite(right)
-    if not np.isfinite(wrong[finite]).all():
+    right, wrong = right[finite], wrong[finite]
+    if not np.isfinite(wrong).all():
         return np.inf
-    size = np.sqrt(np.mean(np.square(right[finite]))) if finite.any() else 0.0
-    error = np.sqrt(np.mean(np.square((wrong - right)[finite]))) if finite.any() else 0.0
+    size = np.sqrt(np.mean(np.square(right))) if right.size else 0.0
+    error = np.sqrt(np.mean(np.square(wrong - right))) if right.size else 0.0
     return float(error / size) if size else float(error)
 
 

@@ -70,6 +70,7 @@ compare --load-outputs no.zip => 'no.zip' holds no results
 $ run model.onnx -o out.onnx
 --dims N => is not NAME=SIZE
 --dims N=x => is not NAME=SIZE
+--dims N=0 => a size is at least 1
 --dims M=2 => known: N, a, b
 --dims N=1,N=2 => gives 'N' two sizes
 --no-passes --precision int8 => give one

@@ -10,6 +10,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.errors import EngineError
+from onnx_passes.pipeline.gate import Gate
 from tests.tables import each_of
 
 TEXT = """<ir_version: 10, opset_import: ["": 21]>
@@ -79,6 +81,21 @@ def test_a_failed_run_continues_from_the_model_before_the_step(folder, run, stop
     assert code == 0, err
     assert "steps before 3 are left out: the result is held against out.before-step-3" in err
     assert is_right(folder)
+
+
+def test_an_engine_that_ends_says_where_the_run_continues(folder, run, monkeypatch):
+    check = Gate.check
+
+    def ends(self, pass_, *given):
+        if pass_.name == "own-stop":
+            raise EngineError("it ended", help="ask another")
+        return check(self, pass_, *given)
+
+    monkeypatch.setattr(Gate, "check", ends)
+    code, err = run("m.onnx", stop="wrong")
+    assert code == 3
+    assert "ask another; --start-at 3 continues from" in err
+    assert (folder / "out.before-step-3.onnx").exists()
 
 
 @each_of("number", signal.SIGTERM, signal.SIGINT)

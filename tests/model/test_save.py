@@ -16,7 +16,7 @@ from onnx_passes.model import save
 from onnx_passes.model.digest import canonical_hash
 from onnx_passes.model.formats import lost_fields
 from onnx_passes.model.load import load_model
-from onnx_passes.model.save import save_model, to_text
+from onnx_passes.model.save import drop_unpublished, pending, save_model, to_text
 from onnx_passes.model.walk import all_tensors
 from tests.tables import each_of
 
@@ -382,3 +382,12 @@ def test_a_file_that_lists_small_integers_does_not_grow(kind, tmp_path):
     assert target.stat().st_size <= source.stat().st_size
     (written,) = onnx.load(target).graph.initializer
     assert written == shape
+
+
+def test_a_process_that_ends_at_once_leaves_nothing_that_it_was_writing(tmp_path):
+    with pending(tmp_path / "m.onnx") as file:
+        file.write(b"half")
+        assert len(list(tmp_path.iterdir())) == 1
+        drop_unpublished()
+        assert not list(tmp_path.iterdir())
+    drop_unpublished()

@@ -1,6 +1,9 @@
+import warnings
+
+import numpy as np
 import pytest
 
-from onnx_passes.verify.shrink import first_above, first_of, first_true
+from onnx_passes.verify.shrink import _error_share, first_above, first_of, first_true
 from tests.tables import each_of
 
 
@@ -39,3 +42,9 @@ def test_some_numbers_at_a_time_find_the_same(low, width):
         assert first_of(low, 24, hold, width) == first
         assert len(set(asked)) == len(asked)
         assert not {low, 24} & {*asked}
+
+
+def test_a_loss_beside_infinities_is_measured_without_a_warning():
+    sides = (np.float32([1, np.inf]), np.float16([1.5, np.inf]))
+    with warnings.catch_warnings(action="error"):
+        assert _error_share(*sides) == 0.5
