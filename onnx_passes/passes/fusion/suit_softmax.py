@@ -31,8 +31,12 @@ class SuitSoftmax(passes.Transformation, passes.RewriteRuleSetPass):
     Sound because a Reshape keeps the order of the elements, so that the same ones meet along
     the axis, and the Sum of one tensor is that tensor.
 
-    Leaves alone: the last two axes; opsets before 13, where the operator is over several axes;
-    unknown ranks; sizes of 0; quantisers with something in between.
+    The size of axes is computed where it is not known: a Reshape cannot infer it (-1) where a
+    batch is empty.
+
+    Leaves alone: the last two axes; opsets before 13, where the operator is over several axes,
+    and before 15 where sizes behind the axis are not known; unknown ranks; sizes of 0;
+    quantisers with something in between.
     """
 
     needs = ("shape-inference",)
@@ -51,10 +55,10 @@ def _inner(op: Op, x: Var) -> Var:
 
 
 def _is_far_in(context: MatchContext, x: Value, y: Value) -> bool:
-    dims = dims_of(x)
-    if dims is None or 0 in dims or opset_at(context) < 13:
+    dims, opset = dims_of(x), opset_at(context)
+    if dims is None or 0 in dims or opset < 13:
         return False
-    return _axis(x, y) < len(dims) - 2
+    return _axis(x, y) < len(dims) - 2 and (opset >= 15 or _behind(x, y) is not None)
 
 
 def _axis(x: Value, y: Value) -> int:
@@ -62,14 +66,23 @@ def _axis(x: Value, y: Value) -> int:
     return axis + len(dims_of(x) or ()) if axis < 0 else axis
 
 
-def _flat(op: Op, x: Value, y: Value) -> Value:
-    axis, behind = _axis(x, y), (dims_of(x) or [])[_axis(x, y) + 1 :]
+def _behind(x: Value, y: Value) -> list[int] | None:
+    """Return the sizes behind the axis, if all are known."""
+    behind = (dims_of(x) or [])[_axis(x, y) + 1 :]
     sizes = [size for size in behind if isinstance(size, int)]
-    known = len(sizes) == len(behind)
-    rows = op.Reshape(x, _ints(op, [0] * (axis + 1) + [int(np.prod(sizes)) if known else -1]))
-    made = op.Softmax(rows, axis=axis)
-    target = _ints(op, [0] * (axis + 1) + sizes) if known else op.Shape(x)
-    return op.Reshape(made, target)
+    return sizes if len(sizes) == len(behind) else None
+
+
+def _flat(op: Op, x: Value, y: Value) -> Value:
+    axis, sizes = _axis(x, y), _behind(x, y)
+    if sizes is not None:
+        kept = [0] * (axis + 1)
+        rows = op.Reshape(x, _ints(op, [*kept, int(np.prod(sizes))]))
+        return op.Reshape(op.Softmax(rows, axis=axis), _ints(op, [*kept, *sizes]))
+    count = op.ReduceProd(op.Shape(x, start=axis + 1), keepdims=1)
+    target = op.Concat(op.Shape(x, start=0, end=axis + 1), count, axis=0)
+    made = op.Softmax(op.Reshape(x, target, allowzero=1), axis=axis)
+    return op.Reshape(made, op.Shape(x), allowzero=1)
 
 
 def _ints(op: Op, numbers: list[int]) -> Value:
