@@ -285,6 +285,26 @@ def _give_scalars(function: ir.Function, node: ir.Node) -> None:
         node.replace_input_with(index, scalar.outputs[0])
 
 
+def _settle_head_size(function: ir.Function) -> None:
+    """Compute the size of heads, which a Reshape cannot infer where a batch is empty.
+
+    The function is the definition of a RotaryEmbedding.
+    """
+    data = function.inputs[0]
+    for inner in list(function):
+        if inner.op_type != "Reshape" or inner.inputs[0] is not data:
+            continue
+        shape = inner.inputs[1]
+        target = None if shape is None else shape.producer()
+        assert target is not None, "the definition joins the sizes of a head"
+        width = ir.node("Shape", [data], {"start": 2, "end": 3})
+        size = ir.node("Div", [width.outputs[0], target.inputs[-2]])
+        for made, what in ((width, "width"), (size, "size")):
+            made.name = made.outputs[0].name = f"{target.outputs[0].name}_{what}"
+        function.graph.insert_before(target, [width, size])
+        target.replace_input_with(len(target.inputs) - 1, size.outputs[0])
+
+
 def body_of(node: ir.Node, opset: int) -> tuple[ir.Function, int] | None:
     """Return the function by which ONNX defines a node's operator.
 
@@ -320,6 +340,8 @@ def body_of(node: ir.Node, opset: int) -> tuple[ir.Function, int] | None:
     function = ir.serde.deserialize_function(proto)
     if node.op_type == "AffineGrid":
         settle_rank(function, node)
+    if node.op_type == "RotaryEmbedding":
+        _settle_head_size(function)
     return function, version
 
 

@@ -5,6 +5,8 @@ from tests.tables import each_of
 RNG = np.random.default_rng(0)
 POSITIONS = np.array([[0, 1, 2, 3], [3, 5, 9, 0]], np.int64)
 
+WIDTHS = {"x": 24, "c": 4, "s": 4}
+
 
 def check(rewrites, attributes, shape, *, positions=True, half=4):
     rows = "10" if positions else "2,4"
@@ -36,3 +38,16 @@ def test_fires(attributes, shape, positions, rewrites):
 
 def test_fires_on_a_partial_rotation(rewrites):
     check(rewrites, "<rotary_embedding_dim = 4>", (2, 3, 4, 8), half=2)
+
+
+@pytest.mark.parametrize("hidden", ["24", "D"])
+def test_fires_where_the_batch_turns_out_to_be_empty(hidden, rewrites):
+    """A Reshape of three axes to four copies two, and infers no size beside an empty one."""
+    values = f"float[B,S,{hidden}] x, float[B,S,4] c, float[B,S,4] s"
+    text = f"""<ir_version: 11, opset_import: ["" : 23]> g ({values})
+    => (float[B,S,{hidden}] y) {{ y = RotaryEmbedding<num_heads = 3>(x, c, s) }}"""
+    feeds = [
+        {name: np.ones((batch, 4, width), np.float32) for name, width in WIDTHS.items()}
+        for batch in (0, 2)
+    ]
+    rewrites(text, feeds=feeds)
