@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.operator_class import find
 from onnx_passes.ops.versions import CannotConvertError, Edit, VersionChange, numbers_of
+from onnx_passes.passes.common.shapes import Dim, dims_of
 
 _KINDS = onnx.defs.OpSchema.FormalParameterOption
 
@@ -309,8 +310,12 @@ def body_of(node: ir.Node, opset: int) -> tuple[ir.Function, int] | None:
     """Return the function by which ONNX defines a node's operator.
 
     The body may depend on attributes, which get their defaults, and on types of inputs.
-    Returns also the opset of its nodes; None where ONNX defines none, or types are not known.
+    Returns also the opset of its nodes; None where ONNX defines none, or one that does not fit
+    the node, or types are not known.
     """
+    scales = node.inputs[1:] if node.op_type == "LayerNormalization" else ()
+    if not all(_is_whole(node, value) for value in scales if value is not None):
+        return None
     try:
         # The type stubs of onnx leave out what a schema says of functions.
         schema: Any = onnx.defs.get_schema(node.op_type, opset, node.domain)
@@ -343,6 +348,28 @@ def body_of(node: ir.Node, opset: int) -> tuple[ir.Function, int] | None:
     if node.op_type == "RotaryEmbedding":
         _settle_head_size(function)
     return function, version
+
+
+def _is_whole(node: ir.Node, scale: ir.Value) -> bool:
+    """Whether a scale of a LayerNormalization is of all that is normalised, or one number.
+
+    The definition takes both for rows of matrices. A scale that is broadcast over some of the
+    axes does not fit; over the last axis alone, which is usual, none is expected.
+    """
+    axis, dims = node.attributes.get_int("axis", -1), dims_of(node.inputs[0])
+    whole: list[Dim] = [None] * max(-axis, 0) if dims is None else dims[axis:]
+    given = dims_of(scale)
+    if given is None or len(given) == 1:
+        return len(whole) == 1 or given == [1]
+    if all(size == 1 for size in given):
+        return True
+    one: list[Dim] = [1]
+    rank = max(len(given), len(whole))
+    pairs = zip(*(one * (rank - len(sizes)) + sizes for sizes in (given, whole)), strict=True)
+    return all(
+        a == b if isinstance(b, int) else a == b is not None or (isinstance(a, int) and a > 1)
+        for a, b in pairs
+    )
 
 
 def _leave_out_outputs(proto: onnx.FunctionProto, node: ir.Node) -> None:

@@ -382,8 +382,13 @@ def _has_values_for(node: ir.Node) -> bool:
     """Whether a definition is that of its operator for the node's attributes and constants.
 
     That of AffineGrid with aligned corners divides by sizes less one. That of Celu changes
-    positive elements where alpha is negative.
+    positive elements where alpha is negative. That of MeanVarianceNormalization makes 0 of one
+    element alone, where ONNX Runtime makes NaN.
     """
+    if node.op_type == "MeanVarianceNormalization":
+        axes, dims = node.attributes.get_ints("axes", (0, 2, 3)), dims_of(node.inputs[0]) or []
+        found = [dims[axis] for axis in axes if -len(dims) <= axis < len(dims)]
+        return any(isinstance(size, int) and size > 1 for size in found)
     if node.op_type == "Celu":
         return node.attributes.get_float("alpha", 1.0) > 0
     if node.op_type != "AffineGrid" or not node.attributes.get_int("align_corners", 0):

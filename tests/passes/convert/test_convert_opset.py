@@ -198,6 +198,8 @@ def test_the_ir_version_is_raised_as_the_opset_demands():
 5: =13 | =9 | (double[4] x) => (double[4] y) { y = Clip(x) } | a bound is left out
 6: =8 | =9 | (float[1,2] x) => (float[1,2] y) { s = Constant<value = float[2] {1, 1}>() y =
   BatchNormalization<spatial = 0>(x, s, s, s, s) } | spatial=0
+7: =17 | =16 | (float[2,3,4] x, float[1,4] s) => (float[2,3,4] y) { y = LayerNormalization<axis
+  = 1>(x, s) } | no such operator
 """)
 def test_what_has_no_equivalent_is_an_error_that_says_why(source, target, graph, reason):
     model = ir.from_onnx_text(text(source, graph))

@@ -134,3 +134,38 @@ def test_a_definition_that_loses_digits_is_only_put_in_if_it_is_named(leaves_alo
     leaves_alone(NORMALIZED)
     model = rewrites(LowerFunctions(operators=("LayerNormalization",)), NORMALIZED)
     assert "LayerNormalization" not in {node.op_type for node in all_nodes(model)}
+
+
+@each_row("""dims | axis | scale | put_in
+whole: 2,3,4 | =1 | 3,4 | =1
+whole-by-name: N,M,4 | =1 | M,4 | =1
+whole-by-size: N,M,4 | =1 | 3,4 | =1
+one-number: N,M,4 | =1 | 1,1 | =1
+more-axes: N,M,4 | =-1 | 1,1,4 | =1
+one-axis: N,M,K | =-1 | L | =1
+some-axes: N,M,4 | =1 | 1,4 | =0
+fewer-axes: N,M,4 | =1 | 4 | =0
+another-axis: 2,M,4 | =-1 | 2,1,4 | =0
+unknown: N,M,4 | =1 | L,4 | =0
+""")
+def test_a_scale_that_is_broadcast_over_some_axes_does_not_fit(dims, axis, scale, put_in):
+    """The definition makes a row of it, which does not fit the rows that are normalised."""
+    model = testing.parse(f"""(float[{dims}] x, float[{scale}] s, float[{scale}] b)
+    => (float[{dims}] y, float[A,B,C] m) {{
+    y, m = LayerNormalization<axis = {axis}>(x, s, b) }}""")
+    assert LowerFunctions(operators=("LayerNormalization",))(model).modified == bool(put_in)
+
+
+@each_row("""dims | attribute | put_in
+- N,3,H | <axes = [0, 1]> | =1
+- N,M,2 | <axes = [-1, 0]> | =1
+- 2,M,H,W | ='' | =1
+- N,3,H | <axes = [0, 2]> | =0
+- N,3,1 | <axes = [2]> | =0
+- N,3,H,W | ='' | =0
+""")
+def test_what_may_be_normalised_alone_is_left_alone(dims, attribute, put_in):
+    """ONNX Runtime divides by the deviation 0, and the definition by a little more."""
+    model = testing.parse(f"""(float[{dims}] x) => (float[{dims}] y)
+        {{ y = MeanVarianceNormalization{attribute}(x) }}""")
+    assert LowerFunctions()(model).modified == bool(put_in)

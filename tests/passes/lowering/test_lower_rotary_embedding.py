@@ -40,7 +40,7 @@ def test_fires_on_a_partial_rotation(rewrites):
     check(rewrites, "<rotary_embedding_dim = 4>", (2, 3, 4, 8), half=2)
 
 
-@pytest.mark.parametrize("hidden", ["24", "D"])
+@each_of("hidden", "24", "D")
 def test_fires_where_the_batch_turns_out_to_be_empty(hidden, rewrites):
     """A Reshape of three axes to four copies two, and infers no size beside an empty one."""
     values = f"float[B,S,{hidden}] x, float[B,S,4] c, float[B,S,4] s"
