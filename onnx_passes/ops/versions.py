@@ -426,7 +426,12 @@ def _softmax_up(edit: Edit) -> None:
             return
     flat = edit.add("Flatten", [data], "flat", axis=axis)
     result = edit.add(edit.node.op_type, [flat], "result", axis=-1)
-    edit.become("Reshape", result, edit.add("Shape", [data], "shape"))
+    sizes = [dim if isinstance(dim, int) and dim else -1 for dim in data.shape or [-1, -1]]
+    if sizes.count(-1) < 2:
+        # A 0 of a computed shape would copy a dimension of the matrix.
+        edit.become("Reshape", result, edit.constant("shape", sizes))
+    else:
+        edit.become("Reshape", result, edit.add("Shape", [data], "shape"))
 
 
 def _softmax_down(edit: Edit) -> None:

@@ -9,8 +9,9 @@ from onnx_passes.errors import OptionError, PassError
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.convert.convert_opset import ConvertOpset
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.snapshot import Snapshot
-from tests.tables import cases, each_of, each_row
+from tests.tables import cases, each_of, each_row, outputs_of
 
 
 def text(opset, graph, functions="", ir_version=8):
@@ -52,7 +53,11 @@ pad: =10 | =13 | (float[2,3] x) => (float[3,4] y) { y = Pad<mode = "constant", p
 softmax-of-the-last-axis: =11 | =13 | (float[2,3] x) => (float[2,3] y) { y = Softmax<axis =
   1>(x) } | =['Softmax']
 softmax-over-two-axes-as-one: =11 | =13 | (float[2,3,4] x) => (float[2,3,4] y) { y =
-  Softmax<axis = 1>(x) } | =['Flatten', 'Softmax', 'Shape', 'Reshape']
+  Softmax<axis = 1>(x) } | =['Flatten', 'Softmax', 'Reshape']
+softmax-of-unknown-sizes: =11 | =13 | (float[M,N,4] x) => (float[M,N,4] y) { y = Softmax(x) } |
+  =['Flatten', 'Softmax', 'Shape', 'Reshape']
+hardmax-of-a-batch-that-may-be-empty: =11 | =13 | (float[N,3,4] x) => (float[N,3,4] y) { y =
+  Hardmax<axis = 0>(x) } | =['Flatten', 'Hardmax', 'Reshape']
 softmax-before-axes-of-size-one: =11 | =13 | (float[2,3,1,1] x) => (float[2,3,1,1] y) { y =
   Softmax(x) } | =['Softmax']
 axes-and-sizes: =11 | =13 | (float[1,4] x) => (float[2] y, float[2] z) { a = Squeeze<axes =
@@ -74,6 +79,16 @@ grid-sample: =16 | =20 | (float[1,1,4,4] x, float[1,2,2,2] g) => (float[1,1,2,2]
 @each_of("source, target, graph, want", *CHANGES)
 def test_up(source, target, graph, want):
     assert nodes(convert(text(source, graph), target)) == want
+
+
+@each_of("operator", "Hardmax", "LogSoftmax", "Softmax")
+@each_of("axis, dims", (0, "[N,3,4]"), (1, "[2,3,N]"), (2, "[2,N,3,4]"))
+def test_a_matrix_of_nothing_gets_its_shape_back(operator, axis, dims):
+    graph = f"(float{dims} x) => (float{dims} y) {{ y = {operator}<axis = {axis}>(x) }}"
+    model = convert(text(11, graph), 13)
+    sizes = [0 if dim == "N" else int(dim) for dim in dims.strip("[]").split(",")]
+    feeds = {"x": np.zeros(sizes, np.float32)}
+    assert outputs_of(OnnxRuntimeEngine(), model, feeds)["y"].shape == (*sizes,)
 
 
 def test_scales_of_groups_become_scales_of_channels():
