@@ -5,6 +5,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
+from onnx_passes.passes.constants import numbers_of
 from onnx_passes.passes.lowering._lowering_pass import FLOATS, LoweringPass, Primitives, Site
 
 NUMBERS = frozenset(
@@ -23,10 +24,12 @@ class LowerClip(LoweringPass):
 
     Sound because this is how the operator is defined, also where the bounds are in the wrong
     order. NaN stays NaN. The contract is a tolerance: which of two zeros is the smaller one,
-    kernels do not agree on.
+    kernels do not agree on. A computed bound is taken to be a number. One that is NaN makes
+    NaN here, as the text of the standard has it, and is none to its function and to ONNX
+    Runtime.
 
     Leaves alone: nodes whose type is not known, as in functions; opsets before 8, whose Min
-    and Max do not broadcast; bfloat16 without one of the bounds.
+    and Max do not broadcast; bfloat16 without one of the bounds; constant bounds that are NaN.
     """
 
     since = 8
@@ -39,6 +42,12 @@ class LowerClip(LoweringPass):
         bounds = (site.input(1), site.input(2))
         if site.dtype is ir.DataType.BFLOAT16 and None in bounds:
             return "what a bound left out means in bfloat16, engines do not agree on"
+        limits = [
+            *map(numbers_of, bounds),
+            *(site.number(name, 0.0) for name in ("min", "max")),
+        ]
+        if any(limit is not None and np.isnan(limit).any() for limit in limits):
+            return "what a bound that is NaN means, engines do not agree on"
         return None
 
     def lowered(self, to: Primitives, site: Site) -> Value:

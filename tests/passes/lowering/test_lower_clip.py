@@ -1,5 +1,7 @@
 import numpy as np
+import onnx_ir as ir
 
+from onnx_passes import testing
 from tests.tables import each_of
 
 FEEDS = [{"x": np.array([-np.inf, -5, -0.0, 0.5, 3, np.inf, np.nan], np.float32)}]
@@ -45,3 +47,19 @@ def test_floats_without_bounds_become_finite(dtype, lowers):
     numbers = np.array([-np.inf, 1, np.inf], {"float": "f4", "double": "f8"}.get(dtype, "f2"))
     text = f"({dtype}[N] x) => ({dtype}[N] y) {{ y = Clip(x) }}"
     lowers(text, feeds=[{"x": numbers}])
+
+
+@each_of("call", "n", ", n", "n, h")
+def test_bounds_that_are_nan_are_left_alone(call, leaves_alone):
+    """ONNX Runtime takes them for none, and Min and Max make NaN of all."""
+    model = testing.parse(f"""(float[N] x, float h) => (float[N] y)
+    <float n = {{0}}> {{ y = Clip(x, {call}) }}""")
+    model.graph.initializers["n"].const_value = ir.tensor(np.array(np.nan, np.float32))
+    leaves_alone(model)
+
+
+def test_attributes_that_are_nan_are_left_alone(leaves_alone):
+    text = '<ir_version: 8, opset_import: ["" : 8]> g (float[N] x) => (float[N] y)'
+    model = testing.parse(text + " { y = Clip<min = 0.0>(x) }")
+    model.graph[0].attributes["min"] = ir.AttrFloat32("min", float("nan"))
+    leaves_alone(model)
