@@ -162,7 +162,8 @@ class ConsoleSummary:
         head = summary.outcome(self._report).head
         failed = self._failed()
         if failed is not None:
-            return f"{head} at pass {failed.index + 1}: {failed.name}"
+            name = ends(failed.name, _LONGEST, self._glyphs.ellipsis)
+            return f"{head} at pass {failed.index + 1}: {name}"
         undone = [p.name for p in self._report.passes if p.action == "rolled back"]
         return f"{head} without {', '.join(undone)}" if undone else head
 

@@ -91,6 +91,15 @@ def test_a_summary_fits_and_breaks_no_word(sample, name, width):
     assert " ".join(lines).split() == piped
 
 
+def test_the_headline_shortens_the_options_of_a_pass(sample):
+    report = sample("broken")
+    report.passes[-1].name = f"lower-functions{{operators=[{', '.join(['Celu'] * 40)}]}}"
+    head = printed(report, width=500).splitlines()[0]
+    assert head.startswith("FAILED at pass 7: lower-functions{operators=[Celu")
+    assert "Celu]}" in head
+    assert head.count("Celu") < 12
+
+
 def test_what_is_rolled_back_is_not_in_the_result(sample):
     report = sample("broken")
     failed = report.passes[-1]
