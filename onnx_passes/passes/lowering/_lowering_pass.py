@@ -351,6 +351,8 @@ class FunctionPass(passes.Transformation):
             for name in node.attributes.keys() - attributes.keys():
                 del node.attributes[name]  # the defaults that `body_of` has filled in
             return []
+        if node.op_type == "LayerNormalization":
+            _take_shapes_as_they_are(found[0])
         nodes = inline_call(graph, node, found[0], names)
         return [inner for outer in nodes for inner in nodes_within(outer)]
 
@@ -376,6 +378,13 @@ def _has_types_for(node: ir.Node) -> bool:
         in_floats = node.op_type in ("ReduceL2", "Shrink") and dtype is ir.DataType.DOUBLE
         return dtype is not None and not in_floats
     return node.op_type == "Shrink" and dtype.is_signed()
+
+
+def _take_shapes_as_they_are(body: ir.Function) -> None:
+    """Let a 0 in the shape of an empty tensor be a size, and no copy of a matrix's."""
+    for node in body:
+        if node.op_type == "Reshape":
+            node.attributes["allowzero"] = ir.AttrInt64("allowzero", 1)
 
 
 def _has_values_for(node: ir.Node) -> bool:

@@ -169,3 +169,14 @@ def test_what_may_be_normalised_alone_is_left_alone(dims, attribute, put_in):
     model = testing.parse(f"""(float[{dims}] x) => (float[{dims}] y)
         {{ y = MeanVarianceNormalization{attribute}(x) }}""")
     assert LowerFunctions()(model).modified == bool(put_in)
+
+
+def test_a_normalization_of_nothing_keeps_its_shape(rewrites):
+    """The definition makes a matrix, and a shape with a 0 would copy a size of that."""
+    text = """(float[N,S,4] x, float[4] s) => (float[N,S,4] y, float[N,S,1] m)
+    { y, m = LayerNormalization(x, s) }"""
+    feeds = [
+        {"x": np.zeros(sizes, np.float32), "s": np.ones(4, np.float32)}
+        for sizes in ((0, 3, 4), (2, 0, 4), (0, 0, 4), (2, 3, 4))
+    ]
+    rewrites(LowerFunctions(operators=("LayerNormalization",)), text, feeds=feeds)
