@@ -25,8 +25,8 @@ class LowerClip(LoweringPass):
     Sound because this is how the operator is defined, also where the bounds are in the wrong
     order. NaN stays NaN. The contract is a tolerance: which of two zeros is the smaller one,
     kernels do not agree on. A computed bound is taken to be a number. One that is NaN makes
-    NaN here, as the text of the standard has it, and is none to its function and to ONNX
-    Runtime.
+    NaN here, as the text of the standard says. The function of the standard, and ONNX Runtime,
+    ignore it.
 
     Leaves alone: nodes whose type is not known, as in functions; opsets before 8, whose Min
     and Max do not broadcast; bfloat16 without one of the bounds; constant bounds that are NaN.

@@ -38,11 +38,11 @@ class LowerFunctions(FunctionPass):
     a float; Shrink of doubles, which ONNX Runtime computes in floats; Celu with an alpha that
     is not positive; AffineGrid with aligned corners and a size that is or may be 1, by which
     less one its definition divides; LayerNormalization with a scale or bias that is broadcast;
-    MeanVarianceNormalization of what is or may be one element alone, of which ONNX Runtime
-    makes NaN; bodies of functions; and unless they are named, Bernoulli, Range and
-    SequenceMap, because their definitions are as complex; and LayerNormalization, whose
-    definition subtracts the square of the mean from the mean of the squares: where the mean is
-    large, few digits are left (``lower-layer-normalization`` subtracts it first).
+    MeanVarianceNormalization of what is or may be one element alone: ONNX Runtime makes NaN;
+    bodies of functions; and unless they are named, Bernoulli, Range and SequenceMap, because
+    their definitions are as complex; and LayerNormalization, whose definition subtracts the
+    square of the mean from the mean of the squares: where the mean is large, few digits are
+    left (``lower-layer-normalization`` subtracts it first).
 
     Attributes:
         operators: The operators to lower; without any, all that ONNX defines so.
