@@ -127,6 +127,15 @@ def narrowed(array: Array, dtype: ir.DataType) -> Array | None:
         return array.astype(dtype.numpy()) if fits.all() else None
 
 
+def keeps_digits(combined: Array, *terms: Array) -> bool:
+    """Whether a sum of terms is at least half of each: they do not cancel each other.
+
+    One that is added to something rounds it; one that cancels the first shows the digits that
+    are left, which are not those of the sum at once.
+    """
+    return all((np.abs(combined) * 2 >= np.abs(term)).all() for term in terms)
+
+
 def float_info(dtype: ir.DataType) -> FloatLimits:
     """Return the limits of a type of floats, bfloat16 too."""
     return float_limits(dtype.numpy())

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
-from onnx_passes.passes.common.matches import float_info, narrowed, node_of, wide
+from onnx_passes.passes.common.matches import float_info, keeps_digits, narrowed, node_of, wide
 from onnx_passes.passes.constants import constant_of
 
 FAMILIES = (("Mul", "Div"), ("Add", "Sub"))
@@ -95,8 +95,7 @@ def _of_floats(
     if inner in FAMILIES[1]:
         left, right = (n if op == "Add" else -n for n, op in ((left, inner), (right, outer)))
         found = np.asarray(left + right)
-        kept = np.abs(found) * 2 >= np.maximum(np.abs(left), np.abs(right))
-        return narrowed(found, dtype) if kept.all() else None
+        return narrowed(found, dtype) if keeps_digits(found, left, right) else None
     limit = 2.0 ** (float_info(dtype).maxexp // 4)
     sizes = np.abs(np.concatenate([left.reshape(-1), right.reshape(-1)]))
     if not ((sizes <= limit) & (sizes >= 1 / limit)).all():
