@@ -44,8 +44,8 @@ class FuseConvAffine(Transformation, RewriteRuleSetPass):
     read as well; a layer or an operand that something else reads; constants that differ
     along another axis than that of channels, or make the result bigger; a sum before a layer
     that pads; Div by the layer's output; weights that overflow or lose digits by it; factors
-    so big or small that their product may leave the range of the type before the next; the
-    last factor of a Gelu's formula, ``x * (1 + Erf(z)) * 0.5``, which engines look for.
+    so large or small that their product may leave the range before the next; the last factor
+    of a Gelu's formula, ``x * (1 + Erf(z)) * 0.5``, which engines look for.
     """
 
     needs = ("shape-inference",)

@@ -27,8 +27,8 @@ class FuseMatmulScale(Transformation, RewriteRuleSetPass):
     precision, are rounded once more.
 
     Leaves alone: weights or a summand that are computed, that callers may override, or that
-    something else reads; a factor that is neither a number nor a row of one for each column,
-    or so big or small that its product may leave the range of the type before the next;
+    something else reads; a factor that is neither a number nor a row of one for each column;
+    one so large or small that its product may leave the range before the next factor;
     weights that overflow or lose digits by it; a product that something else reads.
     """
 
