@@ -21,7 +21,13 @@ from google.protobuf.message import DecodeError
 
 from onnx_passes.errors import ModelError
 from onnx_passes.model.formats import LIMIT, Form, form_of, inlined, render
-from onnx_passes.model.load import LoadedModel, load_written, root_cause, write_noted_types
+from onnx_passes.model.load import (
+    LoadedModel,
+    complete_written,
+    load_written,
+    root_cause,
+    write_noted_types,
+)
 from onnx_passes.model.protos import all_bodies
 from onnx_passes.model.protos import all_tensors as all_tensor_protos
 from onnx_passes.model.tensor_bytes import chunks, tensor_buffer
@@ -363,6 +369,7 @@ def save_model(
 def to_proto(model: ir.Model) -> onnx.ModelProto:
     """Return a model as ONNX's own, as files hold it."""
     proto = ir.to_proto(model)
+    complete_written(proto)
     write_noted_types(model, proto)
     return proto
 

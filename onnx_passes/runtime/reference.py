@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -121,7 +122,9 @@ def _rename(
 
 
 def _translate(error: Exception) -> EngineError:
-    message = " ".join(str(error).split()) or type(error).__name__
+    # Behind what is missing, the evaluator lists all operators that it has.
+    said = re.split(r" in\n|, schema\.has_function", str(error))[0]
+    message = " ".join(said.split()) or type(error).__name__
     if isinstance(error, NotImplementedError):
         return UnsupportedModelError(message)
     return EngineError(f"{type(error).__name__}: {message}")

@@ -174,6 +174,24 @@ def test_everything_a_model_has_survives(write, tmp_path, proto):
         )
 
 
+def test_notes_on_a_constant_that_is_an_output_and_the_empty_domain_survive(write, tmp_path):
+    proto = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["": 18]>
+        g (float[2] x) => (float[2] y, float[2] k) <float[2] k = {1, 2}> { y = Elu(x) }
+        <domain: "", opset_import: ["": 18]> Elu (a) => (b) { b = Abs(a) }"""
+    )
+    proto.graph.quantization_annotation.add(tensor_name="k").quant_parameter_tensor_names.add(
+        key="finn_datatype", value="UINT2"
+    )
+    path = tmp_path / "out.onnx"
+    for source in (write(proto), path):
+        loaded = load_model(source)
+        save_model(loaded.model, path, source=loaded)
+        back = onnx.load(path)
+        assert back.graph.quantization_annotation == proto.graph.quantization_annotation
+        onnx.checker.check_model(back)
+
+
 @each_of(
     "array",
     np.arange(3000).astype(ml_dtypes.bfloat16),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import EngineError, UnsupportedModelError
@@ -32,6 +33,18 @@ def test_sequences_and_optionals(parse):
 def test_an_unknown_operator_is_unsupported(parse, run):
     with pytest.raises(UnsupportedModelError, match="Foo"):
         run(ENGINE, parse("g (float[2] x) => (float[2] y) { y = Foo(x) }"))
+
+
+@pytest.mark.parametrize("name", ["Scatter", "ai.onnx.ml.Foo", "my.Foo"])
+def test_an_operator_that_is_missing_is_named_without_those_that_are_there(name, run):
+    model = ir.from_onnx_text(f"""
+    <ir_version: 8, opset_import: ["" : 9, "ai.onnx.ml" : 1, "my" : 1]>
+    g (float[2] x, int64[2] i, float[2] u) => (float[2] y) {{ y = {name}(x, i, u) }}""")
+    with pytest.raises(UnsupportedModelError) as refused:
+        run(ENGINE, model)
+    kind = name.rpartition(".")[2]
+    assert f"'{kind}'" in refused.value.message
+    assert len(refused.value.message) < 80
 
 
 def test_a_failing_operator_is_an_error(parse, run):

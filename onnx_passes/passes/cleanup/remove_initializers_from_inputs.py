@@ -38,6 +38,13 @@ class RemoveInitializersFromInputs(passes.Transformation):
         newer = limit is not None and model.ir_version >= limit
         if newer or len(required) == len(graph.inputs):
             return ir.passes.PassResult(model, modified=False)
+        if model.ir_version >= 4:
+            names = [str(v.name) for v in graph.inputs if v.is_initializer()]
+            more = f" and {len(names) - 3} more" if names[3:] else ""
+            self.context.notes.append(
+                f"callers can no longer give inputs that had a default: "
+                f"{', '.join(names[:3])}{more}"
+            )
         graph.inputs[:] = required
         require_free_initializers(model)
         return ir.passes.PassResult(model, modified=True)

@@ -127,6 +127,24 @@ def narrowed(array: Array, dtype: ir.DataType) -> Array | None:
         return array.astype(dtype.numpy()) if fits.all() else None
 
 
+def keeps_digits(combined: Array, *terms: Array) -> bool:
+    """Whether a sum of terms is at least half of each: they do not cancel each other.
+
+    One that is added to something rounds it; one that cancels the first shows the digits that
+    are left, which are not those of the sum at once.
+    """
+    return all((np.abs(combined) * 2 >= np.abs(term)).all() for term in terms)
+
+
+def is_moderate(factors: Array, dtype: ir.DataType, root: int = 2) -> bool:
+    """Whether ``root`` factors in a row stay within the range of a type, if they are not 0.
+
+    Others hide or show what leaves the range between them, infinity for one.
+    """
+    sizes, limit = np.abs(factors), 2.0 ** (float_info(dtype).maxexp // root)
+    return bool(((sizes <= limit) & ((sizes >= 1 / limit) | (sizes == 0))).all())
+
+
 def float_info(dtype: ir.DataType) -> FloatLimits:
     """Return the limits of a type of floats, bfloat16 too."""
     return float_limits(dtype.numpy())

@@ -11,7 +11,7 @@ from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 from onnx_passes.passes.common.linear_layers import LAYERS, Linear, as_row
-from onnx_passes.passes.common.matches import node_of, read_once, scalar_of, wide
+from onnx_passes.passes.common.matches import is_moderate, node_of, read_once, scalar_of, wide
 from onnx_passes.passes.common.shapes import widens
 from onnx_passes.passes.constants import constant_of
 
@@ -43,8 +43,9 @@ class FuseConvAffine(Transformation, RewriteRuleSetPass):
     Leaves alone: weights that are computed, that callers may override, or that other layers
     read as well; a layer or an operand that something else reads; constants that differ
     along another axis than that of channels, or make the result bigger; a sum before a layer
-    that pads; Div by the layer's output; weights that overflow or lose digits by it; the last
-    factor of a Gelu's formula, ``x * (1 + Erf(z)) * 0.5``, which engines look for.
+    that pads; Div by the layer's output; weights that overflow or lose digits by it; factors
+    so large or small that their product may leave the range before the next; the last factor
+    of a Gelu's formula, ``x * (1 + Erf(z)) * 0.5``, which engines look for.
     """
 
     needs = ("shape-inference",)
@@ -145,10 +146,11 @@ def _affine(
     if row is None or not np.isfinite(row).all():
         return None
     ones, zeros = np.ones_like(row), np.zeros_like(row)
-    if arithmetic.op_type == "Mul":
-        return row, zeros
-    if arithmetic.op_type == "Div":
-        return (1 / row, zeros) if row.all() else None
+    if arithmetic.op_type in ("Mul", "Div"):
+        if arithmetic.op_type == "Div" and not row.all():
+            return None
+        factor = 1 / row if arithmetic.op_type == "Div" else row
+        return (factor, zeros) if is_moderate(factor, layer.dtype) else None
     if arithmetic.op_type == "Add":
         return ones, row
     return (-ones, row) if arithmetic.inputs[0] is c else (ones, -row)

@@ -10,7 +10,13 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
-from onnx_passes.passes.common.matches import float_info, narrowed, node_of, wide
+from onnx_passes.passes.common.matches import (
+    is_moderate,
+    keeps_digits,
+    narrowed,
+    node_of,
+    wide,
+)
 from onnx_passes.passes.constants import constant_of
 
 FAMILIES = (("Mul", "Div"), ("Add", "Sub"))
@@ -95,11 +101,9 @@ def _of_floats(
     if inner in FAMILIES[1]:
         left, right = (n if op == "Add" else -n for n, op in ((left, inner), (right, outer)))
         found = np.asarray(left + right)
-        kept = np.abs(found) * 2 >= np.maximum(np.abs(left), np.abs(right))
-        return narrowed(found, dtype) if kept.all() else None
-    limit = 2.0 ** (float_info(dtype).maxexp // 4)
-    sizes = np.abs(np.concatenate([left.reshape(-1), right.reshape(-1)]))
-    if not ((sizes <= limit) & (sizes >= 1 / limit)).all():
+        return narrowed(found, dtype) if keeps_digits(found, left, right) else None
+    both = np.concatenate([left.reshape(-1), right.reshape(-1)])
+    if not (both.all() and is_moderate(both, dtype, 4)):
         return None
     factors = [n if op == "Mul" else 1 / n for n, op in ((left, inner), (right, outer))]
     return narrowed(np.asarray(factors[0] * factors[1]), dtype)

@@ -7,6 +7,7 @@ import numpy as np
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM, QONNX_ALIASES
+from onnx_passes.ops.node_queries import expects_nan
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.common.matches import node_of
 from onnx_passes.passes.common.rules import RulePass, TermCall, TermRule, Values, call
@@ -46,8 +47,8 @@ class InferThresholds(RulePass):
     notices, some level is made: the pass speaks of finite numbers.
 
     Leaves alone: constants that are computed; what something else reads on the way stays for
-    that; chains with more than ``max`` steps in a row; unknown ranks and types other than
-    float32; opsets before 13.
+    that; chains with more than ``max`` steps in a row; what may be NaN because IsNaN asks for
+    that; unknown ranks and types other than float32; opsets before 13.
 
     Attributes:
         max: Number of thresholds that a chain may have; one that turns may have as many on
@@ -71,6 +72,8 @@ class InferThresholds(RulePass):
         if chain is None or (len(chain.nodes) == 1 and node.op_type == "MultiThreshold"):
             return None
         quantiser = chain.quantiser
+        if _may_be_missing(chain.result):
+            return None
         if quantiser is not None and not quantiser.levels <= self.max + 1:
             return None
         try:
@@ -101,6 +104,20 @@ def _replace(op: Op, v: Values, found: tuple[chains.Chain, chains.Table]) -> Val
     if (quantiser.scale != 1).any():
         result = op.Mul(result, constant(op, quantiser.scale))
     return result
+
+
+def _may_be_missing(result: Value) -> bool:
+    """Whether a model asks of a value, or what it is computed from, if that is NaN."""
+    pending, seen = [result], {result}
+    for value in pending:
+        if any(map(expects_nan, value.consumers())):
+            return True
+        node = value.producer()
+        if node is not None and node.op_type != "Where":  # it may put a number there
+            new = {v: None for v in node.inputs if v is not None and v not in seen}
+            seen.update(new)
+            pending += new
+    return False
 
 
 def _pair(*between: str) -> TermCall:

@@ -373,6 +373,42 @@ def integer_ranges(graph: ir.Graph, *, declared: bool = False) -> dict[ir.Value,
     return found
 
 
+_FEW = 8
+"""Terms up to here take at most three digits of two from a result."""
+
+
+def cancels(x: ir.Value, term: Array, beside: ir.Value | None = None) -> bool:
+    """Whether a result has fewer digits if a term is added to integers later.
+
+    A quantiser of 8 signed bits is a number from 0 to 255, plus -128. Next to the number the
+    term is exact. Behind a factor, or a sum of products, each of them is rounded to digits of
+    its own size, and what is left of them may be small. Sums of integers are exact, until an
+    engine multiplies a factor behind a Conv into its weights. Integers ``beside`` stay exact.
+    """
+    large = np.abs(term).max(initial=0) > _FEW and integer_range(x) is not None
+    return bool(large) and (beside is None or integer_range(beside) is None)
+
+
+def integer_range(value: ir.Value | None) -> IntegerRange | None:
+    """Bound a value that is made of integers near by; float32 may round it."""
+    found: dict[ir.Value, IntegerRange | None] = {}
+
+    def of(value: ir.Value | None) -> IntegerRange | None:
+        if value is None:
+            return None
+        if value not in found and len(found) < _NEAR:
+            node, found[value] = value.producer(), None
+            made = None if node is None else _of_node(node, of)
+            found[value] = made or _of_constant(value)
+        return found.get(value)
+
+    return of(value)
+
+
+_NEAR = 64
+"""Values that are looked at to find out whether one is an integer."""
+
+
 def datatype_of(value: ir.Value) -> str | None:
     """Return the datatype of QONNX that is noted at a value."""
     noted = (value.meta.get(NOTED) or {}).get(KEY)

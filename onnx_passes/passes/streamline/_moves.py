@@ -17,7 +17,7 @@ from onnx_passes.passes.common.rules import TermCall, TermRule, Values, call
 from onnx_passes.passes.common.shapes import ints_of
 from onnx_passes.passes.quantised._quantisers import table_of
 from onnx_passes.passes.replace import Namer
-from onnx_passes.passes.streamline._integer_ranges import may_skip
+from onnx_passes.passes.streamline._integer_ranges import cancels, may_skip
 from onnx_passes.passes.streamline._rule_constants import (
     along,
     at_axis,
@@ -209,6 +209,8 @@ def _term(v: Values) -> Found:
     groups = node_of(v["y"]).attributes.get_int("group", 1) or 1
     channels, outputs = weights.shape[1] * groups, weights.shape[0]
     if row is None or row.size not in (1, channels) or outputs % groups:
+        return None
+    if cancels(v["x"], row):
         return None
     full = np.broadcast_to(row.astype(np.float64), (channels,)).reshape(groups, 1, -1)
     taps = weights.astype(np.float64).reshape(*weights.shape[:2], -1).sum(-1)

@@ -8,9 +8,15 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.common.matches import keeps_digits
 from onnx_passes.passes.common.rules import RulePass, TermCall, TermRule, Values, call, law
 from onnx_passes.passes.common.shapes import dims_of
-from onnx_passes.passes.streamline._integer_ranges import feeds_product, needs_zero
+from onnx_passes.passes.streamline._integer_ranges import (
+    cancels,
+    feeds_product,
+    integer_range,
+    needs_zero,
+)
 from onnx_passes.passes.streamline._rule_constants import constant, floats
 
 
@@ -37,8 +43,9 @@ class GatherTerms(RulePass):
     override; factors of 0; results that leave the range of float32; other types; other
     divisions alone, and those in front of a rounding, where the quotient decides ties; a
     factor behind a term that is padded with zeros, which factors alone pass; pairs in front of
-    Equal, which each rounding decides; like terms that cancel each other, which
-    would leave other digits. Of constants that cancel each other nothing is left.
+    Equal, which each rounding decides; terms and like terms that cancel each other, which
+    would leave other digits; a term that cancels most of an integer, as -128 does behind 8
+    bits, in front of a factor. Of terms of integers that cancel each other nothing is left.
     """
 
     needs = ("shape-inference",)
@@ -82,11 +89,25 @@ def _pair(inner: str, outer: str) -> TermRule:
             return None
         first, second = _wide(v["a"], inner), _wide(v["b"], outer)
         both = _together(np.add if outer == "Add" else np.multiply, first, second)
+        if both is None or first is None or second is None:
+            return None
+        if inner == "Add" and _loses(v, outer, first, second):
+            return None
         factor = None if outer == "Add" else second if inner == "Add" else both
         term = both if inner == "Add" else None
-        return None if both is None else _in_range(factor, term)
+        return _in_range(factor, term)
 
-    return _gather(call(outer, call(inner, "x", "a"), "b", result="y"), find)
+    return _gather(call(outer, call(inner, "x", "a", result="t"), "b", result="y"), find)
+
+
+def _loses(v: Values, outer: str, first: Array, second: Array) -> bool:
+    """Whether a term cancels integers, or brings back what another has rounded off."""
+    if outer != "Add":
+        return cancels(v["x"], first)
+    between = integer_range(v["t"])
+    if between is not None and between.exact and integer_range(v["b"]) is not None:
+        return False
+    return cancels(v["x"], first) or not keeps_digits(first + second, first, second)
 
 
 def _nothing(v: Values) -> _Constants | None:
@@ -169,8 +190,8 @@ def _merge_like(left: str, right: str) -> TermRule:
         both = _together(np.add, first, second)
         if both is None:
             return None
-        large = np.abs(both) >= np.maximum(np.abs(first), np.abs(second)) / 2
-        return _in_range(both, None) if large.all() and both.all() else None
+        kept = keeps_digits(both, first, second) and both.all()
+        return _in_range(both, None) if kept else None
 
     terms = (call("Mul", "x", name) if name else "x" for name in (left, right))
     return _gather(call("Add", *terms), find)

@@ -13,6 +13,7 @@ from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.common.shapes import dims_of
 from onnx_passes.passes.hints import Hint, Hints, data, filled
 from onnx_passes.passes.streamline import _moves as moves
+from onnx_passes.passes.streamline._integer_ranges import cancels
 from onnx_passes.passes.streamline._rule_constants import (
     along,
     at_axis,
@@ -66,9 +67,10 @@ class SinkScales(RulePass):
 
     Leaves alone: constants that are computed, that are not finite, or that callers may
     override, and those that are a first operand, which ``gather-terms`` puts second; a factor
-    0; terms in front of a Conv that pads, of a ConvTranspose, or of weights that are computed,
-    and a term -1 that makes -1 and 1 of one threshold; a Conv with a bias that is not a row;
-    ranks that are not known.
+    0; terms in front of a Conv that pads, of a ConvTranspose, or of weights that are computed;
+    a term that cancels most of an integer, as -128 does behind 8 bits, in front of a mean or
+    of products; a term -1 that makes -1 and 1 of one threshold; a Conv with a bias
+    that is not a row; ranks that are not known.
     """
 
     needs = ("shape-inference",)
@@ -118,6 +120,8 @@ def _of_rows(v: Values) -> moves.Found:
         return None
     if row.size > 1 and dims[-1] != row.size:  # it may give x more columns
         return None
+    if cancels(v["x"], row):
+        return None
     full = np.broadcast_to(row.astype(np.float64), (matrix.shape[0],))
     return [(full @ matrix.astype(np.float64)).astype(np.float32)]
 
@@ -143,7 +147,10 @@ def _of_sum(v: Values) -> moves.Found:
     node = v["y"].producer()
     if count is None or node is None or floats(v["x"]) is not None:
         return None
-    return [array.reshape(()) * np.float32(1.0 if node.op_type == "ReduceMean" else count)]
+    is_mean = node.op_type == "ReduceMean"
+    if is_mean and cancels(v["x"], array):
+        return None
+    return [array.reshape(()) * np.float32(1.0 if is_mean else count)]
 
 
 def _share(x: Value, y: Value) -> float | None:
@@ -208,6 +215,8 @@ def _beside(kind: str) -> Callable[[Values], moves.Found]:
         if array is None or floats(v["x"]) is not None or floats(v["y"]) is not None:
             return None
         if kind == "Mul" and _factor(v["a"], v["x"]) is None:
+            return None
+        if kind == "Add" and cancels(v["x"], array, beside=v["y"]):
             return None
         fits = rank is not None and array.ndim <= rank and rank == rank_of(v["y"])
         return [v["a"]] if fits else None

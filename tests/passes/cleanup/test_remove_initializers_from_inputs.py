@@ -26,6 +26,29 @@ def test_ir_version_3_which_demands_initializers_to_be_inputs_is_raised(rewrites
     onnx.checker.check_model(ir.to_proto(model), full_check=True)
 
 
+@pytest.mark.parametrize(
+    ("version", "names", "noted"),
+    [
+        (3, "abc", []),
+        (4, "a", ["callers can no longer give inputs that had a default: a"]),
+        (
+            9,
+            "abcde",
+            ["callers can no longer give inputs that had a default: a, b, c and 2 more"],
+        ),
+    ],
+)
+def test_inputs_that_callers_lose_are_named(version, names, noted):
+    pass_ = RemoveInitializersFromInputs()
+    inputs = "".join(f", float {name}" for name in names)
+    values = ", ".join(f"float {name} = {{1}}" for name in names)
+    pass_(
+        ir.from_onnx_text(f"""<ir_version: {version}, opset_import: ["" : 8]>
+        m (float[2] x{inputs}) => (float[2] y) <{values}> {{ y = Add(x, a) }}""")
+    )
+    assert pass_.context.notes == noted
+
+
 test_cases = pass_cases("""
 leaves alone: (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }
 """)

@@ -141,3 +141,10 @@ def test_a_gelu_keeps_its_last_factor(layer, curve, half, fires):
         assert kinds(FuseConvAffine()(made).model).count("Mul") == 1
     else:
         assert_leaves_alone(FuseConvAffine(), made)
+
+
+@each_of("layer", CONV, BACK, GEMM, ids=["conv", "back", "gemm"])
+@each_of("body", "t = LAYER(x, w) r = Mul(t, c)", "t = Mul(x, c) r = LAYER(t, w)")
+@each_of("factor", 1e30, 1e-30)
+def test_a_factor_whose_product_may_leave_the_range_stays(layer, body, factor, leaves_alone):
+    leaves_alone(model(body, **layer, c=np.float32(factor)))

@@ -7,7 +7,7 @@ from onnx_passes.passes.quantised._chains import Steps, chain_to, find_table
 from onnx_passes.passes.quantised._quantisers import quantiser_of
 from onnx_passes.passes.quantised.infer_thresholds import InferThresholds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import each_of, each_row, kinds
+from tests.tables import each_of, each_row, inferred, kinds
 
 QUANT = 'y = q.Quant<signed = {}, narrow = {}, rounding_mode = "{}">(t, s, z, b)'
 
@@ -152,3 +152,24 @@ def test_every_float_near_zero_has_its_level(text):
         with OnnxRuntimeEngine().prepare(model) as session:
             results.append(session.run({"x": values})["y"])
     np.testing.assert_array_equal(*results)
+
+
+MISSING = """(float[N] x) => (float[N] y, bool[N] m) <float[N] s, float[N] t, float zero = {0},
+    float two = {2}, float low = {-3}, float high = {3}> { BODY }"""
+
+
+@each_of(
+    "body",
+    "m = IsNaN(x) y = Sign(x)",
+    "m = IsNaN(x) s = Mul(x, two) y = Sign(s)",
+    "y = Sign(x) m = IsNaN(y)",
+    "m = IsNaN(x) s = Clip(x, low, high) y = Round(s)",
+    "m = IsNaN(x) s = Exp(x) y = Sign(s)",
+)
+def test_what_may_be_nan_keeps_its_quantiser(body, leaves_alone):
+    leaves_alone(inferred(MISSING.replace("BODY", body)))
+
+
+def test_what_is_put_in_the_place_of_nan_has_thresholds(applied):
+    body = "m = IsNaN(x) s = Where(m, zero, x) y = Sign(s)"
+    assert "MultiThreshold" in kinds(applied(MISSING.replace("BODY", body)))

@@ -1,12 +1,22 @@
-from tests.tables import cases_in
+from onnx_passes import testing
+from tests.tables import cases_in, qonnx
 
 HEAD = """(float[2,N] x) => (float[2,N] y)
 <float a = {3}, float b = {0.5}, float[2,1] c = {2, -1},
-float[2,2] m = {1, 2, 3, 4}, float none = {0},
+float[2,2] m = {1, 2, 3, 4}, float none = {0}, float g = {12582912}, float h = {-12582912},
+float[1] k = {0.5}, float w = {255}, float o = {-128}, float n = {128}, float few = {-8},
 int64[4] p = {0, 0, 0, 0}> """
 
 
-test_cases = cases_in(lambda body: HEAD + "{ " + body + " }")("""
+BITS = "q = o.MultiThreshold(x, k, w)"
+
+
+def _framed(body):
+    graph = HEAD + "{ " + body.replace("BITS", BITS) + " }"
+    return testing.parse(qonnx(graph)) if "BITS" in body else graph
+
+
+test_cases = cases_in(_framed)("""
 t = Add(x, a) y = Mul(t, c) | >~ Mul Add
 t = Add(x, a) y = Add(t, c) | >~ Add
 t = Mul(x, a) y = Mul(t, c) | >~ Mul
@@ -31,5 +41,12 @@ t = Div(x, a) z = Round(t) y = Mul(z, b)
 t = Add(x, a) u = Mul(t, b) e = Equal(u, c) y = Where(e, x, a)
 t = Add(x, a) u = Mul(t, b) v = Add(u, a) e = Equal(c, v) y = Where(e, x, a)
 t = Add(x, b) u = Div(t, a) z = Round(u) y = Mul(z, b)
-t = Add(x, b) u = Div(t, a) w = Add(u, b) z = Round(w) y = Mul(z, b)
+t = Add(x, b) u = Div(t, a) v = Add(u, b) z = Round(v) y = Mul(z, b)
+the second term shows what the first has rounded: t = Add(x, g) y = Add(t, h)
+a difference shows what a term has rounded: t = Add(x, g) y = Sub(t, g) | >~ Add Add
+8 signed bits: BITS t = Add(q, o) y = Mul(t, b)
+8 signed bits of a sum: BITS r = MatMul(m, q) t = Add(r, o) y = Mul(t, a)
+8 signed bits beside a fraction: BITS t = Add(q, o) y = Add(t, b)
+4 signed bits: BITS t = Add(q, few) y = Mul(t, a) | >~ MultiThreshold Mul Add
+integers that cancel: BITS t = Add(q, o) u = Add(t, n) y = Exp(u) | >~ MultiThreshold Exp
 """)

@@ -1,7 +1,7 @@
 from onnx_passes import testing
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.streamline.sink_scales import SinkScales
-from tests.tables import cases_in, each_of, each_row, inferred
+from tests.tables import cases_in, each_of, each_row, inferred, qonnx
 
 CONSTANTS = """float s = {0.5}, float t = {0.5}, float z = {0}, float[3] r = {1, 2, 3},
 float f = {0.3}, float g = {1.2},
@@ -98,3 +98,29 @@ a factor for each channel of a depthwise convolution: =spread('m = Mul(x, a) y =
 =spread('m = Mul(x, a) y = ConvTranspose<group = 4>(m, w)', '1, -1, 2, 4') | >~ ConvTranspose
   Mul
 """)
+
+
+BITS = """(float[3,4] x, float[3,4] u) => (float[A,B] y) <float[1] k = {0.5}, float m = {255},
+float o = {-128}, float e = {-8}, int64[1] axes = {1},
+float[4,2] w = {0.3, 1, -0.7, 2, 0.1, -1, 0.9, -3},
+float[4,2] i = {1, 2, 3, -4, 5, 6, -7, 8}> { q = o.MultiThreshold(x, k, m) BODY }"""
+
+test_a_term_that_cancels_most_of_an_integer_stays_beside_it = cases_in(
+    lambda body: inferred(qonnx(BITS.replace("BODY", body)))
+)("""
+floats: t = Add(q, o) y = MatMul(t, w)
+a sum that engines multiply a factor into: t = Add(q, o) y = MatMul(t, i)
+a mean: t = Add(q, o) r = ReduceMean(t, axes) y = Exp(r)
+beside a float: t = Add(q, o) y = Add(t, u)
+integers on both sides: t = Add(q, o) v = o.MultiThreshold(u, k, m) y = Add(t, v)
+  | >~ MultiThreshold MultiThreshold Add Add
+4 bits: t = Add(q, e) y = MatMul(t, i) | >~ MultiThreshold MatMul Add
+""")
+
+
+@each_of("bias", "", ", b")
+def test_a_term_that_cancels_most_of_an_integer_stays_in_front_of_a_conv(bias, leaves_alone):
+    graph = """(float[1,2,3,3] x) => (float[A,B,C,D] y) <float[1] k = {0.5}, float m = {255},
+    float o = {-128}, float[2,2,1,1] w = {1, 2, 3, -4}, float[2] b = {1, 2}>
+    { q = o.MultiThreshold(x, k, m) t = Add(q, o) y = Conv(t, w BIAS) }"""
+    leaves_alone(inferred(qonnx(graph.replace("BIAS", bias))))
