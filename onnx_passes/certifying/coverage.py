@@ -186,7 +186,10 @@ _JOINT = 5
 """Integers that are asked for together are axes up to this rank."""
 
 _T = ir.DataType
-CAST = (_T.FLOAT16, _T.FLOAT, _T.DOUBLE, _T.INT64, _T.INT32, _T.INT8, _T.UINT8, _T.BOOL)
+CAST = (
+    *(_T.FLOAT16, _T.BFLOAT16, _T.FLOAT, _T.DOUBLE, _T.BOOL),
+    *(_T.INT64, _T.UINT64, _T.INT32, _T.UINT32, _T.INT16, _T.INT8, _T.UINT8),
+)
 """Types of each width, sign and kind, between which Casts lose something."""
 
 LIMITED = (_T.FLOAT16,)
@@ -255,7 +258,11 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
         more.append(Plan(edge=_SQUARE, draws=3 * _MORE, enough=2 * _ENOUGH))
         # Of two lists of axes, one may lie between those of the other.
         more.append(Plan(known=(0, 2), draws=_MORE, enough=_DRAWS))
-    if any((operator_in(node) or ("", ""))[1] == "Transpose" for node in nodes):
+    names = {(operator_in(node) or ("", ""))[1] for node in nodes}
+    if "Reshape" in names:
+        # Of an empty tensor, an axis of size 0 is a size, or the copy of another.
+        more.append(Plan(edge=(0, 3), known=(3, 0), draws=_MORE, enough=_DRAWS))
+    if "Transpose" in names:
         # In each order: an axis of size 1 may pass one that stays, which moves its elements.
         more.append(Plan(edge=(2, 3, 1), draws=6 * _DRAWS, enough=6 * _DRAWS))
     if any(map(_is_tolerant, operands_of(rule))):
@@ -289,7 +296,7 @@ def _plans_of_casts(rule: RewriteRule) -> Iterator[Plan]:
     free = sum(getattr(each, "_value", None) is None for each in attributes)
     if free:
         for dtype, *to in itertools.product(CAST, repeat=min(free, 2) + 1):
-            yield Plan(dtype=dtype, to=tuple(to))
+            yield Plan(dtype=dtype, to=tuple(to), draws=2)
 
 
 def _plans_of_axes() -> Iterator[Plan]:

@@ -292,22 +292,17 @@ class Chooser:
         """Return something that fits input ``index`` of an operator."""
         # Operators of ONNX Runtime's own take what those take that they fuse.
         operator = find("", op_type.removeprefix("Fused"))
+        others = [shape for shape in known if shape is not None]
         found = None if operator is None else operator.suggest(self, index, known)
         for _ in range(3 * self.plan.negated):
             if operator is not None and found is not None and not any(found.ints or (1,)):
                 found = operator.suggest(self, index, known)  # zeros have no sign
-        others = [shape for shape in known if shape is not None]
         if found is not None and self.divided and found.ints:
             *kept, last = found.ints
             ints = (*kept, last // 2, last - last // 2)
             found = replace(found, ints=ints, shape=(len(ints),))
-        if op_type == "Pad" and found and found.ints:
-            # Other axes than those of images are seldom padded.
-            places = [place for place, n in enumerate(found.ints) if n]
-            found = replace(found, ints=self._uneven(found.ints, places))
-        if op_type == "Gather" and found and found.ints and self.rng.random() < _TABLE:
-            found = replace(found, ints=found.ints * 2, shape=(2, *found.shape))
         if found is not None:
+            found = self._unusual(op_type, found, others)
             found = self._planned(self._of_rule(found), index)
             if found.positive:  # scales belong together
                 if self._scale is not None and self.rng.random() < self.again:
@@ -316,6 +311,23 @@ class Chooser:
             free = self.plan.alike and not others and found.ints is None
             return replace(found, shape=self._alike(found.shape)) if free else found
         return self.data(self.broadcastable(others[0]) if others else self.shape())
+
+    def _unusual(self, op_type: str, found: Operand, known: Sequence[Shape]) -> Operand:
+        """Return an operand that authors forget, where an operator suggests the usual one."""
+        ints = found.ints
+        if op_type == "Pad" and ints:
+            # Other axes than those of images are seldom padded.
+            return replace(
+                found, ints=self._uneven(ints, [k for k, n in enumerate(ints) if n])
+            )
+        if op_type in ("Gather", "Tile") and ints and self.rng.random() < _FORM:
+            if op_type == "Gather":
+                return replace(found, ints=ints * 2, shape=(2, *found.shape))
+            place = int(self.rng.integers(len(ints)))
+            return replace(found, ints=(*ints[:place], 0, *ints[place + 1 :]))
+        if op_type == "Resize" and len(known) == 1 and self.rng.random() < _FORM:
+            return Operand((2 * len(known[0]),), ir.DataType.FLOAT, constant=True)
+        return found
 
     def _of_rule(self, operand: Operand) -> Operand:
         """Return known integers with one that the rule's code names, or the last left out."""
@@ -417,8 +429,8 @@ _WINDOWS = ("pads", "strides", "dilations", "kernel_shape")
 _UNEVEN = 0.4
 """How often pads and strides are not alike on all sides."""
 
-_TABLE = 0.3
-"""How often indices of a Gather have an axis more."""
+_FORM = 0.3
+"""How often indices have an axis more, a repeat is 0, or a picture is cropped."""
 
 _NEGATED = 0.1
 """How often known integers have the other sign."""
@@ -534,7 +546,8 @@ def attribute_value(
 ) -> Plain:
     """Return a value for an attribute, or None where none is known to fit."""
     operator = find("", op_type)
-    if operator is not None and (options := operator.options(name, known)):
+    options = () if operator is None else operator.options(name, known)
+    if options := (*options, *_FURTHER.get(f"{op_type}.{name}", ())):
         return choose.pick(options)
     rank = len(known[0]) if known and known[0] is not None else 2
     if name == "group":
@@ -542,8 +555,6 @@ def attribute_value(
     weights = known[1] if len(known) > 1 else None
     if name == "kernel_shape" and op_type.startswith("Conv") and weights:
         return list(weights[2:])
-    if name == "mode":
-        return choose.pick(_MODES.get(op_type, (None,)))
     special = _ATTRIBUTES.get(name)
     if special is not None:
         return special(choose, op_type, rank)
@@ -584,11 +595,19 @@ def _pads(c: Chooser, op_type: str, rank: int) -> list[int]:
     return [int(c.plan.negated or c.pick((0, 1)))] * max(2 * (rank - 2), 0)
 
 
-_MODES: dict[str, Sequence[str | None]] = {
-    "Pad": ("constant", "reflect", "edge"),
-    "Gelu": ("tanh",),
-    "DepthToSpace": ("DCR", "CRD"),
+_FURTHER = {
+    "Resize.coordinate_transformation_mode": (
+        *("pytorch_half_pixel", "half_pixel_symmetric"),
+        *("tf_crop_and_resize",) * 2,
+    ),
+    "Resize.keep_aspect_ratio_policy": ("not_larger", "not_smaller"),
+    "Pad.mode": ("constant", "reflect", "edge"),
+    "Gelu.mode": ("tanh",),
+    "DepthToSpace.mode": ("DCR", "CRD"),
 }
+"""Values of attributes besides those that an operator suggests."""
+
+_ACTIVATIONS = {"RNN": 1, "GRU": 2, "LSTM": 3}
 
 
 def _fill(c: Chooser, *_: object) -> ir.TensorProtocol:
@@ -612,25 +631,24 @@ _ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Plain]] = {
     "epsilon": lambda c, _, rank: float(c.pick((1e-5, 1e-3))),
     "alpha": lambda c, _, rank: float(c.pick((0.5, 0.2, 1.0, *c.numbers))),
     "pads": lambda c, op, rank: _pads(c, op, rank),
-    "strides": lambda c, _, rank: [int(c.pick((1, 2)))] * max(rank - 2, 0),
+    **dict.fromkeys(
+        ("strides", "dilations"), lambda c, _, rank: [int(c.pick((1, 2)))] * max(rank - 2, 0)
+    ),
     "kernel_shape": lambda c, _, rank: [2] * max(rank - 2, 0),
-    "num_outputs": lambda c, _, rank: 2,
-    "dilations": lambda c, _, rank: [int(c.pick((1, 2)))] * max(rank - 2, 0),
+    "output_padding": lambda c, _, rank: [1] * max(rank - 2, 0),
+    "output_shape": lambda c, _, rank: [int(c.pick((5, 6, 9)))] * max(rank - 2, 0),
+    "activations": lambda c, op, _: [c.pick(("Relu", "Tanh"))] * _ACTIVATIONS.get(op, 0),
     "auto_pad": lambda c, _, rank: c.pick(("SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET")),
     "approximate": lambda c, _, rank: c.pick(("none", "tanh")),
     "reduction": lambda c, _, rank: c.pick(("add", "mul", "none", "max")),
-    "min": _bounds,
-    "max": _bounds,
     "start": lambda c, _, rank: int(c.pick((0, 1, -1))),
     "end": lambda c, _, rank: int(c.pick((1, 2, -1))),
-    "num_groups": lambda c, _, rank: int(c.pick((1, 2))),
-    "num_heads": lambda c, _, rank: int(c.pick((1, 2))),
-    "q_num_heads": lambda c, _, rank: 2,
-    "kv_num_heads": lambda c, _, rank: 2,
+    **dict.fromkeys(("num_groups", "num_heads"), lambda c, *_: int(c.pick((1, 2)))),
+    **dict.fromkeys(("num_outputs", "q_num_heads", "kv_num_heads", "blocksize"), lambda *_: 2),
+    **dict.fromkeys(("min", "max"), _bounds),
     "scale": lambda c, _, rank: float(c.pick((0.5, 2.0))),
     "ratio": lambda c, _, rank: float(c.pick((0.0, 0.5))),
     "momentum": lambda c, _, rank: 0.5,
-    "blocksize": lambda c, _, rank: 2,
     "equation": lambda c, _, rank: c.pick(
         ("bij,bjk->bik", "bij,bjk->ki", "bij,cjk->ibc", "ij,jk")
     ),

@@ -518,12 +518,21 @@ def feeds_of(candidate: Candidate, seed: int) -> list[Feeds]:
     Zeros come before them for constants that are near to those of the pattern.
     """
     half = SAMPLES // 2
+    plain = [*samples(candidate.ports, half, special=False, seed=seed)]
+    # A size without a number may be 1 as well.
+    sizes = {size for array in plain[0].values() for size in array.shape if size > 1}
+    short = [
+        {name: cut_array(array, size, 1, last=False) for name, array in plain[0].items()}
+        for size in sorted(sizes)
+        if "dynamic" in candidate.kind
+    ]
     zeros = [
         {name: np.zeros_like(array) for name, array in feed.items()}
         for feed in samples(candidate.ports, candidate.near, special=False, seed=seed)
     ]
     return [
         *zeros,
-        *samples(candidate.ports, half, special=False, seed=seed),
+        *plain,
+        *short,
         *samples(candidate.ports, SAMPLES - half, special=True, seed=seed + 1),
     ]
