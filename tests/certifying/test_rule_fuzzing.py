@@ -89,6 +89,29 @@ def test_a_wrong_shape_of_the_original_is_the_engine_s_fault(size):
     assert trial.sound == (size > 0)
 
 
+def _first_of_empty(rewrite):
+    model = ir.from_onnx_text("""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[0, 2] x) => (int64[0, 1] y) {
+            k = Constant<value_ints = [1]>() v, y = TopK(x, k) }""")
+    rule = RewriteRule(
+        lambda op, x, k: op.TopK(x, k, _outputs=["v", "i"])[1],
+        lambda op, x, k, **_: rewrite(op, x),
+    )
+    return Examiner(rule).examine(model, "plain", [{"x": np.zeros((0, 2), np.float32)}])
+
+
+def test_a_wrong_shape_of_the_result_is_the_engine_s_fault():
+    trial = _first_of_empty(lambda op, x: op.ArgMax(x, axis=-1, keepdims=1))
+    assert trial.fired == 1
+    assert trial.fault is None
+    assert not trial.sound
+
+
+def test_a_result_of_another_shape_on_nothing_is_a_fault():
+    trial = _first_of_empty(lambda op, x: op.Cast(x, to=int(ir.DataType.INT64)))
+    assert "shape" in trial.fault.reason
+
+
 def test_numbers_beside_the_guard_s_are_probed():
     assert {0.5, 0.45, 1.5, -0.5} <= set(probed([0.5]))
     assert any(np.isclose(n, 0.55) for n in probed([0.5]))
