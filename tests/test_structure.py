@@ -40,7 +40,7 @@ ROOMS = {
     "api": Size(388, 4, 0),
     "arrays": Size(26, 1, 0),
     "bench": Size(3892, 14, 0),
-    "certifying": Size(8441, 27, 3),
+    "certifying": Size(8546, 27, 3),
     "cli": Size(4281, 18, 1),
     "compat": Size(640, 5, 0),
     "configs": Size(2392, 12, 0),
@@ -62,7 +62,7 @@ ROOMS = {
     "tuning": Size(2287, 8, 0),
     "verify": Size(6388, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(50813, 587, 0),
+    "tests": Size(51011, 588, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

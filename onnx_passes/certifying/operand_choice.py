@@ -163,10 +163,12 @@ class Chooser:
         was last reshaped to, and ``plan`` what the model is to have. ``parts`` is the number
         of integers that the next operand has; the last of them is ``divided`` in two if there
         is an output more. ``fixed`` are attributes that its pattern gives.
+        ``lists`` are numbers that a guard asks for together.
         Constants are ``constants`` times as often as usual, and a share ``again`` of them is
         an earlier one of its type and shape.
         """
         self.rng, self.dtype, self.numbers, self.edges = rng, dtype, numbers, edges
+        self.lists: Sequence[tuple[float, ...]] = ()
         self._shapes = SHAPES
         self.square: int | None = None
         self.near = False
@@ -243,16 +245,29 @@ class Chooser:
     def content(self, operand: Operand) -> Array:
         """Return numbers for a constant."""
         key = operand.dtype, operand.shape
+        if self.slack and key in self._made and self.rng.random() < _UNDOES:
+            return self._inverse(self._made[key], operand)
         if key not in self._made or self.rng.random() > self.again:
             self._made[key] = self._content(operand)
         return self._made[key]
 
+    def _inverse(self, array: Array, operand: Operand) -> Array:
+        """Return the constant that undoes one, as a factor or as a summand."""
+        floats = operand.dtype.is_floating_point() and np.all(array)
+        if not floats or not (operand.positive or self.rng.random() < 0.5):
+            return array if operand.dtype == ir.DataType.BOOL else np.negative(array)
+        with np.errstate(over="ignore"):
+            return np.asarray(1 / array).astype(array.dtype)
+
     def _content(self, operand: Operand) -> Array:
         uniform = 0.3 if self.plan.opset or np.prod(operand.shape, dtype=int) > 1 else 0.6
         uniform = uniform if self.slack else 0.9  # a proof for all sizes wants one number
-        if operand.positive:
+        lists = [n for n in self.lists if operand.shape == (len(n),)]
+        if lists and self.rng.random() < KNOWN:
+            numbers = np.array(self.pick(lists))
+        elif operand.positive:
             numbers = self.rng.integers(1, 5, operand.shape)
-        elif self.plan.limits and operand.dtype.is_floating_point():
+        elif self.plan.limits and operand.dtype != ir.DataType.BOOL:
             numbers = self._limits(operand)
         elif self.rng.random() < uniform:
             numbers = np.full(operand.shape, self.pick(self.numbers))
@@ -260,13 +275,21 @@ class Chooser:
             return np.full(operand.shape, np.iinfo(operand.dtype.numpy()).max)
         else:
             numbers = self.rng.integers(-4, 5, operand.shape)
+            if numbers.size > 1 and self.slack and self.rng.random() < _FIRST:
+                numbers = numbers.astype(np.float64)
+                numbers.flat[0] = self.pick((0.0, 0.0, 1.0, self.pick(self.numbers)))
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(numbers).astype(operand.dtype.numpy())
 
     def _limits(self, operand: Operand) -> Array:
         """Return numbers whose sum, product or reciprocal no longer fits the type."""
-        top = float(np.finfo(operand.dtype.numpy()).max)
-        numbers = np.array((top, -top, 0.7 * top, 1.2 * top**0.5, 0.4 / top))
+        if operand.dtype.is_integer():
+            least, most = (int(end) for end in (operand.dtype.min, operand.dtype.max))
+            root = math.isqrt(most) + 2
+            numbers = np.array((most, least, most // 2 + 1, root, 3), operand.dtype.numpy())
+        else:
+            top = float(np.finfo(operand.dtype.numpy()).max)
+            numbers = np.array((top, -top, 0.7 * top, 1.2 * top**0.5, 0.4 / top))
         found: Array = numbers[self.rng.integers(0, len(numbers), operand.shape)]
         return found
 
@@ -301,6 +324,8 @@ class Chooser:
             *kept, last = found.ints
             ints = (*kept, last // 2, last - last // 2)
             found = replace(found, ints=ints, shape=(len(ints),))
+        if (op_type, index) in _COLUMNS:
+            found = self._column_numbers(others, _COLUMNS[op_type, index])
         if found is not None:
             found = self._unusual(op_type, found, others)
             found = self._planned(self._of_rule(found), index)
@@ -311,6 +336,14 @@ class Chooser:
             free = self.plan.alike and not others and found.ints is None
             return replace(found, shape=self._alike(found.shape)) if free else found
         return self.data(self.broadcastable(others[0]) if others else self.shape())
+
+    def _column_numbers(self, known: Sequence[Shape], place: int | None) -> Operand:
+        """Return one number, or one for each column of a matrix or of several."""
+        factor = () if place is None or len(known) <= place else known[place]
+        if len(factor) < 2 or self.rng.random() < _FORM:
+            return self.data((), constant=True)
+        *batch, _, columns = factor
+        return self.data((*batch, 1, columns) if batch else (columns,), constant=True)
 
     def _unusual(self, op_type: str, found: Operand, known: Sequence[Shape]) -> Operand:
         """Return an operand that authors forget, where an operator suggests the usual one."""
@@ -431,6 +464,20 @@ _UNEVEN = 0.4
 
 _FORM = 0.3
 """How often indices have an axis more, a repeat is 0, or a picture is cropped."""
+
+_COLUMNS: dict[tuple[str, int], int | None] = {
+    ("MatMulInteger", 2): None,
+    ("MatMulInteger", 3): 1,
+    ("QLinearMatMul", 4): 3,
+    ("QLinearMatMul", 5): 3,
+}
+"""Operands that may have a number for each column of the operand at a place, or but one."""
+
+_UNDOES = 0.3
+"""How often a constant undoes an earlier one of its type and shape."""
+
+_FIRST = 0.5
+"""How often one element of unlike ones is what a guard asks for, which may read that alone."""
 
 _NEGATED = 0.1
 """How often known integers have the other sign."""

@@ -135,8 +135,8 @@ _DIVIDES = ("Attention", "MultiHeadAttention", "GroupNormalization", "Conv")
 
 def _never_ends(model: ir.Model, feeds: Feeds) -> bool:
     """Whether a model convolves, and an image or weights may have no channel."""
-    shapes = [array.shape for array in (*feeds.values(), *all_tensors(model))]
-    empty = any(len(shape) > 2 and shape[1] == 0 for shape in shapes)
+    arrays = [*feeds.values(), *(tensor.numpy() for tensor in all_tensors(model))]
+    empty = any(array.ndim > 2 and array.shape[1] == 0 for array in arrays)
     return empty and any(node.op_type == "Conv" for node in all_nodes(model))
 
 

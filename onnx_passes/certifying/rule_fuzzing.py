@@ -447,16 +447,17 @@ def fuzz_rule(
     for group in candidates(rule, attempts=ATTEMPTS, seed=seed, hits=hits, finite=finite):
         tested.attempts += 1
         fired = _firing(examiner, group)
-        if fired:
-            first = fired[0]
-            hits.add(hits.kind(first.dtype, first.model), first.trace, first.edge)
         for candidate in [*fired, None]:
             if time.monotonic() > end:
                 tested.out_of_time = True
                 return tested
             if candidate is None:
                 break
-            _judge(examiner, candidate, tested, confirm)
+            runs = _judge(examiner, candidate, tested, confirm)
+            if runs and candidate is fired[0]:
+                # To vary what the engine does not run would say nothing.
+                kind = hits.kind(candidate.dtype, candidate.model)
+                hits.add(kind, candidate.trace, candidate.edge)
             if len(tested.faults) >= faults or tested.models - tested.planned >= models:
                 return tested
     return tested
@@ -474,7 +475,8 @@ def _judge(
     candidate: Candidate,
     tested: Tested,
     confirm: Callable[[Fault], bool],
-) -> None:
+) -> bool:
+    """Judge a rule on one model; return whether the rule fired and both sides could run."""
     feeds = feeds_of(candidate, tested.seed + tested.attempts)
     if tested.finite:
         odd = lambda a: ~np.isfinite(a)  # noqa: E731
@@ -482,7 +484,7 @@ def _judge(
     trial = examiner.examine(candidate.model, candidate.kind, feeds)
     tested.not_run += trial.not_run
     if not trial.sound or not trial.fired:
-        return
+        return False
     if examiner.paths is not None:
         examiner.paths.keep()
     tested.models += 1
@@ -500,7 +502,7 @@ def _judge(
         tested.errors[kind] = max(tested.errors.get(kind, 0.0), error)
     near = candidate.near and trial.fault is not None and trial.fault.breaks == "values"
     if near and tested.arguable is not None:
-        return
+        return True
     if trial.fault is not None and (
         near or trial.fault.sort not in {f.sort for f in tested.faults}
     ):
@@ -519,6 +521,7 @@ def _judge(
             tested.unrepeated += tested.loose is None
         if trial.inexact is not None and tested.inexact is None:
             tested.inexact = shrink_fault(examiner, trial.inexact, feeds)
+    return True
 
 
 def feeds_of(candidate: Candidate, seed: int) -> list[Feeds]:
