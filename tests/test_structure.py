@@ -40,7 +40,7 @@ ROOMS = {
     "api": Size(388, 4, 0),
     "arrays": Size(26, 1, 0),
     "bench": Size(3892, 14, 0),
-    "certifying": Size(8546, 27, 3),
+    "certifying": Size(8547, 27, 3),
     "cli": Size(4281, 18, 1),
     "compat": Size(640, 5, 0),
     "configs": Size(2392, 12, 0),

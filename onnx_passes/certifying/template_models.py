@@ -228,7 +228,8 @@ class ModelBuilder:
         self._draft = TemplateDraft(chooser, self._opset, measures=measures)
         self._attributes: dict[Hashable, Plain] = {}
         # A guard may ask that two nodes of an operator have the same attributes.
-        pairs = len({n.op_type for n in self._pattern}) < len(list(self._pattern))
+        kinds = [operator_in(n) or ("", "") for n in self._pattern]
+        pairs = any(kinds.count(k) > 1 and attribute_names(*k, max(OPSETS)) for k in kinds)
         self._alike = measures and pairs and chooser.rng.random() < _ALIKE
         self._alike |= bool(self._plan.given)
         self._twins: dict[str, PlainDict] = {}
