@@ -49,7 +49,7 @@ ROOMS = {
     "library_index": Size(86, 1, 0),
     "risky_runs": Size(150, 1, 0),
     "model": Size(3555, 14, 0),
-    "ops": Size(7962, 34, 4),
+    "ops": Size(7964, 34, 4),
     "optional": Size(51, 1, 0),
     "passes": Size(20344, 246, 0),
     "pipeline": Size(9843, 29, 3),
@@ -61,7 +61,7 @@ ROOMS = {
     "tuning": Size(2287, 8, 0),
     "verify": Size(6389, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(49297, 557, 0),
+    "tests": Size(49314, 557, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

@@ -25,6 +25,8 @@ def _wrapped(indices: Array, size: int) -> Array:
 def _columns(call: Call, x: Tensor) -> tuple[Array, ...]:
     """Return the places that the rows of the second operand name, an array by axis."""
     indices = call.static(1).astype(np.int64)
+    if not x.shape:
+        raise Misfit("it has no axis that an index could name")
     return tuple(_wrapped(indices[..., k], x.shape[k]) for k in range(indices.shape[-1]))
 
 

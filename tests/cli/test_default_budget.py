@@ -211,3 +211,14 @@ def test_outputs_that_are_no_floats_have_no_budget(cli, write):
     done = cli("net.onnxtxt", "convert-float16", "-o", "out.onnx")
     assert "NOT VERIFIED" in done.err or "PARTLY VERIFIED" in done.err
     assert "no output is of floats" in " ".join(done.err.split())
+
+
+def test_a_metric_is_not_asked_of_an_engine_that_refuses_the_original(cli, network):
+    """onnx admits two nodes of one name, and ONNX Runtime refuses: another one is asked."""
+    model = onnx.load(network)
+    for node in model.graph.node:
+        node.name = "n"
+    onnx.save(model, network)
+    found = cli("--precision", "int8", "-o", "out.onnx", network)
+    assert found.code == 0, found.err
+    assert "reference stands in for it" in found.err

@@ -9,7 +9,7 @@ from onnx_passes.ops.call import constant
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.evaluation import evaluate, unknowns
-from onnx_passes.ops.semantics import Unsupported
+from onnx_passes.ops.semantics import Misfit, Unsupported
 from tests.tables import each_of
 
 MODEL = """
@@ -82,3 +82,14 @@ def test_a_loop_that_may_end_at_any_trip_is_not_supported():
     }
     with pytest.raises(Unsupported, match="Loop on a condition that is not constant"):
         evaluate(graph, feeds, semantics)
+
+
+@each_of("node", "ScatterND(x, i, u)", "GatherND(x, i)")
+def test_a_number_has_no_axis_for_rows_of_indices(node):
+    graph = ir.from_onnx_text(
+        f"""<ir_version: 10, opset_import: ["" : 21]> g (float x, float u) => (float y)
+        <int64[1, 0] i = {{}}> {{ y = {node} }}"""
+    ).graph
+    semantics = RealSemantics()
+    with pytest.raises(Misfit, match="has no axis"):
+        evaluate(graph, unknowns(graph.inputs, semantics), semantics)
