@@ -43,9 +43,10 @@ class GatherTerms(RulePass):
     override; factors of 0; results that leave the range of float32; other types; other
     divisions alone, and those in front of a rounding, where the quotient decides ties; a
     factor behind a term that is padded with zeros, which factors alone pass; pairs in front of
-    Equal, which each rounding decides; terms and like terms that cancel each other, which
-    would leave other digits; a term that cancels most of an integer, as -128 does behind 8
-    bits, in front of a factor. Of terms of integers that cancel each other nothing is left.
+    Equal, which each rounding decides; terms over 2^20 that cancel each other, as those that
+    round, and like terms that do; a term that cancels most of an integer, as -128 does
+    behind 8 bits, in front of a factor. Of terms of integers that cancel each other nothing
+    is left.
     """
 
     needs = ("shape-inference",)
@@ -100,6 +101,10 @@ def _pair(inner: str, outer: str) -> TermRule:
     return _gather(call(outer, call(inner, "x", "a", result="t"), "b", result="y"), find)
 
 
+_ROUNDS = 2.0**20
+"""Terms over which a sum keeps a few bits of a fraction: some round by it on purpose."""
+
+
 def _loses(v: Values, outer: str, first: Array, second: Array) -> bool:
     """Whether a term cancels integers, or brings back what another has rounded off."""
     if outer != "Add":
@@ -107,7 +112,9 @@ def _loses(v: Values, outer: str, first: Array, second: Array) -> bool:
     between = integer_range(v["t"])
     if between is not None and between.exact and integer_range(v["b"]) is not None:
         return False
-    return cancels(v["x"], first) or not keeps_digits(first + second, first, second)
+    size = max(float(np.abs(term).max(initial=0)) for term in (first, second))
+    rounds = size > _ROUNDS and not keeps_digits(first + second, first, second)
+    return rounds or cancels(v["x"], first)
 
 
 def _nothing(v: Values) -> _Constants | None:

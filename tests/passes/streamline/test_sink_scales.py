@@ -89,6 +89,12 @@ m = Mul(x, a) y = Conv<group = 2>(m, k)
 m = Add(x, t) y = Conv<group = 2, pads = [1, 0, 0, 0]>(m, k)
 m = Add(x, t) y = Conv<group = 2, auto_pad = "SAME_UPPER">(m, k)
 m = Add(x, t) y = ConvTranspose<group = 2>(m, w)
+a term that may give an image more channels: =inferred('(float[N,C,3,3] x) =>
+  (float[N,4,3,3] y) <float[2,1,1] a = {1, 2}, float[4,2,1,1] w = {1, 2, 3, 4, 5, 6, 7, 8}>
+  { m = Add(x, a) y = Conv(m, w) }')
+factors that may give one more: =inferred('(float[N,C,3,3] x) => (float[N,2,3,3] y)
+  <float[2,1,1] a = {1, 2}, float[2,1,1,1] w = {1, 2}> { m = Mul(x, a) y = Conv<group = 2>(m,
+  w) }')
 m = Mul(x, a) y = ReduceSum<keepdims = 1>(m, r)
 a factor for each channel of a group: =inferred('(float[1,4,3,3] x) => (float[1,B,C,D] y)
   <float[1,3,1,1] c = {1, 2, -3}, float[4,3,1,1] w = {1,2,3,4,5,6,7,8,9,10,11,12}> { m = Mul(w,
