@@ -10,7 +10,7 @@ from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 from onnx_passes.passes.common.linear_layers import SMALL, multiplied
-from onnx_passes.passes.common.matches import FLOATS, is_moderate, node_of, wide
+from onnx_passes.passes.common.matches import FLOATS, node_of, wide
 from onnx_passes.passes.constants import constant_of
 
 
@@ -28,7 +28,6 @@ class FuseMatmulScale(Transformation, RewriteRuleSetPass):
 
     Leaves alone: weights or a summand that are computed, that callers may override, or that
     something else reads; a factor that is neither a number nor a row of one for each column;
-    one so large or small that its product may leave the range before the next factor;
     weights that overflow or lose digits by it; a product that something else reads.
     """
 
@@ -88,8 +87,6 @@ def _scaled(value: Value, w: Value, s: Value, y: Value) -> Array | None:
             return None
         factor = 1 / factor
     array = tensor.numpy()
-    if not is_moderate(factor, tensor.dtype):
-        return None
     if np.broadcast_shapes(array.shape, factor.shape) != array.shape:
         return None  # a summand of one number would become a row
     return multiplied(array, factor, dtype=tensor.dtype)

@@ -5,8 +5,7 @@ from onnx_passes.testing import parse
 from tests.tables import cases_in, each_of, each_row
 
 FIXED = """<float[3,2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {1, -1}, float s = {4},
-  float[2] r = {2, 8}, float[2,1] c = {2, 8}, float[1] one = {1}, float zero = {0},
-  float big = {1e30}, float[2] small = {1, 1e-30}>"""
+  float[2] r = {2, 8}, float[2,1] c = {2, 8}, float[1] one = {1}, float zero = {0}>"""
 
 
 def graph(body, dims="?,?,?"):
@@ -34,9 +33,6 @@ rows: t = MatMul(x, w) y = Mul(t, c)
 by-zero: t = MatMul(x, w) y = Div(t, zero)
 reciprocal: t = MatMul(x, w) y = Div(s, t)
 read: t = MatMul(x, w) u = Mul(t, s) y = Add(t, u)
-infinite before the next: t = MatMul(x, w) y = Mul(t, big)
-infinite before the next: t = MatMul(x, w) u = Add(t, b) y = Div(u, small)
-gone before the next: t = MatMul(x, w) y = Mul(t, small)
 one-summand: t = MatMul(x, w) u = Add(t, one) y = Mul(u, r)
 computed: v = Abs(w) t = MatMul(x, v) y = Mul(t, s)
 """)
