@@ -403,12 +403,11 @@ def _take_long_lists(graph: onnx.GraphProto) -> dict[str, list[onnx.AttributePro
     for node in graph.node:
         if node.domain != "ai.onnx.ml" or not node.op_type.startswith("TreeEnsemble"):
             continue
-        known = list(node.attribute)
-        long = [a for a in known if max(len(a.ints), len(a.floats), len(a.strings)) > _LONG]
-        if long:
-            found[node.name] = long
-            del node.attribute[:]
-            node.attribute.extend(a for a in known if a not in long)
+        for place in reversed(range(len(node.attribute))):
+            each = node.attribute[place]
+            if max(len(each.ints), len(each.floats), len(each.strings)) > _LONG:
+                found.setdefault(node.name, []).append(each)
+                del node.attribute[place]
     return found
 
 
