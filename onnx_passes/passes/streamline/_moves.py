@@ -14,7 +14,7 @@ from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.common.graph_edits import discard, supersede
 from onnx_passes.passes.common.matches import node_of
 from onnx_passes.passes.common.rules import TermCall, TermRule, Values, call
-from onnx_passes.passes.common.shapes import dims_of, ints_of
+from onnx_passes.passes.common.shapes import ints_of, widens
 from onnx_passes.passes.quantised._quantisers import table_of
 from onnx_passes.passes.replace import Namer
 from onnx_passes.passes.streamline._integer_ranges import cancels, may_skip
@@ -161,7 +161,7 @@ def _factors(kind: str, *, of_weights: bool) -> Callable[[Values], Found]:
         bias = floats(v["b"]) if "b" in v else np.zeros(0)
         if found is None or rank is None or bias is None or bias.ndim != 1:
             return None
-        if not of_weights and _gives_channels(v["x"], floats(v["s"])):
+        if not of_weights and widens(v["x"], v["s"]):  # an image may have one channel
             return None
         factor = found.reshape(()) if found.size == 1 else at_axis(found, 1, rank)[0]
         return [factor, at_axis(bias, 1, rank)[0]] if "b" in v else [factor]
@@ -212,20 +212,12 @@ def _term(v: Values) -> Found:
     channels, outputs = weights.shape[1] * groups, weights.shape[0]
     if row is None or row.size not in (1, channels) or outputs % groups:
         return None
-    if _gives_channels(v["x"], row):
-        return None
-    if cancels(v["x"], row):
+    if widens(v["x"], v["a"]) or cancels(v["x"], row):  # an image may have one channel
         return None
     full = np.broadcast_to(row.astype(np.float64), (channels,)).reshape(groups, 1, -1)
     taps = weights.astype(np.float64).reshape(*weights.shape[:2], -1).sum(-1)
     sums = (taps.reshape(groups, outputs // groups, -1) * full).sum(-1).reshape(-1)
     return [at_axis(sums.astype(np.float32), 1, rank)[0]]
-
-
-def _gives_channels(x: Value, row: Array | None) -> bool:
-    """Whether a number for each channel may give an image more channels: it may have one."""
-    dims = dims_of(x) or ()
-    return row is not None and row.size > 1 and (len(dims) < 2 or dims[1] != row.size)
 
 
 def _is_empty(w: Value) -> bool:
