@@ -7,9 +7,10 @@ shares the results.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import onnx_ir as ir
 
@@ -23,13 +24,12 @@ from onnx_passes.errors import (
 from onnx_passes.model.digest import Key
 from onnx_passes.model.walk import all_nodes, captured_values, named_type, subgraphs_of
 from onnx_passes.ops.node_queries import may_draw, may_vary
-from onnx_passes.risky_runs import ENGINES, avoided, label, one_at_a_time, running
+from onnx_passes.risky_runs import ENGINES, avoided, label, running
 from onnx_passes.runtime.engine_base import (
     Engine,
     Feeds,
     Outputs,
     Session,
-    concurrent,
     run_each,
     run_one,
 )
@@ -54,6 +54,27 @@ _REPEATS = 4
 """How often an engine repeats the original that adds in an order of its own, as GPUs do."""
 
 
+class SamplesLeftOutError(Exception):
+    """Raised where samples are left out while outputs are compared."""
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def ask_again(check: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Return a check that is made again where samples were left out on the way."""
+
+    @wraps(check)
+    def asked(*args: _P.args, **options: _P.kwargs) -> _T:
+        try:
+            return check(*args, **options)
+        except SamplesLeftOutError:
+            return check(*args, **options)
+
+    return asked
+
+
 @dataclass(eq=False)
 class EngineBaseline:
     """One engine, and what it gave for the reference samples.
@@ -71,7 +92,6 @@ class EngineBaseline:
     doubted: bool = False
     note: str | None = None
     _known: list[tuple[Sequence[Feeds], Key, list[Outputs]]] = field(default_factory=list)
-    _ahead: tuple[Sequence[Feeds], Key, Future[list[Outputs]]] | None = None
 
     def run(self, model: ir.Model, samples: Sequence[Feeds]) -> list[Outputs]:
         """Return the outputs of ``model`` for every sample.
@@ -83,43 +103,9 @@ class EngineBaseline:
         for others, other, outputs in self._known:
             if others is samples and other == key:
                 return list(outputs)
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead[0] is samples and ahead[1] == key:
-            try:
-                found = ahead[2].result()
-            except EngineError:  # what fails beside other runs is asked again, alone
-                found = self.run_anew(model, samples)
-        else:
-            found = self.run_anew(model, samples)
+        found = self.run_anew(model, samples)
         self._known = [*self._known[1 - KEPT :], (samples, key, list(found))]
         return found
-
-    def begin(
-        self, model: ir.Model, samples: Sequence[Feeds], name: str = "a run ahead"
-    ) -> None:
-        """Run ``model`` on a thread of its own, for a :meth:`run` that is going to ask.
-
-        Passes are Python, and leave the other cores unused. An engine that would compete for
-        them is skipped, and so is one that runs already. ``name`` labels the run, should it
-        end the process.
-        """
-        if self._ahead is None and samples and concurrent(self.engine):
-            pool = ThreadPoolExecutor(1, "onnx-passes-ahead")
-            future = pool.submit(self._run_serially, model, list(samples), name)
-            pool.shutdown(wait=False)
-            self._ahead = (samples, exact_key(model), future)
-
-    def settle(self) -> None:
-        """Wait for what :meth:`begin` began, where nobody asked."""
-        if self._ahead is not None:
-            wait([self._ahead[2]])
-            self._ahead = None
-
-    def _run_serially(
-        self, model: ir.Model, samples: Sequence[Feeds], name: str
-    ) -> list[Outputs]:
-        with running(name), self.engine.prepare(model) as session:
-            return [run_one(session, feeds) for feeds in samples]
 
     def run_anew(self, model: ir.Model, samples: Sequence[Feeds]) -> list[Outputs]:
         """Return the outputs of ``model`` for every sample, by running it."""
@@ -245,8 +231,7 @@ class Baseline:
 
     Nothing is run until an engine's results are asked for: see :meth:`ready`. If the user gave
     the samples (``given``), one that does not run is an error. Of generated ones it is left
-    out. ``unstable`` are outputs in which two runs of the original differ. ``ahead`` allows
-    concurrent runs; each session has the weights in its own part of the address space.
+    out. ``unstable`` are outputs in which two runs of the original differ.
     """
 
     model: ir.Model
@@ -258,11 +243,9 @@ class Baseline:
     unheard: list[str] = field(default_factory=list)
     assumptions: list[str] = field(default_factory=list)
     substitutes: InputSearch | None = None
-    ahead: bool = True
 
     def __post_init__(self) -> None:
         """Look for operators whose results may differ from run to run."""
-        self.ahead &= not one_at_a_time()
         suspects = [node for node in self.model.graph if self.is_random(node)]
         self.deterministic = not suspects
         drawing = [node for node in suspects if any(map(may_draw, _with_bodies(node)))]
@@ -305,22 +288,6 @@ class Baseline:
         for bench in self.benches:
             if bench.when in moments and not bench.ran:
                 self._start(bench)
-
-    def begin(self, *moments: str) -> None:
-        """Start to run the original on the engines of some moments, beside what runs here.
-
-        Whoever asks for the results waits for them.
-        """
-        # One seed is all that random operators share.
-        if self.ahead and self.deterministic:
-            for bench in self.benches:
-                if bench.when in moments and not bench.ran:
-                    bench.begin(self.model, self.samples, bench.label)
-
-    def settle(self) -> None:
-        """Wait for runs that nobody asked for any more."""
-        for bench in self.benches:
-            bench.settle()
 
     def doubt(self, bench: EngineBaseline) -> bool:
         """Ask the original to repeat itself on an engine; whether outputs newly differ."""
@@ -507,7 +474,6 @@ class Baseline:
         )
         if not sample.may_run:
             return False
-        self.settle()
         found: list[tuple[EngineBaseline, Outputs]] = []
         for bench in self.benches:
             if bench.ran:

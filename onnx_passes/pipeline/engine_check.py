@@ -220,15 +220,6 @@ def have_same_type_and_shape(old: Data, new: Data) -> bool:
     return arrays and old.dtype == new.dtype and old.shape == new.shape  # type: ignore[union-attr]
 
 
-_LARGE = 16
-"""A region of at least this part of all nodes costs as much as the whole model."""
-
-_MOVES = frozenset(
-    ("Expand", "Flatten", "Reshape", "Shape", "Squeeze", "Transpose", "Unsqueeze")
-)
-"""Operators that compute no element: where only these are new, no output is likely to move."""
-
-
 @dataclass
 class RegionCheck:
     """The check of one pass on one engine.
@@ -284,7 +275,7 @@ class RegionCheck:
             not self.bench.node_by_node,
             [held_on(feeds) for feeds in self.baseline.samples],
         )
-        checked = self._run_ahead() or self._run_region()
+        checked = self._run_region()
         if checked is None:
             return None
         first = replace(checked.checks[0], seconds=time.perf_counter() - start)
@@ -306,35 +297,6 @@ class RegionCheck:
         names = set(value_names(self.after)) - (made - same)
         kept = known and known.following([{} for _ in known.samples], names)
         return RegionFinding(checks, evidence, kept)
-
-    def _run_ahead(self) -> RegionFinding | None:
-        """Run the whole model at once, where a tolerance pass changed much of it.
-
-        Its outputs have to be followed anyway, and the values inside are held to the same
-        limits. What the region before them took is added, so that only a failure has to be
-        asked again on recorded values.
-        """
-        region = self.region
-        large = _LARGE * len(region.nodes) > len(self.after.graph)
-        large &= any(node.op_type not in _MOVES for node in region.nodes)
-        tolerant = all(isinstance(p.contract, Tolerance) for p in self.promises)
-        if not (large and tolerant and region.frontier and self.bench.node_by_node):
-            return None
-        computed = {str(v.name) for node in self.after.graph for v in node.outputs}
-        wanted = frozenset({o.new for o in self.required if o.tensor is None} & computed)
-        try:
-            recorded, outputs = self.recorder.run(self.after, self.baseline.samples, wanted)
-        except EngineError:
-            return None
-        produced: list[Mapping[str, Data]] = [*recorded.samples]
-        inner = self._inner(produced)
-        results = self.values.compare(produced, [*self.required, *inner])
-        results = self.values.explain(produced, results)
-        if any(not one.passed for checks in results.values() for one in checks):
-            return None
-        self.bench.learn(self.whole, self.baseline.samples, outputs)
-        made = self._conclude(produced, results, recorded)
-        return None if made.failed else replace(made, outputs=outputs)
 
     def _run_region(self) -> RegionFinding | None:
         """Run the region on the recorded values, and what follows a value that differs."""
@@ -395,7 +357,7 @@ class RegionCheck:
             recorder = Recorder(bench, self.recorder.memory_limit)
             check = RegionCheck(
                 recorder,
-                Baseline(body.before, [bench], list(body.feeds), ahead=False),
+                Baseline(body.before, [bench], list(body.feeds)),
                 body.before,
                 body.after,
                 inside,
@@ -574,7 +536,6 @@ class EngineCheck:
             or not state.baseline.samples
         ):
             return None
-        state.baseline.begin(*_moments(bench, step)[1:])
         check = RegionCheck(
             self.recorder(bench),
             state.baseline,
@@ -613,13 +574,13 @@ class EngineCheck:
         """Find out what became of the outputs, where inner values are not what they were."""
         start, samples = time.perf_counter(), state.baseline.samples
         known = replace(state.of(index), recorded=region.recorded, untouched=False)
-        state.baseline.ready(*_moments(bench, step))
+        state.baseline.ready(bench.when)
         if state.baseline.samples is not samples:  # another engine does not run on some
             return self._regional(index, bench, state, step)
         try:
             accepted, budget = self._accepted(index, bench, state, step)
-            produced = region.outputs
-            if produced is None and bench.node_by_node:
+            produced = None
+            if bench.node_by_node:
                 again = self._run_recorded(bench, state, step)
                 if again is not None:
                     produced = again[1]
@@ -690,7 +651,7 @@ class EngineCheck:
         self, index: int, bench: EngineBaseline, state: State, step: Step
     ) -> EngineFinding:
         """Check the whole model, against a run of the one before where that is missing."""
-        state.baseline.ready(*_moments(bench, step))
+        state.baseline.ready(bench.when)
         contracts, samples = step.pass_.contracts(), state.baseline.samples
         kind = str(contracts[0]).partition("(")[0] if contracts else "none"
         known = replace(state.of(index), recorded=None, accepted=None, untouched=False)
@@ -749,12 +710,6 @@ class EngineCheck:
             )
         found = Evidence(step.label, Kind.OUTPUTS_ONLY, step.numbers, reason=why)
         return [with_observability(found, sees)]
-
-
-def _moments(bench: EngineBaseline, step: Step) -> tuple[str, ...]:
-    """Return the moments of engines that a check asks: those of the end show the noise."""
-    tolerant = any(isinstance(contract, Tolerance) for contract in step.promises)
-    return (bench.when, "end") if tolerant else (bench.when,)
 
 
 def is_in_doubt(state: State, bench: EngineBaseline, found: Sequence[Check]) -> bool:

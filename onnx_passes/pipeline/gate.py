@@ -38,7 +38,7 @@ from onnx_passes.pipeline.arbitration import (
     check_thresholds,
     separate_engine_faults,
 )
-from onnx_passes.pipeline.baseline import Baseline
+from onnx_passes.pipeline.baseline import Baseline, ask_again
 from onnx_passes.pipeline.compiling_engines import CompiledLevels, begin
 from onnx_passes.pipeline.engine_check import EngineCheck, Step, with_observability
 from onnx_passes.pipeline.noise import Noise
@@ -197,13 +197,11 @@ def _moved(
     unstable: frozenset[str],
 ) -> State:
     benches = [
-        replace(bench, original=outputs, _known=[], _ahead=None)
+        replace(bench, original=outputs, _known=[])
         for bench, (outputs, _) in zip(state.baseline.benches, known, strict=True)
     ]
     old = state.baseline
-    baseline = Baseline(
-        original.model, benches, samples, old.given, unstable, old.notes, ahead=old.ahead
-    )
+    baseline = Baseline(original.model, benches, samples, old.given, unstable, old.notes)
     baseline.unstable, baseline.deterministic = unstable, old.deterministic
     return replace(
         state,
@@ -327,8 +325,6 @@ def conclude(
         for b, k in state.pairs()
     )
     moves = change is Change.COMPUTATION
-    if moves and not state.moved:
-        state.baseline.begin("end")  # now the end is going to ask
     by_metric = any(isinstance(c, Metric) for c in step.pass_.contracts())
     measured = by_metric and any(check.metrics for check in checks)
     state = replace(
@@ -380,7 +376,6 @@ class Gate:
     ) -> Gate:
         """Return the gate of a run whose original has not been touched yet."""
         comparing = OutputComparison(settings, baseline, original, labels)
-        baseline.ahead &= original.weight_bytes <= settings.memory_limit
         levels = levels or CompiledLevels()
         levels.comparing = comparing
         state = State(comparing, tuple(EngineState() for _ in baseline.benches))
@@ -409,6 +404,7 @@ class Gate:
         assert checked.state is not None, "this gate checked it"
         self.state = checked.state
 
+    @ask_again
     def check(
         self,
         pass_: Pass,
@@ -534,6 +530,7 @@ class Gate:
         held = self.state.comparing.thresholds.holds(check.kind)
         return vouched and check.kind == "drift" and not held
 
+    @ask_again
     def against_original(self, model: ir.Model, moments: Sequence[str]) -> list[Check]:
         """Hold a whole model against the original, on the engines of the given moments."""
         try:
@@ -587,16 +584,14 @@ def drift_along_steps(gate: Gate, model: ir.Model, settings: Settings) -> list[C
 
     Reference inputs hold the original's states at each step, so that a fault is seen where it
     is made. What errors add up to where they are fed back only a run of its own shows. Returns
-    a check for each engine that executed the original; none without steps.
+    a check for each engine that executes; none without steps.
     """
     if settings.steps is None or not gate.state.moved:
         return []
     baseline, comparing = gate.baseline, gate.state.comparing
     samples = list(baseline.samples[: settings.steps])
     found: list[Check] = []
-    for bench in baseline.benches:
-        if not bench.ran:
-            continue
+    for bench in (b for b in baseline.benches if b.when != "never"):
         name = bench.engine.name
         if interface_of(model) != interface_of(baseline.model):
             reason = "the interface changed: states are not fed back"

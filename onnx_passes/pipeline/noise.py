@@ -198,29 +198,21 @@ class Drift:
 class Noise:
     """How far runs of the original are apart: twice on an engine, and on its other levels.
 
-    A second run of one sample is made the first time that an engine is asked about, before
-    something is blamed; other levels count where the pipeline runs them anyway.
+    Nothing is run until something is about to be blamed: then one sample runs again, and the
+    original on the other levels that the pipeline has.
     """
 
     baseline: Baseline
     _again: dict[int, tuple[Sequence[Outputs], list[Outputs]]] = field(default_factory=dict)
-    _asked: set[int] = field(default_factory=set)
     _moved: list[tuple[Engine | None, Feeds, list[Outputs]]] = field(default_factory=list)
 
-    def of(self, bench: EngineBaseline, *, again: bool = True) -> list[OriginalRuns]:
+    def of(self, bench: EngineBaseline) -> list[OriginalRuns]:
         """Return the runs on an engine, and those of it with other optimizations."""
         if not self.baseline.samples:
             return []
-        # The other levels are asked later anyway, once a pass has changed what is computed.
         self.baseline.ready(bench.when, "end")
-        self._asked.add(id(bench))
-        if again:
-            self._repeat(bench)
+        self._repeat(bench)
         return list(self._runs(bench))
-
-    def asked(self, bench: EngineBaseline) -> bool:
-        """Whether passes under tolerance were held to limits above the noise of an engine."""
-        return id(bench) in self._asked
 
     def known(self, bench: EngineBaseline) -> list[OriginalRuns]:
         """Return what is known of an engine without running anything."""

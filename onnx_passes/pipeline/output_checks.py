@@ -18,7 +18,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Metric, Tolerance, metrics
 from onnx_passes.errors import ConfigError, EngineError, OnnxPassesError
-from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
+from onnx_passes.pipeline.baseline import Baseline, EngineBaseline, SamplesLeftOutError
 from onnx_passes.pipeline.noise import HEADROOM, Noise, OriginalRuns
 from onnx_passes.pipeline.policy import Budget
 from onnx_passes.pipeline.rounding import excuse_by_cause
@@ -94,11 +94,8 @@ class OutputComparison:
                 return [self._grown(bench, produced, vouched=vouched)]
             case Tolerance():
                 limits = self.thresholds.step(contract, override)
-                for again in (False, True):
-                    raised = self._raised(bench, limits, "tolerance", again=again)
-                    step = self.compare("tolerance", bench, accepted, produced, *raised)
-                    if step.verdict is not Verdict.FAILED:
-                        break
+                compare = partial(self.compare, "tolerance", bench, accepted, produced)
+                step = self._above_noise(bench, limits, "tolerance", compare)
                 step = self.excused(bench, produced, step, model, accepted)
                 spent = self.spend(bench, accepted, produced, budget, model)
                 return [*self.truth.missing(bench), step, spent]
@@ -122,13 +119,13 @@ class OutputComparison:
     ) -> Check:
         """Charge a pass for what it used of each output's error budget."""
         origin = bench.original if budget.origin is None else budget.origin
-        for again in (False, True):
-            limits = self._raised(bench, self.thresholds.drift(), "drift", again=again)
-            drift = self.compare("drift", bench, origin, produced, *limits)
-            step = self.compare("drift", bench, accepted, produced, *limits)
-            found = budget.spend(drift, step.outputs)
-            if found.verdict is not Verdict.FAILED:
-                break
+
+        def spent(limit: Tolerance, outputs: dict[str, Tolerance]) -> Check:
+            drift = self.compare("drift", bench, origin, produced, limit, outputs)
+            step = self.compare("drift", bench, accepted, produced, limit, outputs)
+            return budget.spend(drift, step.outputs)
+
+        found = self._above_noise(bench, self.thresholds.drift(), "drift", spent)
         if budget.origin is not None:
             return self._or_noise(found, bench, origin, produced)
         return self.excused(bench, produced, found, model, vouched=vouched)
@@ -275,16 +272,21 @@ class OutputComparison:
         expected = bench.original if origin is None else origin
         if origin is None and self.truth.wanted and self.truth.usable:
             return [self._grown(bench, produced, vouched=vouched), *metrics]
-        limits = self._raised(bench, self.thresholds.drift(), "drift", measure=False)
-        drift = self.compare("drift", bench, expected, produced, *limits)
-        if drift.verdict is Verdict.FAILED and self.noise.asked(bench):
-            limits = self._raised(bench, self.thresholds.drift(), "drift", again=True)
-            drift = self.compare("drift", bench, expected, produced, *limits)
+        compare = partial(self.compare, "drift", bench, expected, produced)
+        drift = self._above_noise(bench, self.thresholds.drift(), "drift", compare)
         if origin is None:
             drift = self.excused(bench, produced, drift, model, vouched=vouched)
         else:
             drift = self._or_noise(drift, bench, expected, produced)
         return [*self.truth.missing(bench), drift, *metrics]
+
+    def drift(
+        self, bench: EngineBaseline, origin: Sequence[Outputs], produced: Sequence[Outputs]
+    ) -> Check:
+        """Hold outputs against those of another engine, under limits that no noise raises."""
+        limits, unstable = self.thresholds.drift(), self.baseline.unstable
+        known = self.thresholds.above(limits, (), unstable, "drift")
+        return self.compare("drift", bench, origin, produced, *known)
 
     def metrics(
         self, bench: EngineBaseline, produced: list[Outputs], names: Sequence[str]
@@ -326,22 +328,28 @@ class OutputComparison:
         check = judge(expected, produced, promise, ignored=unstable, names=names)
         return on_engine(check, bench.engine.name)
 
-    def _raised(
+    def _above_noise(
         self,
         bench: EngineBaseline,
         limits: Limits,
         what: str,
-        *,
-        measure: bool = True,
-        again: bool = False,
-    ) -> Limits:
-        """Raise a default limit above the noise.
+        compare: Callable[[Tolerance, dict[str, Tolerance]], Check],
+    ) -> Check:
+        """Compare under limits; where a default fails, under one raised above the noise.
 
-        Noise is measured for passes under tolerance, by a second run only where they would
-        fail otherwise; the end makes do with what is known.
+        Only then the noise is measured: that runs the original again. Raises
+        SamplesLeftOutError if an engine does not run it on some.
         """
-        noise = self.noise.of(bench, again=again) if measure else self.noise.known(bench)
-        return self.thresholds.above(limits, noise, self.baseline.unstable, what)
+        unstable = self.baseline.unstable
+        known = self.thresholds.above(limits, (), unstable, what)
+        found = compare(*known)
+        if found.verdict is not Verdict.FAILED:
+            return found
+        samples, noise = self.baseline.samples, self.noise.of(bench)
+        if self.baseline.samples is not samples:
+            raise SamplesLeftOutError
+        raised = self.thresholds.above(limits, noise, unstable, what)
+        return found if raised == known else compare(*raised)
 
     def moved_to(
         self, baseline: Baseline, original: Snapshot, labels: Sequence[Outputs] | None

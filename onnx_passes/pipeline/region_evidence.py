@@ -22,7 +22,7 @@ from onnx_passes.pipeline.observability import Agreement
 from onnx_passes.pipeline.random_values import Allowance, RandomComparison, SizeComparison
 from onnx_passes.pipeline.region_values import RegionValues
 from onnx_passes.pipeline.rounding import Cause
-from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Data, Feeds
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.bodies import Bodies, executed_bodies, holds_bodies
@@ -342,8 +342,8 @@ _ON_PURPOSE = (
 class RegionFinding:
     """What a check of a region found: a check for each promise, evidence for each part.
 
-    ``recorded`` and ``outputs`` are of the model after, if known. ``moved`` says that a value
-    the region computes for others differs in any bit. ``differs`` is what is not equal, if the
+    ``recorded`` is of the model after, if known. ``moved`` says that a value that the region
+    computes for others differs in any bit. ``differs`` is what is not equal, if the
     pass promises equal outputs only. ``certain`` says that a value differs by more than
     rounding can do on any engine. On ``inputs`` of the model a part differs that agrees on the
     samples.
@@ -353,7 +353,6 @@ class RegionFinding:
     evidence: list[Evidence]
     recorded: Recorded | None
     moved: bool = False
-    outputs: list[Outputs] | None = None
     differs: str | None = None
     certain: bool = False
     inputs: Feeds | None = None
@@ -478,7 +477,7 @@ class Conclusion:
         certain = Cause.FUNCTION in causes
         certain |= any(own.certain for own in bodies)
         return RegionFinding(
-            checks, evidence, recorded, moved, None, differs, certain, weighing.inputs
+            checks, evidence, recorded, moved, differs, certain, weighing.inputs
         )
 
     def _checked(

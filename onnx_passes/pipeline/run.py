@@ -218,7 +218,6 @@ def _run(
     if gate is not None:
         from onnx_passes.pipeline.gate import report_baseline
 
-        gate.baseline.settle()
         report_baseline(report, gate, manager.model)
     report.not_verified = list_unverified(report, config)
     report.preconditions = list_preconditions(report, config)

@@ -1,4 +1,4 @@
-"""The original is run once, ahead of time where it can be, and again before an accusation."""
+"""The original is run once, and again before an accusation."""
 
 import json
 from contextlib import contextmanager
@@ -14,7 +14,6 @@ from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.runtime import engine_base
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceSession
 from onnx_passes.testing import parse
@@ -142,29 +141,6 @@ def test_all_outputs_that_differ_each_time_leave_nothing_verified():
     assert check.reason == "the original gives another result each time: y"
 
 
-@pytest.fixture
-def two_cores(monkeypatch):
-    monkeypatch.setattr(engine_base, "cores", lambda: 2)
-
-
-def test_a_run_begun_ahead_of_another_model_is_not_taken_for_it(model, two_cores):
-    bench, samples = EngineBaseline(OnnxRuntimeEngine(), "end"), [X]
-    bench.begin(model, samples)
-    other = parse(MODEL.replace("z = Relu(x)", "z = Neg(x)"))
-    np.testing.assert_array_equal(bench.run(other, samples)[0]["z"], -X["x"])
-
-
-def test_a_run_begun_ahead_fails_where_it_is_asked_for(two_cores):
-    broken = parse("""(float[2] x, float[3] w) => (float[N] y) { y = Add(x, w) }""")
-    bench, samples = (
-        EngineBaseline(OnnxRuntimeEngine(), "end"),
-        [X | {"w": np.zeros(3, np.float32)}],
-    )
-    bench.begin(broken, samples)
-    with pytest.raises(EngineError):
-        bench.run(broken, samples)
-
-
 def test_inner_values_that_differ_fail_although_the_outputs_are_equal():
     text = """<ir_version: 10, opset_import: ["" : 20]> g (float[4] x) => (int64[1] y)
         <float b = {%s}> { t = Add(x, b) y = ArgMax(t) }"""
@@ -177,28 +153,6 @@ def test_inner_values_that_differ_fail_although_the_outputs_are_equal():
     assert check.verdict is Verdict.FAILED
     assert "t not as expected" in check.reason
     assert "y agrees, and cannot see t" in check.reason or "does not" in check.reason
-
-
-@each_of("limit, begun", (1 << 20, True), (7, False))
-def test_weights_beyond_the_memory_limit_are_not_mapped_twice(limit, begun, two_cores):
-    text = """<ir_version: 10, opset_import: ["" : 20]> g (float[2] x) => (float[2] y)
-        <float[2] w = {1, 2}> { y = Mul(x, w) }"""
-    bench = EngineBaseline(OnnxRuntimeEngine(), "end")
-    baseline = Baseline(ir.from_onnx_text(text), [bench], [X])
-    Gate.begin(Verify(memory_limit=limit), baseline, Snapshot(baseline.model))
-    baseline.begin("end")
-    assert (bench._ahead is not None) is begun
-    bench.settle()
-
-
-def test_what_fails_beside_other_runs_is_asked_again_alone(model, two_cores, monkeypatch):
-    def failing(*_):
-        raise EngineError("no memory")
-
-    monkeypatch.setattr(EngineBaseline, "_run_serially", failing)
-    bench, samples = EngineBaseline(OnnxRuntimeEngine(), "end"), [X]
-    bench.begin(model, samples)
-    assert bench.run(model, samples)[0]["z"].tolist() == [1, 2]
 
 
 NAMED_AS_BY_A_FUSION = """<ir_version: 10, opset_import: ["" : 18, "com.microsoft" : 1]>

@@ -151,8 +151,8 @@ def test_a_default_under_the_noise_is_raised_and_that_is_said():
 def test_the_spread_is_reported_for_each_engine():
     report = run(["noise-reassociate"]).report
     first = report.engines[0]
-    (levels,) = {spread.between for spread in first.spreads}
-    assert "optimization=all" in levels
+    levels = {spread.between for spread in first.spreads}
+    assert any("optimization=all" in between for between in levels)
     assert {spread.output for spread in first.spreads} == {"y"}
     assert max(spread.max_abs for spread in first.spreads) > 0
     assert from_json(to_json(report)) == report
@@ -299,8 +299,9 @@ def test_noise_of_one_half_of_an_output_hid_a_factor_in_the_other(factor):
     report = scaled("q", factor)
     assert report.exit_code == (factor != 1)
     assert not report.not_verified
-    (note,) = [n for n in report.notes if "are raised" in n]
-    assert "less than 10 times the noise, which would hide faults" in note
+    told = [n for n in report.notes if "are raised" in n]
+    assert len(told) == (factor != 1)  # only where the default fails
+    assert all("less than 10 times the noise, which would hide faults" in n for n in told)
 
 
 def test_what_only_noise_may_explain_is_not_judged():
