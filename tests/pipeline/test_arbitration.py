@@ -48,8 +48,8 @@ class Spoiled:
 
 
 class Doubling:
-    def __init__(self, session, factor=np.float32(2)):
-        self.session, self.factor = session, factor
+    def __init__(self, session, factor=2):
+        self.session, self.factor = session, np.float32(factor)
 
     def run(self, *feeds):
         return {k: self.factor * v for k, v in self.session.run(*feeds).items()}
@@ -328,7 +328,7 @@ def test_an_engine_that_is_wrong_on_both_is_named_with_one_that_is_not(monkeypat
     def doubling(self, model):
         original = any(node.op_type == "Identity" for node in model.graph)
         with prepare(self, model) as session:
-            factor = np.float32(1.03 if original else 2)
+            factor = 1.03 if original else 2
             yield Doubling(session, factor) if self.optimization == "all" else session
 
     monkeypatch.setattr(OnnxRuntimeEngine, "prepare", doubling)
