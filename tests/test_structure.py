@@ -52,7 +52,7 @@ ROOMS = {
     "ops": Size(7964, 34, 4),
     "optional": Size(51, 1, 0),
     "passes": Size(20347, 246, 0),
-    "pipeline": Size(9802, 29, 3),
+    "pipeline": Size(9804, 29, 3),
     "plain": Size(14, 1, 0),
     "report": Size(1976, 10, 0),
     "runtime": Size(6863, 28, 2),
@@ -61,7 +61,7 @@ ROOMS = {
     "tuning": Size(2287, 8, 0),
     "verify": Size(6389, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(49050, 556, 0),
+    "tests": Size(49061, 556, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

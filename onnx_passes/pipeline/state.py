@@ -72,7 +72,9 @@ class State:
         """Return what is known on one engine for the samples there are."""
         known, samples = self.known[index], self.baseline.samples
         if known.samples is not samples:
-            known = EngineState(samples, budget=known.budget)
+            fewer = {*map(id, samples)} <= {*map(id, known.samples or ())}
+            untouched = known.untouched and fewer
+            known = EngineState(samples, budget=known.budget, untouched=untouched)
         bench = self.baseline.benches[index]
         if not self.moved:  # engines that do not check each pass do not see what it moves
             known = replace(known, untouched=bench.when == "each")

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
@@ -139,6 +140,18 @@ def test_all_outputs_that_differ_each_time_leave_nothing_verified():
     (check,) = [check for check in found if check.kind == "equality"]
     assert check.verdict is Verdict.NOT_VERIFIED
     assert check.reason == "the original gives another result each time: y"
+
+
+def test_outputs_that_are_the_original_s_are_so_on_fewer_samples_and_not_on_more(model):
+    samples = [X, {"x": np.float32([3, 4])}]
+    baseline = Baseline(model, [EngineBaseline(OnnxRuntimeEngine(), "each")], samples)
+    state = Gate.begin(Verify(), baseline, Snapshot(model)).state
+    baseline.ready("each")
+    state = replace(state.knowing(0, state.of(0)), moved=True)
+    baseline.keep([0])
+    assert state.of(0).accepted == baseline.benches[0].original
+    baseline.samples = [*samples, {**X}]
+    assert state.of(0).accepted is None
 
 
 def test_inner_values_that_differ_fail_although_the_outputs_are_equal():
