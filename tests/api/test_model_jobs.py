@@ -18,8 +18,7 @@ B = parse("(float[N,2] x) => (float[N,2] y) { y = Neg(x) }")
 
 
 def test_models_are_compared():
-    positive = {"x": np.ones((1, 2), np.float32)}
-    assert onnx_passes.compare(A, B, inputs=positive).passed
+    assert onnx_passes.compare(A, B, inputs={"x": np.ones((1, 2), np.float32)}).passed
     differ = onnx_passes.compare(A, B, inputs={"x": -np.ones((1, 2), np.float32)})
     assert not differ.passed
     assert "DIFFERS y" in str(differ)

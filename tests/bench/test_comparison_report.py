@@ -56,10 +56,8 @@ def test_values_are_sorted_by_error_and_keep_their_place_in_the_model():
     (Found(runs=[Run("old", "old", "e")]), "NOT COMPARED"),
 )
 def test_the_verdict_stands_first(found, head):
-    page = compare_page(found)
-    assert f"<title>{head}: " in page
+    assert f"<title>{head}: " in compare_page(found)
 
 
 def test_names_of_a_model_are_never_markup():
-    page = compare_page(found_of(checked("<b>x</b>", 1.0, passed=False)))
-    assert "<b>" not in page
+    assert "<b>" not in compare_page(found_of(checked("<b>x</b>", 1.0, passed=False)))

@@ -109,8 +109,7 @@ def test_nodes_values_and_groups():
     assert [names[value] for value in data["outputs"]] == ["y"]
     weight = data["values"][names.index("w")]
     assert (weight["k"], weight["t"], weight["b"]) == (2, "float[4]", "16 bytes")
-    groups = [group["n"] for group in data["groups"] if group["c"]]
-    assert groups[:2] == ["", "s"]
+    assert [group["n"] for group in data["groups"] if group["c"]][:2] == ["", "s"]
 
 
 def test_bodies_are_wired_to_their_node_and_constants_are_no_nodes():

@@ -52,8 +52,7 @@ the mean of a product with a constant: =('float[2,3] a, float s', 'float[2] o') 
 @pytest.mark.parametrize("name", HOLDS)
 def test_identities_of_blocks_hold_for_all_sizes(graph, name):
     signature, before, after = HOLDS[name]
-    coverage = argue(graph, signature, before, after)
-    assert coverage.everywhere
+    assert argue(graph, signature, before, after).everywhere
 
 
 MATRICES = ("float[3,3] a, float[3,3] b, float[3,3] c", "float[3,3] o")

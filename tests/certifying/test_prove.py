@@ -266,8 +266,7 @@ def test_a_tensor_of_one_number_is_that_number(shape, graph):
     elements = ", ".join(["1"] * int(np.prod([int(d) for d in shape.split(",")])))
     given = f"c = Constant<value = float[{shape}] {{{elements}}}>()"
     before = graph("float[3,4] x", "float[3,4] o", f"{given} o = Mul(x, c)")
-    after = graph("float[3,4] x", "float[3,4] o", "o = Identity(x)")
-    proof = prove_pair(before, after)
+    proof = prove_pair(before, graph("float[3,4] x", "float[3,4] o", "o = Identity(x)"))
     assert proof.outcome == Outcome.PROVED
     assert proof.contract == Equality()
     real = proof[Arithmetic.REAL].coverage

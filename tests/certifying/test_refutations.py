@@ -72,8 +72,7 @@ def test_a_right_rule_of_half_precision_is_not_refuted_in_another():
     def pattern(op, x):
         return op.Mul(x, op.Cast(op.Constant(value_float=1 / 3), to=int(ir.DataType.FLOAT16)))
 
-    rule = RewriteRule(pattern, rewrite, halves)
-    tested = fuzz_rule(rule, seconds=600, models=20)
+    tested = fuzz_rule(RewriteRule(pattern, rewrite, halves), seconds=600, models=20)
     assert tested.verdict != "refuted"
     assert np.finfo(third.dtype).eps > float(ml_dtypes.finfo(np.float32).eps)
 

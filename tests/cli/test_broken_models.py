@@ -211,5 +211,4 @@ def test_smaller_sizes_are_taken_where_the_usual_ones_do_not_fit(cli, saved, mon
 def test_reference_data_are_not_estimated(cli, saved, monkeypatch, tmp_path):
     monkeypatch.setattr(dimensions, "machine_memory", lambda: 64)
     np.savez(tmp_path / "in.npz", a=np.ones((50, 2), "f4"), b=np.ones((50, 2), "f4"))
-    path = saved()
-    cli("-c", "cleanup", "-o", "o.onnx", "-s", "reference.inputs=in.npz", path).tells(0)
+    cli("-c", "cleanup", "-o", "o.onnx", "-s", "reference.inputs=in.npz", saved()).tells(0)

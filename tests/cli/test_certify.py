@@ -49,8 +49,7 @@ def test_a_refuted_rule_fails_with_a_script_that_shows_it(cli, rules):
 
 def test_what_is_no_rule_is_said_and_the_others_run(cli, rules):
     subjects = [f"{rules}:number", "no_such_module_here:x", f"{rules}:right"]
-    words = [word for s in subjects for word in ("--rules", s)]
-    end = cli("certify", *words, *QUICK)
+    end = cli("certify", *[word for s in subjects for word in ("--rules", s)], *QUICK)
     end.prints(2, "int is no rewrite rule", "does not import", "right: tested")
 
 

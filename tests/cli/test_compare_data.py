@@ -103,8 +103,7 @@ def test_a_damaged_file_makes_the_run_incomplete(cli, tmp_path):
     for number in range(4):
         part = slice(100 * number, 100 * number + 100)
         np.savez(tmp_path / f"{number}.npz", image=images[part], label=labels[part])
-    data = (tmp_path / "2.npz").read_bytes()
-    (tmp_path / "2.npz").write_bytes(data[:5000])
+    (tmp_path / "2.npz").write_bytes((tmp_path / "2.npz").read_bytes()[:5000])
     done = cli("compare", MODEL, *FUSED, "--data", "*.npz", "--batch", "20")
     done.prints(
         5,

@@ -22,8 +22,7 @@ def network(tmp_path):
     text = """<ir_version: 8, opset_import: ["" : 17]>
         main (float[1, 16] x) => (float[1, 4] scores) {
             [first] a = MatMul(x, w1) [relu] b = Relu(a) [second] scores = MatMul(b, w2) }"""
-    model = model_of(text, w1=normal(16, 64), w2=normal(64, 4))
-    onnx.save(model, tmp_path / "net.onnx")
+    onnx.save(model_of(text, w1=normal(16, 64), w2=normal(64, 4)), tmp_path / "net.onnx")
     return tmp_path / "net.onnx"
 
 

@@ -87,8 +87,7 @@ def test_adversarial_inputs_have_the_sizes_that_run(cli, saved):
         *("-c", "simplify", "-o", "o.onnx", "--json", "r.json"),
         *("-s", "verify.inputs=adversarial", saved(BATCH_OF_1)),
     ).tells(0)
-    names = read_json("r.json")["reference"]["names"]
-    assert any("zeros" in name for name in names)
+    assert any("zeros" in name for name in read_json("r.json")["reference"]["names"])
 
 
 def test_compare_finds_inputs_that_run(cli, saved):

@@ -39,8 +39,7 @@ DONE = "return ir.passes.PassResult(model, True)"
 def use(write, module, **config):
     name = f"module_{abs(hash(module)) % 10**9}"
     write(f"{name}.py", module)
-    text = {"imports": [name], "passes": ["Mine"], **config}
-    return write("cfg.yaml", json.dumps(text))
+    return write("cfg.yaml", json.dumps({"imports": [name], "passes": ["Mine"], **config}))
 
 
 def operators(path):

@@ -45,8 +45,7 @@ def report(path="report.json"):
 @each_of("where", "inline", "external")
 @each_of("name", "out.onnx", "out.textproto", "out.onnxtxt")
 def test_the_report_says_that_the_file_was_read_back_and_is_equal(cli, weights, name, where):
-    option = f"save.external_data={where}"
-    words = ["-o", name, "-s", option, weights, "eliminate-identity"]
+    words = ["-o", name, "-s", f"save.external_data={where}", weights, "eliminate-identity"]
     done = cli(*words, "--json", "report.json", "--html", "report.html", "-v")
     assert done.code == 0, done.err
     found = report()["read_back"]

@@ -59,8 +59,7 @@ def as_onnx_has_it(path):
 @each_of("metric", {"top_1_agreement": [0.9, 1]}, {"cosine": [-1, 1]}, ids=str)
 def test_a_network_that_is_not_finite_in_float16_keeps_no_budget(cli, metric):
     lost_tails()
-    config = settings(metric, ["float16"])
-    found = cli("tune", "model.onnx", "-c", config, "-o", "out.onnx")
+    found = cli("tune", "model.onnx", "-c", settings(metric, ["float16"]), "-o", "out.onnx")
     found.prints(
         0, "the original is returned", "y has NaN or infinity where the original has not"
     )

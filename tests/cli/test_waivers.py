@@ -123,8 +123,7 @@ def test_every_report_shows_all_waivers(run, words, tmp_path):
 
 
 def test_a_model_that_is_not_valid_is_never_accepted(run, write):
-    body = BREAK_ADDS.replace("op.Add(x, x)", "op.NoSuchOperator(x, y)")
-    write("breaking.py", body)
+    write("breaking.py", BREAK_ADDS.replace("op.Add(x, x)", "op.NoSuchOperator(x, y)"))
     done, report = run([{"pass": "BreakAdds", "reason": "see issue 7"}])
     assert done.code == 1
     assert not report["waivers"][0]["used"]

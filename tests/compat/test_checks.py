@@ -38,8 +38,7 @@ def config(tmp_path, **verify):
 
 
 def run(cls, given, text=MODEL):
-    manager = ir.passes.PassManager([cls(given, {})], steps=1)
-    return manager(parse(text))
+    return ir.passes.PassManager([cls(given, {})], steps=1)(parse(text))
 
 
 def causes(error):
@@ -95,6 +94,5 @@ def test_right_passes_of_the_library_pass(tmp_path, name):
 
 def test_a_pass_whose_interface_changes_is_compared_by_its_map(tmp_path):
     (cls,) = collect(["convert-io-types"])
-    given = config(tmp_path, tolerance={"atol": 1e-2})
-    pass_ = cls(given, {}, all={"float32": "float16"})
+    pass_ = cls(config(tmp_path, tolerance={"atol": 1e-2}), {}, all={"float32": "float16"})
     assert ir.passes.PassManager([pass_], steps=1)(parse(MODEL)).modified

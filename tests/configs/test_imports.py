@@ -53,8 +53,7 @@ def test_modules_are_found_from_the_configs_folder(folder):
         "cfg_parts/__init__.py": "",
         "cfg_parts/marks.py": "MARK = 'mine'",
     }
-    config = folder("a", files, "imports: [cfg_mine]\npasses: [cfg-mine]")
-    (step,) = resolve(config).steps
+    (step,) = resolve(folder("a", files, "imports: [cfg_mine]\npasses: [cfg-mine]")).steps
     assert step.cls.mark == "mine"
 
 
@@ -128,8 +127,7 @@ def complaint(config):
     ("\0", f"{NULL_BYTES}: source code string cannot contain null bytes"),
 )
 def test_a_module_that_fails_to_import(folder, tmp_path, code, message):
-    config = folder("a", {"cfg_bad.py": code}, "imports:\n  - cfg_bad")
-    error = complaint(config)
+    error = complaint(folder("a", {"cfg_bad.py": code}, "imports:\n  - cfg_bad"))
     expected = message.replace("FILE", str(tmp_path / "a" / "cfg_bad.py"))
     assert error.message.startswith(f"module 'cfg_bad' fails to import: {expected}")
     assert "cfg.yaml:2:5\n" in error.where

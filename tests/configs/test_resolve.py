@@ -48,8 +48,7 @@ def test_a_step_makes_its_pass():
 
 
 def test_exhaustive_is_a_fixpoint_around_everything(load):
-    config = load("exhaustive: true\npasses: [cfg-tidy]", (), ["cfg-fold"])
-    (group,) = resolve(config).steps
+    (group,) = resolve(load("exhaustive: true\npasses: [cfg-tidy]", (), ["cfg-fold"])).steps
     assert isinstance(group, GroupStep)
     assert group.repeat == "fixpoint"
     assert len(group.steps) == 2

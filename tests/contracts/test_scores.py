@@ -36,8 +36,7 @@ def test_blocks_cover_every_element_in_order(shape):
     array = np.arange(np.prod(shape, dtype=int)).reshape(shape)
     for layout in (array, np.asfortranarray(array), array.T.copy().T):
         parts = list(blocks(layout, array, size=4))
-        seen = [x for _, (part, _) in parts for x in part]
-        assert seen == list(range(array.size))
+        assert [x for _, (part, _) in parts for x in part] == list(range(array.size))
         assert [start for start, _ in parts] == list(range(0, array.size, 4))
         assert all(np.array_equal(a, b) for _, (a, b) in parts)
 

@@ -118,8 +118,7 @@ def kill_first():
 def test_a_pool_gives_the_same_bytes_after_a_worker_is_killed(make_job, kill_first):
     job = make_job(count=1500)
     plain = evaluate(job, ACCURACY, InProcess()).text()
-    pooled = evaluate(job, ACCURACY, Pool(2), accept=kill_first)
-    assert pooled.text() == plain
+    assert evaluate(job, ACCURACY, Pool(2), accept=kill_first).text() == plain
 
 
 @LEFT_OPEN
@@ -128,8 +127,7 @@ def test_dask_gives_the_same_bytes_after_a_worker_is_lost(make_job, start_cluste
     job = make_job(count=1500)
     plain = evaluate(job, ACCURACY, InProcess()).text()
     dask = make_dask(start_cluster(2).scheduler_address)
-    found = evaluate(job, ACCURACY, dask, accept=kill_first)
-    assert found.text() == plain
+    assert evaluate(job, ACCURACY, dask, accept=kill_first).text() == plain
 
 
 @LEFT_OPEN

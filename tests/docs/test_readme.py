@@ -82,8 +82,7 @@ BY_NAME = re.compile(
 
 def test_nothing_says_to_install_the_program_that_has_the_name_on_the_index():
     assert len(PACKAGES) > 500
-    found = [p for p in PACKAGES if BY_NAME.search(p.read_text("utf-8", "ignore"))]
-    assert found == []
+    assert [p for p in PACKAGES if BY_NAME.search(p.read_text("utf-8", "ignore"))] == []
 
 
 @each_row("""text | is_named

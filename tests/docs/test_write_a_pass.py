@@ -39,8 +39,7 @@ def test_a_file_with_a_function_of_ones_own_runs_where_nobody_knows_it(files):
     assert {(f.domain, f.name) for f in onnx.load(files / "out.onnx").functions} == {
         ("acme", "Standardise")
     }
-    images = np.load(ROOT / "examples" / "digits" / "images.npy")
-    np.save(files / "images.npy", images)
+    np.save(files / "images.npy", np.load(ROOT / "examples" / "digits" / "images.npy"))
     script = f"""
 import numpy, onnxruntime, sys
 old, new = (

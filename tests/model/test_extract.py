@@ -38,8 +38,7 @@ def test_what_lies_between_two_values_is_cut_out():
     assert [node.op_type for node in part.graph] == ["Neg", "Relu"]
     assert (names(part.graph.inputs), names(part.graph.outputs)) == (["a"], ["y"])
     assert not part.graph.initializers
-    value = np.array([[-1, 2]], np.float32)
-    assert np.array_equal(run(part, a=value)["y"], [[1, 0]])
+    assert np.array_equal(run(part, a=np.array([[-1, 2]], np.float32))["y"], [[1, 0]])
     assert len(model.graph) == 4
 
 

@@ -88,6 +88,5 @@ def test_what_onnx_misreads_has_no_shape(opset, node, shape):
     inferred = infer(model)
     found = inferred.graph.output[0].type.tensor_type
     assert found.HasField("shape") == (shape is not None)
-    dims = [dim.dim_value or None for dim in found.shape.dim]
-    assert tuple(dims) == (shape or ())
+    assert tuple([dim.dim_value or None for dim in found.shape.dim]) == (shape or ())
     assert [n.op_type for n in inferred.graph.node] == [n.op_type for n in model.graph.node]

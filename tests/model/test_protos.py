@@ -179,8 +179,7 @@ def test_locations_that_are_refused(external, location, says):
 def test_links_out_of_the_folder_are_refused_and_links_inside_are_not(external, tmp_path):
     folder = tmp_path / "inside"
     folder.mkdir()
-    path = external()
-    os.rename(path, folder / "model.onnx")
+    os.rename(external(), folder / "model.onnx")
     (folder / "w.bin").symlink_to(tmp_path / "w.bin")
     with pytest.raises(ModelError, match="link to outside"):
         load_model(folder / "model.onnx")

@@ -70,8 +70,7 @@ def test_saving_changes_nothing_in_memory(loaded, tmp_path):
     for mode in ("keep", "inline", "external"):
         save_model(loaded.model, tmp_path / "m.onnx", external_data=mode)
         assert state(loaded.model) == before
-    back = load_model(tmp_path / "m.onnx").model.graph.initializers
-    assert {"w", "w2"} <= set(back)
+    assert {"w", "w2"} <= set(load_model(tmp_path / "m.onnx").model.graph.initializers)
 
 
 def test_a_model_is_saved_over_itself(loaded, tmp_path):

@@ -126,7 +126,6 @@ def test_the_prover_evaluates_them(told):
 
 
 def test_inputs_are_drawn_where_they_mean_something(told):
-    node = next(iter(model("Logit").graph))
-    use = Use(node, 0, np.random.default_rng(0))
+    use = Use(next(iter(model("Logit").graph)), 0, np.random.default_rng(0))
     assert admitted(use) == between(0.1, 0.9)
     assert operator_class.find(DOMAIN, "HardTanh").breakpoints(use) == (-1.0, 1.0)

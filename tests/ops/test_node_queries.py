@@ -72,8 +72,7 @@ def test_constant_thresholds_are_breakpoints(domain, found):
     """Thresholds moved by the last bit, as if a value had to exceed them, were verified."""
     thresholds = ir.tensor(np.float32([[0.5, 2.0, np.inf]]))
     x, held = ir.Value(name="x"), ir.Value(name="t", const_value=thresholds)
-    node = ir.Node(domain, "MultiThreshold", [x, held])
-    assert breakpoints_of([node]).get("x") == found
+    assert breakpoints_of([ir.Node(domain, "MultiThreshold", [x, held])]).get("x") == found
 
 
 def quantiser(op_type, domain, *constants):
@@ -98,8 +97,7 @@ def test_a_value_is_drawn_where_it_saturates():
 
 @each_of("scale, known", (0.25, True), (0.1, False))
 def test_ties_of_powers_of_two_are_floats(scale, known):
-    node = quantiser("QuantizeLinear", "", np.float32(scale), np.int8(0))
-    found = ties_of([node])
+    found = ties_of([quantiser("QuantizeLinear", "", np.float32(scale), np.int8(0))])
     assert list(found) == (["x"] if known else [])
     assert all(np.array_equal(ties, ties.astype(np.float32)) for ties in found.values())
 

@@ -54,13 +54,11 @@ def test_docstring_has_the_headings(cls):
         wanted = ["Finds:"]
     elif issubclass(cls, Annotation) and "Before:" not in rest:
         wanted = ["Adds:"]
-    missing = [heading for heading in wanted if heading not in rest]
-    assert not missing
+    assert not [heading for heading in wanted if heading not in rest]
 
 
 def test_summary_begins_with_a_standard_verb(cls):
-    verb = (inspect.getdoc(cls) or "").split(maxsplit=1)[0]
-    assert verb in VERBS
+    assert (inspect.getdoc(cls) or "").split(maxsplit=1)[0] in VERBS
 
 
 def test_every_option_is_described(cls):

@@ -121,8 +121,7 @@ main ({dtype}[2,3,4,4] q, {dtype}[2,3,4,4] k, {dtype}[2,3,4,4] v) => ({dtype}[2,
 def test_it_names_the_opset_or_the_operand_that_the_rule_needs(given, reason):
     words = {"opset": 23, "dtype": "float", "last": "MatMul(weights, v)"} | given
     text = ATTENTION.format(**words)
-    lines = reasons("fuse-attention@y", FuseAttention(), text)
-    (line,) = lines
+    (line,) = reasons("fuse-attention@y", FuseAttention(), text)
     assert line.startswith(f"fuse-attention[formula]: {reason}, at y = MatMul(")
 
 

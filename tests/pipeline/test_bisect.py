@@ -132,5 +132,4 @@ def test_a_pass_that_raises_is_the_answer():
 
 def test_a_user_limit_on_rewrites_is_kept():
     assert find(chain(), "bisect-swap", given=["limits.rewrites=20"]).outcome == "sound"
-    finding = find(chain(), "bisect-swap", given=["limits.rewrites=21"])
-    assert finding.rewrite.number == 21
+    assert find(chain(), "bisect-swap", given=["limits.rewrites=21"]).rewrite.number == 21

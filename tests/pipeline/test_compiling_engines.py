@@ -104,8 +104,7 @@ def test_without_the_package_the_run_says_what_to_install():
     assert (engine.level, engine.level_reason) == ("absent", told)
     assert done.report.not_verified == [f"the result: {told} (tensorrt-rtx[8.9])"]
     assert done.report.exit_code == 0
-    strict = go("swap-sum", require="absent", overrides=["strict=true"])
-    assert strict.report.exit_code == 4
+    assert go("swap-sum", require="absent", overrides=["strict=true"]).report.exit_code == 4
 
 
 @absent
@@ -217,8 +216,7 @@ def test_an_original_that_is_rejected_may_stay_so():
     required = go("swap-sum", text=text, require="built")
     assert required.report.exit_code == 1
     assert "the pipeline requires built: rejected: node " in required.report.error
-    mended = go("out-of-sequence", text=text, require="built")
-    assert mended.report.exit_code == 0
+    assert go("out-of-sequence", text=text, require="built").report.exit_code == 0
 
 
 @pytest.mark.tensorrt

@@ -146,8 +146,7 @@ def test_the_rest_is_kept_and_only_these_are_undone():
     names = [f"w{i}" for i in range(12)]
     model = chain(names)
     given = ["reproducers=false", "on_failure=rollback", "granularity=application"]
-    step = "culprit-sum{wrong='w2 w5 w11'}"
-    done = run_pipeline(model, default_config(given, [step]))
+    done = run_pipeline(model, default_config(given, ["culprit-sum{wrong='w2 w5 w11'}"]))
     kinds = [node.op_type for node in done.model.graph if node.op_type != "Neg"]
     assert [i for i, kind in enumerate(kinds) if kind == "Add"] == [2, 5, 11]
     assert done.report.passes[0].verdict == "passed"
@@ -200,8 +199,7 @@ BRANCHES = """{HEAD} (float[2] x) => (float[2] y)
 
 def test_in_a_branch_it_is_named_with_no_search_by_its_inner_values(counted):
     text = BRANCHES.replace("{HEAD}", HEAD).replace("LOST", "lost1").replace("OTHER", "w")
-    report = run(ir.from_proto(onnx.parser.parse_model(text)), "culprit-scope")
-    (blame,) = report.blame
+    (blame,) = run(ir.from_proto(onnx.parser.parse_model(text)), "culprit-scope").blame
     assert blame.how == "by its own error"
     assert blame.nodes == ["v = Add(u, lost1)"]
     assert (blame.value.output, blame.value.mismatched) == ("v", 2)

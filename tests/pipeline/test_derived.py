@@ -216,8 +216,7 @@ def test_another_way_of_rounding_is_no_rounding_error():
 
 
 def test_a_part_whose_values_are_not_recorded_is_unknown():
-    text = rounding("Mul", 0.1)
-    model = ir.from_onnx_text(text)
+    model = ir.from_onnx_text(rounding("Mul", 0.1))
     side = model, tuple(model.graph)
     pairs = [(np.float32([1]), np.float32([2]))]
     assert find_cause(Obligation("y", "y"), side, side, [{}], pairs).cause is Cause.UNKNOWN

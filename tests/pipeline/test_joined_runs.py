@@ -80,5 +80,4 @@ def test_a_row_on_which_one_fails_leaves_each_to_run_alone():
         g (float[N, 4] x, float[M, 4] z) => (float[K, 4] y) { y = Add(x, z) }"""
     )
     mixed = [{"x": np.ones((2, 4), np.float32), "z": np.ones((3, 4), np.float32)}]
-    bad = NodeRun(model, list(model.graph), mixed)
-    assert run_joined(ENGINE, [*pieces(), bad]) is None
+    assert run_joined(ENGINE, [*pieces(), NodeRun(model, list(model.graph), mixed)]) is None

@@ -40,8 +40,7 @@ def own_passes(own_registry):
 
 
 def run(text, **options):
-    steps = [{Compare.name: options}]
-    config = config_from_data({"passes": steps, "reproducers": False})
+    config = config_from_data({"passes": [{Compare.name: options}], "reproducers": False})
     return run_pipeline(ir.from_onnx_text(HEAD + text), config).report
 
 

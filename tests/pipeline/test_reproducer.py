@@ -115,8 +115,7 @@ class ReproGather(Transformation):
     """Read one element further than there may be."""
 
     def call(self, model):
-        one = ir.tensor(np.int64([1]), name="one")
-        model.graph.initializers["s"].const_value = one
+        model.graph.initializers["s"].const_value = ir.tensor(np.int64([1]), name="one")
         return ir.passes.PassResult(model, True)
 
 

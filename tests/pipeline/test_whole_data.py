@@ -93,8 +93,7 @@ def test_what_only_many_samples_show_fails_with_a_reproducer(tmp_path, monkeypat
     given = ["reference.data=x.npy", f"reproducers={tmp_path / 'r'}", "verify.scope=model"]
     model = parse("(float[N,4] x) => (float[N,4] y) { y = Neg(x) }")
     done = run_pipeline(model, default_config(given, ("whole-data-cuts-off",)))
-    failed = over_the_data(done.report.final)[0]
-    assert failed.verdict is Verdict.FAILED
+    assert over_the_data(done.report.final)[0].verdict is Verdict.FAILED
     assert "1 are too far from the original" in str(done.error)
     folder = Path(done.report.reproducer)
     assert {p.name for p in folder.iterdir()} >= {"original.onnx", "result.onnx", "worst"}

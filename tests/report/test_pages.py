@@ -50,8 +50,7 @@ errors = st.floats(min_value=0) | st.sampled_from([0.0, math.inf, math.nan, 5e-3
 
 
 def drawn(name, chart):
-    charts = environment().get_template("charts.html").module
-    return str(getattr(charts, name)(chart))
+    return str(getattr(environment().get_template("charts.html").module, name)(chart))
 
 
 def places(chart):

@@ -46,8 +46,7 @@ def test_one_place_starts_processes():
         text = path.read_text("utf-8")
         if "subprocess" not in text:
             continue
-        tree = ast.parse(text)
-        calls = (n.func for n in ast.walk(tree) if isinstance(n, ast.Call))
+        calls = (n.func for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Call))
         names = {ast.unparse(func) for func in calls}
         if names & {"subprocess.Popen", "subprocess.run", "subprocess.check_output"}:
             found.add(path.relative_to(ROOT).as_posix())

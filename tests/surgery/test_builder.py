@@ -98,5 +98,4 @@ def test_a_loop_stacks_what_its_body_gives(b, x):
 
 def test_going_on_with_a_model_takes_no_name_twice():
     model = parse("""(float[2] x) => (float[2] relu_out_0) { relu_out_0 = Relu(x) }""")
-    b = Builder(model)
-    assert b.op.Relu(model.graph.outputs[0]).name == "relu_out_1"
+    assert Builder(model).op.Relu(model.graph.outputs[0]).name == "relu_out_1"

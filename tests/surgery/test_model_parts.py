@@ -26,8 +26,7 @@ def test_one_node_replaces_several():
         { a = Max(x, low) b = Min(a, high) y = Neg(b) z = Exp(a) }""")
     insert(model, "Clip", ["x", "low", "high"], ["b"])
     assert [node.op_type for node in model.graph] == ["Max", "Clip", "Neg", "Exp"]
-    found = run(model, {"x": np.float32([-1, 9])})
-    np.testing.assert_array_equal(found["y"], [0, -6])
+    np.testing.assert_array_equal(run(model, {"x": np.float32([-1, 9])})["y"], [0, -6])
 
 
 def test_an_inserted_output_keeps_its_name():

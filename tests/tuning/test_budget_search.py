@@ -174,8 +174,7 @@ def test_a_part_that_does_not_run_by_itself_is_kept(task, monkeypatch):
         names = {node.name for node in model.graph}
         return first in names and len(names) < 20
 
-    engine = Counting(["scores"], refuse=lone)
-    result = run(dataclasses.replace(asked, engine=engine))
+    result = run(dataclasses.replace(asked, engine=Counting(["scores"], refuse=lone)))
     kept = [s for s in result.scores if s.group == asked.groups[0].name and s.refused]
     assert [s.refused for s in kept] == [
         "the engine does not run it by itself: no kernel for it"

@@ -159,8 +159,7 @@ def test_a_cheapest_choice_beyond_the_budget_leads_to_scores(task, monkeypatch, 
 
 
 def test_a_hopeless_choice_is_not_run_on_all_samples(task):
-    limits = {"snr": (70.0, math.inf)}
-    result = run(task(("int4-weights",), limits, score_all=False))
+    result = run(task(("int4-weights",), {"snr": (70.0, math.inf)}, score_all=False))
     assert result.work["whole model"] == 1.0
     assert not any(tried.spent for tried in result.tried)
 

@@ -96,16 +96,14 @@ DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 
 
 def test_nothing_is_to_blame_where_all_is_well(task):
-    asked = task(limits={"snr": (20.0, math.inf)})
-    found = find_culprits(asked, BUILTIN["float16"])
+    found = find_culprits(task(limits={"snr": (20.0, math.inf)}), BUILTIN["float16"])
     assert (found.nodes, found.runs) == ((), 1)
     assert any(v.dtype is ir.DataType.FLOAT16 for n in found.model.graph for v in n.outputs)
 
 
 def test_none_of_the_nodes_can_be_left_out(task):
     asked = task(limits={"snr": (33.0, math.inf)})
-    item = BUILTIN["int4-weights"]
-    found = find_culprits(asked, item)
+    found = find_culprits(asked, BUILTIN["int4-weights"])
     layers = [name for name in found.nodes if name in {g.name for g in asked.groups}]
     assert layers == list(found.nodes), "only layers have weights"
     assert 0 < len(layers) < 4

@@ -103,8 +103,7 @@ def test_the_same_failure_takes_its_place_and_another_stays(tmp_path):
     (first / "README.md").write_text("old")
     assert write_bundle(bundle(readme="new"), tmp_path / "b") == first
     assert (first / "README.md").read_text() == "new"
-    other = write_bundle(bundle(after="y = Sub(x, x)"), tmp_path / "b")
-    assert other.name == "b-2"
+    assert write_bundle(bundle(after="y = Sub(x, x)"), tmp_path / "b").name == "b-2"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["b", "b-2"]
 
 

@@ -74,8 +74,7 @@ def test_a_text_among_weights_is_read_beside_numbers():
     model = parse("""(string[N] s, float[N] x) => (bool[N] e, float[N] y) <string[1] a = {"a"}>
         { e = Equal(s, a) y = Neg(x) }""")
     feeds = {"s": np.array(["a", "b"], object), "x": np.ones(2, np.float32)}
-    outputs = evaluate(model, [feeds]).outputs[0]
-    assert outputs["e"].tolist() == [True, False]
+    assert evaluate(model, [feeds]).outputs[0]["e"].tolist() == [True, False]
 
 
 @each_of("shape", "1,2,3", "1,2,3,2", "1,2,3,1,2")

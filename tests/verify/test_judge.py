@@ -35,8 +35,7 @@ def test_equal_outputs_pass():
 
 def test_tells_the_worst_element():
     expected = np.array([[1, 2, 4], [3, 4, 5]], F)
-    actual = np.array([[1, 2.5, 4], [3, 4, 6]], F)
-    check = one(expected, actual)
+    check = one(expected, np.array([[1, 2.5, 4], [3, 4, 6]], F))
     assert not check.passed
     assert check.reason == "2 of 6 elements differ, by up to 1"
     assert (check.max_abs, check.max_rel, check.worst) == (1, 0.25, (1, 2))
@@ -298,8 +297,7 @@ def test_small_elements_carry_the_error_of_large_ones_inside_a_model_alone():
 def test_the_sign_of_zero_counts_only_where_that_is_asked():
     sides = [{"y": array(0.0)}], [{"y": array(-0.0)}]
     assert judge(*sides, Promise(Equality())).verdict is Verdict.PASSED
-    strict = Promise(Equality(), negative_zero=True)
-    assert judge(*sides, strict).verdict is Verdict.FAILED
+    assert judge(*sides, Promise(Equality(), negative_zero=True)).verdict is Verdict.FAILED
 
 
 def test_values_that_the_original_does_not_repeat_are_no_evidence():
@@ -337,8 +335,7 @@ def test_error_is_relative_to_the_largest_element():
 
 def test_the_worst_sample_and_element_of_a_sequence_count():
     old = [{"y": [np.float32([1]), np.float32([2])]}] * 2
-    new = [old[0], {"y": [np.float32([1]), np.float32([3])]}]
-    assert score(old, new, NONE) == 0.5
+    assert score(old, [old[0], {"y": [np.float32([1]), np.float32([3])]}], NONE) == 0.5
 
 
 @each_of(

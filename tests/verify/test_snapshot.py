@@ -46,8 +46,7 @@ def test_restores_the_model_bit_for_bit(model):
     saved = ir.to_proto(model).SerializeToString(deterministic=True)
     before = Snapshot(model)
     model.graph.node(1).op_type = "Neg"
-    restored = ir.to_proto(before.restore()).SerializeToString(deterministic=True)
-    assert restored == saved
+    assert ir.to_proto(before.restore()).SerializeToString(deterministic=True) == saved
 
 
 def test_weights_edited_in_place_raise_in_the_pass(model):

@@ -113,8 +113,7 @@ def test_asks_about_new_nodes_and_tensors_alone():
     assert not asked[1].graph.node
     assert not asked[1].graph.initializer
     node(sound, "Softmax").attributes["axis"] = ir.AttrInt64("axis", -1)
-    weight = sound.graph.initializers["w"]
-    weight.const_value = ir.tensor(np.zeros(4, np.float32), name="w")
+    sound.graph.initializers["w"].const_value = ir.tensor(np.zeros(4, np.float32), name="w")
     assert known.accept(sound, asked.append)
     assert [n.op_type for n in asked[2].graph.node] == ["Softmax"]
     assert [t.name for t in asked[2].graph.initializer] == ["w"]
@@ -200,8 +199,7 @@ def test_value_of_a_removed_node():
 
 def test_value_from_inside_a_branch():
     broken = model_well_formed(BRANCH_WELL_FORMED)
-    use = ir.node("Neg", [named(broken, "inner").outputs[0]], name="use")
-    broken.graph.append(use)
+    broken.graph.append(ir.node("Neg", [named(broken, "inner").outputs[0]], name="use"))
     assert check_structure(broken) == [
         "node 'use' (Neg) uses 't', which node 'inner' (Relu) computes out of reach, "
         "in another graph"
@@ -425,8 +423,7 @@ def test_what_was_noted_before_is_not_charged_to_the_pass():
 
 
 def test_a_value_that_was_not_recorded_is_not_judged():
-    samples = [{"x": SAMPLES[0]["x"]}]
-    assert wrong(ir.DataType.FLOAT, [9, 9], samples) == []
+    assert wrong(ir.DataType.FLOAT, [9, 9], [{"x": SAMPLES[0]["x"]}]) == []
 
 
 def test_what_the_engine_computes_against_the_standard_is_not_charged_to_the_pass():

@@ -199,8 +199,7 @@ def test_weights_elsewhere_are_written_once(heavy, tmp_path):
                 ir.load(there / name).graph.initializers["w"].const_value.numpy(),
                 model.graph.initializers["w"].const_value.numpy(),
             )
-        data = [p for p in there.iterdir() if p.suffix == ".data"]
-        assert len(data) == 1
+        assert len([p for p in there.iterdir() if p.suffix == ".data"]) == 1
     assert sorted(p.name for p in there.iterdir()) == ["a.onnx", "b.onnx"]
 
 
@@ -222,8 +221,7 @@ def test_a_wrong_use_of_our_own_commands_ends_the_reduction(diamond, words):
 def test_data_of_the_whole_model_that_does_not_fit_a_part_says_nothing(diamond):
     with CandidateStore(diamond) as store:
         check = checks.CommandCheck(f"{OWN} compare {{model}} --inputs none.npz", store)
-        outcome = check.judge(SmallerModel(diamond, lambda: None), 2)
-        assert outcome.status is Status.UNJUDGED
+        assert check.judge(SmallerModel(diamond, lambda: None), 2).status is Status.UNJUDGED
         check.rules = checks.FailureCriteria(codes=frozenset({2}))
         assert check.judge(SmallerModel(diamond, lambda: None), 1).bad
 

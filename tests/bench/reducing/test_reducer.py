@@ -86,8 +86,7 @@ def golden(chain):
     """Values of a chain whose fifth node is a Cos; ours has a Sin there."""
     boundary = Boundary(chain(*OPERATORS), ENGINE)
     names = ["x", *(f"v{i}" for i in range(len(OPERATORS)))]
-    feeds = {"x": np.array([0.3, 0.4], np.float32)}
-    boundary.golden = feeds
+    boundary.golden = {"x": np.array([0.3, 0.4], np.float32)}
     return {name: boundary.value(name) for name in names}
 
 

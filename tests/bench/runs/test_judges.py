@@ -7,8 +7,7 @@ from tests.tables import each_of
 
 
 def test_the_largest_come_first_ties_in_order_and_nan_last():
-    found = judges.top_k(np.array([[1.0, np.nan, 3.0, 3.0]]), 4)
-    assert found.tolist() == [[2, 3, 0, 1]]
+    assert judges.top_k(np.array([[1.0, np.nan, 3.0, 3.0]]), 4).tolist() == [[2, 3, 0, 1]]
     assert judges.top_k(np.array([5, 7]), 9).tolist() == [1, 0]
 
 

@@ -54,8 +54,7 @@ PLACES = [
 
 @each_of("place", *PLACES)
 def test_a_rule_that_is_wrong_in_one_place_is_refuted(place):
-    mutant = next(m for m in place_mutants() if m.change == place)
-    assert judge(mutant).verdict == "refuted"
+    assert judge(next(m for m in place_mutants() if m.change == place)).verdict == "refuted"
 
 
 def test_a_place_is_a_rank_a_type_an_opset_an_attribute_or_a_breakpoint():

@@ -127,8 +127,7 @@ def test_passes_of_rare_forms_change_most_models(cls):
 
 
 def test_a_pass_that_the_clock_stops_is_undecided():
-    tested = fuzz_pass(RemoveUnusedNodes, models=30, seconds=0.0)
-    assert tested.verdict == "undecided"
+    assert fuzz_pass(RemoveUnusedNodes, models=30, seconds=0.0).verdict == "undecided"
     verdict = verdict_of_pass(RemoveUnusedNodes, seconds=0.0, seed=0, models=30, folder=None)
     assert verdict["verdict"] == "undecided"
     assert verdict["reason"].startswith("out of time: 0 models")

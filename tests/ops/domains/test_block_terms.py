@@ -67,8 +67,7 @@ def matrix(name, row, column):
 
 
 def contracted(left, right):
-    product = terms.multiply(left, right)
-    return terms.substitute(product, {K: ("b", 0, 5)})
+    return terms.substitute(terms.multiply(left, right), {K: ("b", 0, 5)})
 
 
 def test_bound_indices_of_factors_are_kept_apart():

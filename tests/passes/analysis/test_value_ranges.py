@@ -139,8 +139,7 @@ def test_the_error_of_sigmoid_is_relative_to_1_not_to_its_value():
 def test_a_real_model_on_real_images():
     model = ir.load(DIGITS / "model.onnx")
     images = np.load(DIGITS / "images.npy")
-    found = ranges_of(model, {"image": (0, 1)}, {"batch": 1})
-    low, high = found.intervals["scores"]
+    low, high = ranges_of(model, {"image": (0, 1)}, {"batch": 1}).intervals["scores"]
     assert np.isfinite([low, high]).all()
     with OnnxRuntimeEngine().prepare(model) as session:
         scores = [session.run({"image": image[None]})["scores"] for image in images[:20]]

@@ -11,15 +11,12 @@ def names(model):
 
 
 def test_removes_what_is_called_only_by_unused_functions(rewrites):
-    model = rewrites(MODEL.format(call="Exp(x)"))
-    assert names(model) == []
+    assert names(rewrites(MODEL.format(call="Exp(x)"))) == []
 
 
 def test_keeps_what_is_called_from_a_function_that_is_called(leaves_alone):
-    model = leaves_alone(MODEL.format(call="l.Outer(x)"))
-    assert names(model) == ["Inner", "Outer"]
+    assert names(leaves_alone(MODEL.format(call="l.Outer(x)"))) == ["Inner", "Outer"]
 
 
 def test_removes_the_caller_and_keeps_the_called(rewrites):
-    model = rewrites(MODEL.format(call="l.Inner(x)"))
-    assert names(model) == ["Inner"]
+    assert names(rewrites(MODEL.format(call="l.Inner(x)"))) == ["Inner"]

@@ -103,8 +103,7 @@ def test_two_dimensions_are_kept_apart():
 
 
 def test_it_undoes_freeze_dims():
-    text = "(float[batch,3] x) => (float[batch,3] y) { t = Exp(x) y = Neg(t) }"
-    model = parse(text)
+    model = parse("(float[batch,3] x) => (float[batch,3] y) { t = Exp(x) y = Neg(t) }")
     FreezeDims(dims={"batch": 4})(model)
     UnfreezeDims(**BATCH)(model)
     values = (*model.graph.inputs, *model.graph.outputs)

@@ -20,8 +20,7 @@ def idle(dtype):
     "body", "Clip(x, low, high)", "Max(x, low)", "Min(x, high)", "Max(x, x)", "Max(x, one, x)"
 )
 def test_of_floats(body, rewrites):
-    feeds = [{"x": ENDS, "z": ENDS}]
-    rewrites(model(body), idle("float"), feeds=feeds)
+    rewrites(model(body), idle("float"), feeds=[{"x": ENDS, "z": ENDS}])
 
 
 @each_of("body", "Clip(x)", "Clip(x, low)", "Clip(x, , high)", "Max(x, low)")

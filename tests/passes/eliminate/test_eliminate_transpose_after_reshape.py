@@ -23,8 +23,7 @@ def test_fires(target, perm, after, rewrites):
     before = model(
         f"{head.format(target)} r = Reshape(x, s) y = Transpose<perm = [{perm}]>(r)"
     )
-    wanted = model(f"{tensor(after)} y = Reshape(x, s)")
-    rewrites(before, wanted)
+    rewrites(before, model(f"{tensor(after)} y = Reshape(x, s)"))
 
 
 test_cases = pass_cases("""

@@ -39,8 +39,7 @@ empty: (float[0,4] x) => (float[0,1,4] y) <int64[2] t = {0, 4}, int64[1] a = {1}
   r = Reshape(x, t) y = Unsqueeze(r, a) }
 """)
 def test_leaves_alone(text):
-    model = inferred(text)
-    testing.assert_leaves_alone(MergeShapeChanges(), model)
+    testing.assert_leaves_alone(MergeShapeChanges(), inferred(text))
 
 
 test_cases = pass_cases("""

@@ -12,8 +12,7 @@ CONV = """(float[N,2,4,4] x) => (float[N,2,?,?] y) <float[2,2,1,1] w = {1, 2, 3,
 
 
 def test_fusions_of_several_passes_are_one_step():
-    model = testing.parse(CONV)
-    run = run_pipeline(model, config_from_data({"passes": ["fuse-all"]}))
+    run = run_pipeline(testing.parse(CONV), config_from_data({"passes": ["fuse-all"]}))
     run.raise_for_failure()
     assert next(n.op_type for n in run.model.graph if n.op_type != "Constant") == "Conv"
     assert "BatchNormalization" not in [n.op_type for n in run.model.graph]

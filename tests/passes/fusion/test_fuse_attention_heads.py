@@ -80,5 +80,4 @@ def test_leaves_alone(body, inputs):
     dims = "B,S,H,6" if "H" in inputs else "B,S,2,6"
     text = f"""<ir_version: 10, opset_import: ["" : 23]>
       g ({inputs}) => (float[{dims}] y) {{ {body} }}"""
-    made = inferred(text)
-    assert_leaves_alone(FuseAttentionHeads(), made)
+    assert_leaves_alone(FuseAttentionHeads(), inferred(text))

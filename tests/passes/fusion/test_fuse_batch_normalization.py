@@ -51,8 +51,7 @@ def test_leaves_alone(attributes, more, leaves_alone):
 @each_of("attributes", "<alpha = 2.0>", "<beta = 0.5>", "<transA = 1>")
 def test_leaves_a_gemm_with_factors_alone(attributes, leaves_alone):
     shape = (3, 2) if "transA" in attributes else (2, 3)
-    made = model("Gemm", (3, 4), 4, shape, attributes=attributes)
-    leaves_alone(ir.to_onnx_text(made))
+    leaves_alone(ir.to_onnx_text(model("Gemm", (3, 4), 4, shape, attributes=attributes)))
 
 
 def test_leaves_negative_variances_alone(leaves_alone):

@@ -59,8 +59,7 @@ def test_fires_behind_a_layer(layer, bias, then, rewrites):
 @each_of("first", "t = Mul(x, c)", "t = Mul(c, x)", "t = Div(x, c)")
 def test_fires_before_a_layer(layer, scalar, first, rewrites):
     c = draw() if scalar else channels(layer["x"][1], len(layer["x"]))
-    text = model(f"{first} r = LAYER(t, w)", **layer, c=c)
-    after = rewrites(text)
+    after = rewrites(model(f"{first} r = LAYER(t, w)", **layer, c=c))
     assert kinds(after) == [layer["layer"].partition("<")[0], "Relu"]
 
 

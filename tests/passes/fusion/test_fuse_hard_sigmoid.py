@@ -22,8 +22,7 @@ def test_fires(body, rewrites):
 
 def test_leaves_bounds_as_attributes_alone(leaves_alone):
     body = "a = Add(x, three) c = Clip<min = 0.0, max = 6.0>(a) y = Div(c, six)"
-    text = f'<ir_version: 7, opset_import: ["" : 9]> g {HEAD} {NUMBERS} {{ {body} }}'
-    leaves_alone(text)
+    leaves_alone(f'<ir_version: 7, opset_import: ["" : 9]> g {HEAD} {NUMBERS} {{ {body} }}')
 
 
 test_cases = cases_in(lambda body: f"{HEAD} {NUMBERS} {{ {body} }}")("""

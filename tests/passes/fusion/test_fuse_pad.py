@@ -83,8 +83,7 @@ integers have no infinity: =graph('t = Pad(x, p) y = MaxPool<kernel_shape = [3, 
 
 
 def fused(body, *constants):
-    model = inferred(graph(body, *constants))
-    return FusePad()(model).model
+    return FusePad()(inferred(graph(body, *constants))).model
 
 
 @each_of("pads", "{0, 1, 0, 0, 0, 0, 0, 0}", "{1, 0, 0, 0, 0, 0, 0, 0}")
@@ -92,8 +91,7 @@ def test_leaves_batch_and_channels_alone(pads, leaves_alone):
     head = "(float[1,1,5,6] x, float[3,2,3,3] w) => (float[?,?,?,?] y)"
     if pads.startswith("{1"):
         head = head.replace("1,1,5", "1,2,5")
-    text = graph("t = Pad(x, p) y = Conv(t, w)", f"int64[8] p = {pads}", head=head)
-    leaves_alone(text)
+    leaves_alone(graph("t = Pad(x, p) y = Conv(t, w)", f"int64[8] p = {pads}", head=head))
 
 
 def test_a_conv_may_pad_dynamic_and_empty_tensors(rewrites):

@@ -48,8 +48,7 @@ def test_from_the_end_where_the_rank_is_not_known(rewrites):
 - a = Shape<start = 1, end = 2>(x) b = Shape<start = 2>(x) | <start = 1>
 """)
 def test_joins_parts_that_meet(body, after, rewrites):
-    whole = f"y = Shape{after}(x)"
-    rewrites(graph(f"{body} y = Concat<axis = 0>(a, b)"), graph(whole))
+    rewrites(graph(f"{body} y = Concat<axis = 0>(a, b)"), graph(f"y = Shape{after}(x)"))
     more = f"c = Shape{after}(x) y = Concat<axis = 0>(n, c, n)"
     before = graph(f"{body} y = Concat<axis = 0>(n, a, b, n)", n=[7])
     rewrites(before, graph(more, n=[7]))

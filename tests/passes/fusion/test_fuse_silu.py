@@ -12,8 +12,7 @@ HEAD = '<ir_version: 11, opset_import: ["" : 24]> g (float[2,N] x) => (float[?,?
 - t = Mul(c, x) s = Sigmoid(t) y = Mul(x, s) | Swish<alpha = 1.702>(x)
 """)
 def test_fires(body, after, rewrites):
-    before = f"{HEAD} <float c = {{1.702}}> {{ {body} }}"
-    rewrites(before, f"{HEAD} {{ y = {after} }}")
+    rewrites(f"{HEAD} <float c = {{1.702}}> {{ {body} }}", f"{HEAD} {{ y = {after} }}")
 
 
 @each_of(
@@ -25,8 +24,7 @@ def test_fires(body, after, rewrites):
 )
 def test_leaves_alone(body, leaves_alone):
     head = HEAD.replace("[?,?]", "[?,?,?]") if "w)" in body else HEAD
-    text = f"{head} <float[1,1,1] w = {{2}}, float k = {{2}}> {{ {body} }}"
-    leaves_alone(text)
+    leaves_alone(f"{head} <float[1,1,1] w = {{2}}, float k = {{2}}> {{ {body} }}")
 
 
 def test_leaves_older_opsets_alone(leaves_alone):

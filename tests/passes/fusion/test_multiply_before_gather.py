@@ -36,8 +36,7 @@ def test_fires(before, places, rewrites):
       r = Reshape(x, rows) a = MatMul(r, m) q = Reshape(a, parted)
       g = GatherND<batch_dims = 1>(q, j) p = Unsqueeze(g, two) {TAIL}"""
     feeds = {"k": np.array([[0, 2], [-1, 1]]), "h": np.ones((2, 2, 4), np.float32)}
-    made = model(f"{before} p = MatMul(c, x) {TAIL}")
-    rewrites(made, model(after), feeds=[feeds])
+    rewrites(model(f"{before} p = MatMul(c, x) {TAIL}"), model(after), feeds=[feeds])
 
 
 GATHER = f"c = Gather(w, i) p = MatMul(c, x) {TAIL}"

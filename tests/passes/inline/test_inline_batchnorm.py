@@ -12,5 +12,4 @@ def test_fires(rewrites):
 
 @each_of("attributes", "training_mode = 1")
 def test_leaves_alone(attributes, leaves_alone):
-    text = GRAPH.format(attributes).replace("y = Batch", "y, rm, rv = Batch")
-    leaves_alone(text)
+    leaves_alone(GRAPH.format(attributes).replace("y = Batch", "y, rm, rv = Batch"))

@@ -45,8 +45,7 @@ def test_integers_without_bounds_stay_as_they_are(lowers):
 @each_of("dtype", "float", "double", "float16")
 def test_floats_without_bounds_become_finite(dtype, lowers):
     numbers = np.array([-np.inf, 1, np.inf], {"float": "f4", "double": "f8"}.get(dtype, "f2"))
-    text = f"({dtype}[N] x) => ({dtype}[N] y) {{ y = Clip(x) }}"
-    lowers(text, feeds=[{"x": numbers}])
+    lowers(f"({dtype}[N] x) => ({dtype}[N] y) {{ y = Clip(x) }}", feeds=[{"x": numbers}])
 
 
 @each_of("call", "n", ", n", "n, h")

@@ -31,5 +31,4 @@ def test_leaves_functions_alone(leaves_functions_alone):
 
 def test_leaves_floats_alone_unless_none_is_nan(leaves_alone):
     # Of nothing but NaN, ONNX Runtime's kernel takes the lowest number, ReduceMax a NaN.
-    text = "(float[2,3,4] x) => (float[2,3,1] y) { y = GlobalMaxPool(x) }"
-    leaves_alone(text)
+    leaves_alone("(float[2,3,4] x) => (float[2,3,1] y) { y = GlobalMaxPool(x) }")

@@ -23,8 +23,7 @@ def test_fires_over_several_axes_and_dynamic_ones(axis, lowers):
     rows = "2,3,4"[2 * (axis % 3) :]
     weights = f"float[{rows}] s, float[{rows}] b"
     shape = "2,3,4" if axis == 0 else "N,3,4"
-    call = f"LayerNormalization<axis = {axis}>(x, s, b)"
-    lowers(model(call, shape, weights=weights))
+    lowers(model(f"LayerNormalization<axis = {axis}>(x, s, b)", shape, weights=weights))
 
 
 test_cases = pass_cases("""

@@ -41,8 +41,7 @@ def test_digits_are_read_as_before(digits, images, run, options, share, optimiza
 
 
 def test_the_error_of_a_weight_is_at_most_half_a_step(typed, run):
-    rng = np.random.default_rng(0)
-    w = rng.standard_normal((70, 5)).astype(np.float32)
+    w = np.random.default_rng(0).standard_normal((70, 5)).astype(np.float32)
     for form, symmetric in (
         ("dequantize", True),
         ("dequantize", False),
@@ -123,8 +122,7 @@ def test_bodies_are_looked_into(typed, run, optimization):
     inner = [n.op_type for n in model.graph.all_nodes()]
     assert inner.count("DequantizeLinear") == 2
     for feed, expected in zip(feeds, old, strict=True):
-        found = run(model, feed, optimization)[0]
-        np.testing.assert_allclose(found, expected, atol=0.1)
+        np.testing.assert_allclose(run(model, feed, optimization)[0], expected, atol=0.1)
 
 
 @each_of("weights", "int2", "uint2")
@@ -139,8 +137,7 @@ def test_two_bits_need_opset_25(digits, deep, images, run, weights):
 
 
 def test_a_narrower_range_lessens_the_error(typed, run):
-    rng = np.random.default_rng(2)
-    w = rng.standard_normal((64, 4)).astype(np.float32)
+    w = np.random.default_rng(2).standard_normal((64, 4)).astype(np.float32)
     w[0] = 5
     text = ", ".join(map(repr, map(float, w.reshape(-1))))
     error = {}

@@ -32,10 +32,8 @@ def test_values_change_by_powers_of_two_only(typed, run, name):
     before = [node.op_type for node in model.graph]
     old = run(model, {"x": x})
     assert sampled(SmoothActivations(), {"x": x}).call(model).modified
-    new = run(model, {"x": x})
-    assert all(np.array_equal(o, n) for o, n in zip(old, new, strict=True))
-    after = [node.op_type for node in model.graph]
-    assert sorted(after) == sorted(before + inserted)
+    assert all(np.array_equal(o, n) for o, n in zip(old, run(model, {"x": x}), strict=True))
+    assert sorted([node.op_type for node in model.graph]) == sorted(before + inserted)
 
 
 def test_less_is_lost_beside_outliers(typed, run, kept):

@@ -60,8 +60,7 @@ def is_taken_in(graph, most=3):
 @each_of("body", *ACTIVATIONS.values(), ids=ACTIVATIONS)
 @each_of("scale, bits", (0.31, 4), (0.043, 4), (0.011, 6), (0.07, 8))
 def test_taken_into_thresholds(body, scale, bits, text):
-    graph = text(GRAPH.format(body=body, scale=scale, zero=0, bits=bits))
-    assert is_taken_in(graph)
+    assert is_taken_in(text(GRAPH.format(body=body, scale=scale, zero=0, bits=bits)))
 
 
 def test_a_zero_point_that_is_odd(text):

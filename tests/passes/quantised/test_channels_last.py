@@ -41,8 +41,7 @@ def test_transposes_are_left_at_the_ends_alone(name, first, left):
             (reader,) = node.outputs[0].consumers()
             found.append((node.inputs[0].producer().op_type, reader.op_type))
     assert found == left
-    windows = {n.domain for n in graph if n.op_type in ("Conv", "MaxPool")}
-    assert windows == {CHANNELS_LAST}
+    assert {n.domain for n in graph if n.op_type in ("Conv", "MaxPool")} == {CHANNELS_LAST}
     layouts = [
         n.attributes.get_string("data_layout")
         for n in graph

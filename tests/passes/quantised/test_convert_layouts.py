@@ -39,8 +39,7 @@ def test_an_output_that_is_an_input_keeps_its_name(rewrites, text):
 
 
 def test_for_clients_of_the_seed_system_weights_are_constants_and_layouts_configured(text):
-    graph = GRAPH.replace("y) {", "y) <float[3] b = {1, 2, 3}> {")
-    model = testing.parse(text(graph))
+    model = testing.parse(text(GRAPH.replace("y) {", "y) <float[3] b = {1, 2, 3}> {")))
     config = {"layouts": {"inp": [LAYOUT], "out": [None]}, "model_checker": {}}
     assert ConvertLayouts(config, {})(model).modified
     assert [value.name for value in model.graph.inputs] == ["x"]

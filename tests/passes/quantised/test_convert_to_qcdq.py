@@ -35,8 +35,7 @@ GRID = np.arange(-400, 400, dtype=np.float32).repeat(3).reshape(-1, 3) / 8
 def test_every_level_is_the_same_and_comes_back(bits, signed, narrow, zero, text):
     if zero > 2 ** (bits - signed) - 1 - (narrow and not signed):
         pytest.skip("the zero point is no level")
-    given = quant(text, bits=bits, signed=signed, narrow=narrow, zero=zero)
-    model = testing.parse(given)
+    model = testing.parse(quant(text, bits=bits, signed=signed, narrow=narrow, zero=zero))
     wanted = run(model, GRID)
     assert ConvertToQcdq()(model).modified
     whole = bits == 8 and not narrow

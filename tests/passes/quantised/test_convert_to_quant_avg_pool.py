@@ -66,8 +66,7 @@ def test_leaves_alone(body):
 
 
 def test_and_back():
-    body = f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, s, z, i, o)"
-    model = converted(body)
+    model = converted(f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, s, z, i, o)")
     infer_shapes(model)
     before = testing.Snapshot(model)
     assert ConvertFromQuantAvgPool()(model).modified

@@ -27,8 +27,7 @@ def exported(body, rewrites, text, shape="2,3,4"):
 
 def test_quantisers_keep_their_attributes(rewrites, text):
     body = 'y = o.Quant<signed = 0, narrow = 0, rounding_mode = "FLOOR">(x, s, z, b)'
-    node = exported(body, rewrites, text)
-    told = {a.name: a.value for a in node.attributes.values()}
+    told = {a.name: a.value for a in exported(body, rewrites, text).attributes.values()}
     assert told == {"signed": 0, "narrow": 0, "rounding_mode": "FLOOR"}
 
 
@@ -78,6 +77,5 @@ def test_one_row_of_thresholds_has_the_layout_of_pooling_behind_it(layout, rewri
         data_layout = "{layout}">(m)"""
     body = f"m = o.MultiThreshold(x, t, one) y = {pool}"
     source = f"(float[2,4,4,4] x) => (float[A,B,C,D] y) {CONSTANTS} {{ {body} }}"
-    found = rewrites(qonnx(source)).graph
-    (node,) = (n for n in found if n.op_type == "MultiThreshold")
+    (node,) = (n for n in rewrites(qonnx(source)).graph if n.op_type == "MultiThreshold")
     assert node.attributes.get_string("data_layout") == layout

@@ -94,8 +94,7 @@ def test_one_number_or_another(compare, rewrites, text):
 
 def test_a_step_of_two_is_one_threshold(rewrites, text):
     graph = "(float[N] x) => (float[N] y) <float s = {1}> { y = q.BipolarQuant(x, s) }"
-    model = rewrites(text(graph))
-    node = next(n for n in model.graph if n.op_type == "MultiThreshold")
+    node = next(n for n in rewrites(text(graph)).graph if n.op_type == "MultiThreshold")
     numbers = [v.producer().attributes["value"].as_tensor().numpy() for v in node.inputs[1:]]
     assert [number.tolist() for number in numbers] == [[0.0], 2.0]
 

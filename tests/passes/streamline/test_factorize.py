@@ -23,8 +23,7 @@ def test_never_lossy():
     found = 0
     for _ in range(300):
         levels = draw.integers(-7, 8, 50).astype(np.float32)
-        scale = np.float32(draw.uniform(1e-3, 2))
-        weights = levels * scale
+        weights = levels * np.float32(draw.uniform(1e-3, 2))
         if draw.random() < 0.5:
             weights[draw.integers(50)] *= np.float32(1 + 1e-6)
         split = common_factor(weights)

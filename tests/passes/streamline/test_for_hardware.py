@@ -112,8 +112,7 @@ def test_activations_of_one_bit_stay_signs_in_front_of_constant_weights(product)
 
 
 def test_an_engine_that_rounds_weights_between_quantisers_of_16_bits_is_told_how_not_to():
-    rng = np.random.default_rng(3)
-    weights = ", ".join(map(str, rng.integers(-127, 127, 216)))
+    weights = ", ".join(map(str, np.random.default_rng(3).integers(-127, 127, 216)))
     text = f"""<ir_version: 10, opset_import: ["" : 21]>
     main (float[1,3,8,8] x) => (float[1,8,6,6] y)
     <float s = {{0.0001}}, uint16 z = {{32768}}, float t = {{0.0004}}, float u = {{0.003}},

@@ -12,8 +12,7 @@ float[2,2] m = {{{}}}, float[4] u = {{-7.5, 0.3, 1, 9}}>
 
 
 def test_fires(rewrites, text):
-    model = rewrites(text(GRAPH.format("1, -1, 2, 1")))
-    last = list(model.graph)[-1]
+    last = list(rewrites(text(GRAPH.format("1, -1, 2, 1"))).graph)[-1]
     # The product lies between -2 and 6.
     np.testing.assert_array_equal(last.inputs[1].const_value.numpy(), [-2, 1, 1, 7])
 

@@ -88,5 +88,4 @@ def test_leaves_blocks_alone(end, text):
 def test_leaves_thresholds_of_more_axes_alone(text):
     body = "u = Transpose<perm = [1, 0]>(r) y = o.MultiThreshold(u, k, one) }"
     graph = THRESHOLDS.replace("float[2,3,4] x", "float[2,3,4] x, float[4,3] r") + body
-    model = inferred(text(graph))
-    testing.assert_leaves_alone(SinkTransposes(), model)
+    testing.assert_leaves_alone(SinkTransposes(), inferred(text(graph)))

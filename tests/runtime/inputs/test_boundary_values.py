@@ -170,8 +170,7 @@ def divided(array):
 def test_a_dividend_stays_ordinary_if_the_divisor_is_not_at_hand(size, steers):
     # Integers of more than 64 KiB are left out of the model that samples are made for.
     model = divided(np.full(size, 3, np.int64))
-    base = base_sample(model, (), 0, {}, {})
-    assert ("x" in steering_inputs(base.model)) is steers
+    assert ("x" in steering_inputs(base_sample(model, (), 0, {}, {}).model)) is steers
     kinds = {feeds.kind for feeds in edge_samples(model)}
     assert ("large integers" not in kinds) is steers
 

@@ -138,5 +138,4 @@ def test_a_wrong_last_iteration_is_caught():
             return op.Identity(x)
 
     config = default_config(["reproducers=false"], ["takes-the-first"])
-    done = run_pipeline(parse(HEAD + LOOP), config)
-    assert "edge: count 12 in n" in str(done.error)
+    assert "edge: count 12 in n" in str(run_pipeline(parse(HEAD + LOOP), config).error)

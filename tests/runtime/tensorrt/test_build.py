@@ -122,8 +122,7 @@ def test_hooks_get_the_network_and_the_config(tmp_path):
 def test_a_timing_cache_is_written_and_read(tmp_path):
     path = tmp_path / "timing.cache"
     for _ in range(2):
-        found = examine(engine(timing_cache=str(path)), model(PRODUCT))
-        assert found.level is Level.BUILT
+        assert examine(engine(timing_cache=str(path)), model(PRODUCT)).level is Level.BUILT
         assert path.stat().st_size > 0
 
 

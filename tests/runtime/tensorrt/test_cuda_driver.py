@@ -35,8 +35,7 @@ def test_without_a_driver_one_sentence_says_so(no_driver):
 def test_a_driver_without_a_gpu_is_told_from_no_driver(gpu):
     gpu.fail("cuInit", 100)
     assert gpu_count() == 0
-    told = "the driver finds no GPU that it can use (CUDA_ERROR_NO_DEVICE)"
-    assert gpu_missing() == told
+    assert gpu_missing() == "the driver finds no GPU that it can use (CUDA_ERROR_NO_DEVICE)"
 
 
 def test_memory_is_kept_and_grows(gpu):

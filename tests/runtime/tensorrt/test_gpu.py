@@ -84,8 +84,7 @@ def truth(made, feeds):
 
 
 def agree(expected, actual, limit=NEAR):
-    wrong = [check for check in compare(expected, actual, limit) if not check.passed]
-    assert wrong == []
+    assert [check for check in compare(expected, actual, limit) if not check.passed] == []
 
 
 def test_this_gpu_executes_what_is_built_for_it(package):

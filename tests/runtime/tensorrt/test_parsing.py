@@ -60,8 +60,7 @@ def bindings(tmp_path, monkeypatch):
 
 
 def model(body):
-    text = f"{HEAD}(float[2,2] a) => (float[2,2] y) {{ {body} }}"
-    return ir.from_onnx_text(text)
+    return ir.from_onnx_text(f"{HEAD}(float[2,2] a) => (float[2,2] y) {{ {body} }}")
 
 
 def rejected(body):
@@ -77,8 +76,7 @@ def test_a_model_that_ends_the_process_does_not_hide_the_others(bindings):
 
 
 def test_what_the_parser_tells_one_at_a_time_is_all_told(bindings):
-    body = "[one] b = Det(a) c = Add(a, b) [two] d = Det(c) y = Add(c, d)"
-    told, found = rejected(body)
+    told, found = rejected("[one] b = Det(a) c = Add(a, b) [two] d = Det(c) y = Add(c, d)")
     assert told == [(name, "no (UNSUPPORTED_NODE)") for name in ("one", "two")]
     assert [part.supported for part in found.parts()] == [False, True, False, True]
 
