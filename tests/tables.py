@@ -1,5 +1,6 @@
 """Tables of cases as text, and models as text with weights that are arrays."""
 
+import ast
 import re
 import sys
 
@@ -7,7 +8,9 @@ import numpy as np
 import onnx.parser
 import pytest
 
+from onnx_passes.passes import register, verify
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
+from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.testing import parse
 
 
@@ -116,3 +119,22 @@ def model_of(text, **weights):
         tensor = onnx.numpy_helper.from_array(np.asarray(array), name)
         model.graph.initializer.append(tensor)
     return model
+
+
+def rule_pass(name, text, contract=verify.equality):
+    """Register a pass of one rule, ``Relu(x) => Max(x, least) when x.producer()``.
+
+    Calls of names with a capital make nodes. What else the pattern names are its values, which
+    the rest may read.
+    """
+    names = sys._getframe(1).f_globals
+    text, _, condition = text.partition(" when ")
+    before, after = re.sub(r"(?<![\w.])([A-Z]\w*)\(", r"op.\1(", text).split(" => ")
+    parts = [*ast.walk(ast.parse(before, mode="eval"))]
+    inner = {"op", *(part.arg for part in parts if isinstance(part, ast.arg))}
+    values = ", ".join({part.id for part in parts if isinstance(part, ast.Name)} - inner)
+    made = {"pattern": before, "check": condition or "True", "rewrite": after}
+    members = {key: eval(f"lambda self, op, {values}: {e}", names) for key, e in made.items()}
+    members |= {"__doc__": f"{text}.", "__module__": names["__name__"]}
+    cls = type(name, (Transformation, RewriteRulePass), members)
+    return register()(contract(cls))

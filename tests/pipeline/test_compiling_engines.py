@@ -8,16 +8,14 @@ from pathlib import Path
 import onnx_ir as ir
 import pytest
 
-from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config, load_config
 from onnx_passes.errors import ConfigError, EngineUnavailableError
-from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.bisect import judge_by_score
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.isolated import end_children
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.verify.evidence import LEVEL, Check, Checks, Verdict
-from tests.tables import each_of
+from tests.tables import each_of, rule_pass
 
 TEXT = """<ir_version: 10, opset_import: ["": 20]>
 g (float[n,2] a, float[n,2] b) => (float[n,2] y)
@@ -34,40 +32,19 @@ def _children():
     end_children()
 
 
-@passes.verify.equality
-@passes.register()
-class ThroughSequence(Transformation, RewriteRulePass):
-    """Take a value through a sequence, which changes no number, and no compiler takes."""
-
-    def pattern(self, op, x):
-        return op.Identity(x)
-
-    def rewrite(self, op, x):
-        return op.SequenceAt(op.SequenceConstruct(x), op.Constant(value_int=0))
+rule_pass(
+    "ThroughSequence",
+    "Identity(x) => SequenceAt(SequenceConstruct(x), Constant(value_int=0))",
+)
 
 
-@passes.verify.equality
-@passes.register()
-class OutOfSequence(Transformation, RewriteRulePass):
-    """Undo what ThroughSequence did."""
-
-    def pattern(self, op, x):
-        return op.SequenceAt(op.SequenceConstruct(x), op.Constant(value_int=0))
-
-    def rewrite(self, op, x):
-        return op.Identity(x)
+rule_pass(
+    "OutOfSequence",
+    "SequenceAt(SequenceConstruct(x), Constant(value_int=0)) => Identity(x)",
+)
 
 
-@passes.verify.equality
-@passes.register()
-class SwapSum(Transformation, RewriteRulePass):
-    """Write an addition the other way round."""
-
-    def pattern(self, op, x, y):
-        return op.Add(x, y)
-
-    def rewrite(self, op, x, y):
-        return op.Sum(y, x)
+rule_pass("SwapSum", "Add(x, y) => Sum(y, x)")
 
 
 def go(*steps, when="each", engines=None, overrides=(), text=TEXT, **options):

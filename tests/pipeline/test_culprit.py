@@ -19,7 +19,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.engine_base import Finding, Level
 from onnx_passes.runtime.tensorrt import engine as tensorrt
 from onnx_passes.testing import parse
-from tests.tables import each_of
+from tests.tables import each_of, rule_pass
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
 
@@ -44,16 +44,10 @@ class CulpritSum(Transformation, RewriteRulePass):
         return op.Sum(w, x)
 
 
-@passes.verify.equality
-@passes.register()
-class CulpritScope(Transformation, RewriteRulePass):
-    """Lose the operand of an addition of "lost", wherever it is."""
-
-    def pattern(self, op, x, w):
-        return op.Add(x, w)
-
-    def rewrite(self, op, x, w):
-        return op.Identity(x) if w.name.startswith("lost") else op.Sum(w, x)
+CulpritScope = rule_pass(
+    "CulpritScope",
+    "Add(x, w) => Identity(x) if w.name.startswith('lost') else Sum(w, x)",
+)
 
 
 @passes.verify.equality(at="outputs")

@@ -8,10 +8,10 @@ import pytest
 
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import config_from_data
-from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.evidence import Verdict
-from tests.tables import each_of
+from tests.tables import each_of, rule_pass
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 MODEL = """<ir_version: 3, opset_import: ["" : 8]>
@@ -21,22 +21,11 @@ MODEL = """<ir_version: 3, opset_import: ["" : 8]>
     { a = MatMul(x, w) r = Relu(a) b = MatMul(r, v) y = Softmax<axis = 1>(b) }"""
 
 
-@passes.verify.tolerance
-@passes.register("relus-before-saturated-softmax")
-class RelusDropped(Transformation, RewriteRulePass):
-    """Drop Relus, which the output does not show."""
-
-    def pattern(self, op, x):
-        return op.Relu(x)
-
-    def rewrite(self, op, x):
-        return op.Identity(x)
+rule_pass("RelusDropped", "Relu(x) => Identity(x)", passes.verify.tolerance)
 
 
 def test_a_dropped_relu_of_squeezenet_fails_though_softmax_is_saturated():
-    config = config_from_data(
-        {"passes": ["relus-before-saturated-softmax"], "reproducers": False}
-    )
+    config = config_from_data({"passes": ["relus-dropped"], "reproducers": False})
     (done,) = run_pipeline(ir.from_onnx_text(MODEL), config).report.passes
     assert done.verdict is Verdict.FAILED
     assert done.culprits == [1]

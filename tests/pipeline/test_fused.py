@@ -19,7 +19,7 @@ from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.recording import Recording
 from onnx_passes.verify.reference_data import ReferenceData
-from tests.tables import each_of
+from tests.tables import each_of, rule_pass
 
 # The Softmax does not notice: one element is far above the others.
 MASKED = """<ir_version: 10, opset_import: ["" : 20]>
@@ -124,20 +124,11 @@ WIDE = """<ir_version: 10, opset_import: ["" : 20]>
       t = Clip(x, low, high) u = Sin(t) y = Softmax(u) }"""
 
 
-@passes.verify.equality
-class Unclips(Transformation, RewriteRulePass):
-    """Write half of a Clip, which is right on the values that the samples have."""
-
-    def pattern(self, op, x, low, high):
-        return op.Clip(x, low, high)
-
-    def rewrite(self, op, x, low, high):
-        return op.Max(x, low)
+rule_pass("Unclips", "Clip(x, low, high) => Max(x, low)")
 
 
 @each_of("engine", "onnxruntime", "fusing")
 def test_drawn_values_tell_what_the_samples_do_not_on_any_engine(engine):
-    passes.register()(Unclips)
     config = config_from_data({"passes": ["unclips"], "engines": [engine]})
     x = np.linspace(-3, 3, 12, dtype=np.float32).reshape(3, 4)
     given = ReferenceData([{"x": x}], None, "given")

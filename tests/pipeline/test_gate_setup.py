@@ -14,7 +14,7 @@ from onnx_passes.errors import ReferenceDataError
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.evidence import Verdict
-from tests.tables import each_of, each_row
+from tests.tables import each_of, each_row, rule_pass
 
 STEPS, WIDTH = 16, 8
 RNG = np.random.default_rng(5)
@@ -76,23 +76,12 @@ class Places(Transformation, RewriteRulePass):
         return op.Gather(op.Constant(value=ir.tensor(rows)), place)
 
 
-class Turned(Transformation, RewriteRulePass):
-    """Write ``a + b`` as ``b + a``: a right rewrite beside the wrong one."""
-
-    def pattern(self, op, a, b):
-        return op.Add(a, b)
-
-    def check(self, _, a, b):
-        return a.name == "e"
-
-    def rewrite(self, op, a, b):
-        return op.Add(b, a)
+rule_pass("Turned", "Add(a, b) => Add(b, a) when a.name == 'e'", passes.verify.tolerance)
 
 
 @pytest.fixture(autouse=True)
 def own_passes(own_registry):
-    for cls in (Places, Turned):
-        passes.register()(passes.verify.tolerance(cls))
+    passes.register()(passes.verify.tolerance(Places))
 
 
 STATES = {"steps": STEPS, "feed": {"past": "present"}, "dims": {"P": 0, "B": 2}}
@@ -129,22 +118,14 @@ ACCUMULATOR = """<ir_version: 10, opset_import: ["" : 21]>
     { a = Mul(s, k) y = Add(a, x) }"""
 
 
-@passes.verify.tolerance(rtol=1e-2)
-class FactorOff(Transformation, RewriteRulePass):
-    """A factor is off by a thousandth, which a hundredth allows at each step."""
-
-    def pattern(self, op, s, k):
-        return op.Mul(s, k)
-
-    def check(self, _, s, k):
-        return k.name == "k"
-
-    def rewrite(self, op, s, k):
-        return op.Mul(s, op.Constant(value=ir.tensor(np.float32(1.501))))
+rule_pass(
+    "FactorOff",
+    "Mul(s, k) => Mul(s, Constant(value=ir.tensor(np.float32(1.501)))) when k.name == 'k'",
+    passes.verify.tolerance(rtol=0.01),
+)
 
 
 def test_errors_that_add_up_where_they_are_fed_back_fail():
-    passes.register()(FactorOff)
     data = {
         "passes": ["factor-off"],
         "reproducers": False,

@@ -10,7 +10,6 @@ from onnx_passes import passes
 from onnx_passes.bench.runs import Runner, Settings, compare
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.errors import ConfigError
-from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import compiling_engines
 from onnx_passes.pipeline import compiling_engines as module
 from onnx_passes.pipeline.run import run_pipeline
@@ -19,34 +18,19 @@ from onnx_passes.report.summary import outcome
 from onnx_passes.verify.evidence import LEVEL, Verdict
 from tests.pipeline.sums import SumsByRule
 from tests.runtime.tensorrt import fake_gpu
+from tests.tables import rule_pass
 
 TEXT = """<ir_version: 8, opset_import: ["": 17]>
 g (float[n,2] a, float[n,2] b) => (float[n,2] y)
 { [add] s = Add(a, b) [same] i = Identity(s) [neg] y = Neg(i) }"""
 
 
-@passes.verify.equality
-@passes.register()
-class SumOfTwo(Transformation, RewriteRulePass):
-    """Write an addition as a sum."""
-
-    def pattern(self, op, x, y):
-        return op.Add(x, y)
-
-    def rewrite(self, op, x, y):
-        return op.Sum(x, y)
-
-
-@passes.verify.tolerance(atol=1.0)
-@passes.register()
-class NearlyTheSame(Transformation, RewriteRulePass):
-    """Change a number by more than noise, and by less than the pass allows itself."""
-
-    def pattern(self, op, x):
-        return op.Identity(x)
-
-    def rewrite(self, op, x):
-        return op.Mul(x, op.Constant(value_float=1.001))
+rule_pass("SumOfTwo", "Add(x, y) => Sum(x, y)")
+rule_pass(
+    "NearlyTheSame",
+    "Identity(x) => Mul(x, Constant(value_float=1.001))",
+    passes.verify.tolerance(atol=1.0),
+)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.errors import ConfigError, EngineBuildError
-from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline import compiling_engines
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
@@ -19,7 +19,7 @@ from onnx_passes.runtime.tensorrt.engine_options import read_options
 from onnx_passes.verify.evidence import LEVEL, Kind, Verdict
 from tests.pipeline.sums import SumsByRule
 from tests.runtime.tensorrt import fake_gpu
-from tests.tables import each_of
+from tests.tables import each_of, rule_pass
 
 BLOCKS = " ".join(f"s{i} = Add(t{i}, b) t{i + 1} = Tanh(s{i})" for i in range(4))
 TEXT = f"""<ir_version: 8, opset_import: ["": 17]>
@@ -32,16 +32,7 @@ g (float[n,3] a, float[3] b) => (bool[n,3] y)
 EXAMINE = compiling_engines.RegionBuilds._examine
 
 
-@passes.verify.equality
-@passes.register()
-class TanhsOfSums(Transformation, RewriteRulePass):
-    """Write additions as sums, with the operator behind them."""
-
-    def pattern(self, op, x, y):
-        return op.Tanh(op.Add(x, y))
-
-    def rewrite(self, op, x, y):
-        return op.Tanh(op.Sum(x, y))
+rule_pass("TanhsOfSums", "Tanh(Add(x, y)) => Tanh(Sum(x, y))")
 
 
 @passes.verify.equality

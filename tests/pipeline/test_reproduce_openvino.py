@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import config_from_data
-from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.isolated import end_children
 from onnx_passes.testing import parse
+from tests.tables import rule_pass
 
 pytest.importorskip("openvino", reason="openvino is missing: pip install -e '.[openvino]'")
 
@@ -20,16 +19,7 @@ TEXT = """(float[n,4] x) => (float[n,4] y) <float[4] w = {1, 2, 3, 4}>
 { s = Add(x, w) t = Relu(s) y = Neg(t) }"""
 
 
-@passes.verify.equality
-@passes.register()
-class LeakyRelus(Transformation, RewriteRulePass):
-    """Let a Relu leak."""
-
-    def pattern(self, op, x):
-        return op.Relu(x)
-
-    def rewrite(self, op, x):
-        return op.LeakyRelu(x, alpha=0.5)
+rule_pass("LeakyRelus", "Relu(x) => LeakyRelu(x, alpha=0.5)")
 
 
 def test_a_fault_on_openvino_is_replayed_on_openvino(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config, load_config
-from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline import reproducer
 from onnx_passes.pipeline.baseline import EngineBaseline
 from onnx_passes.pipeline.culprit import Judgement
@@ -26,26 +26,18 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify import bundle
 from onnx_passes.verify.evidence import LEVEL, Check, Verdict
 from onnx_passes.verify.shrink import Case
-from tests.tables import each_of, each_row
+from tests.tables import each_of, each_row, rule_pass
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
 CHAIN = """(float[2, 3] x) => (float[2, 3] y) <float c = {3}, float[3] w = {1, 2, 3}>
     { a = Neg(x) b = Add(a, w) d = Add(b, c) e = Exp(d) y = Add(e, w) }"""
 
 
-@passes.verify.equality
-@passes.register()
-class ReproHalfWrong(Transformation, RewriteRulePass):
-    """Swap the operands of every addition, and lose one of them where it is a scalar."""
-
-    def pattern(self, op, x, y):
-        return op.Add(x, y)
-
-    def check(self, _, x, y):
-        return y.const_value is not None
-
-    def rewrite(self, op, x, y):
-        return op.Sum(x, x) if y.const_value.shape.rank() == 0 else op.Sum(y, x)
+rule_pass(
+    "ReproHalfWrong",
+    "Add(x, y) => Sum(x, x) if y.const_value.shape.rank() == 0 else Sum(y, x) "
+    "when y.const_value is not None",
+)
 
 
 @passes.verify.tolerance(rtol=1e-3)
@@ -208,19 +200,7 @@ def test_the_key_takes_a_folder_or_false(given):
         default_config([f"reproducers={given}"], ["repro-drop-neg"])
 
 
-@passes.verify.tolerance()
-@passes.register()
-class ReproDouble(Transformation, RewriteRulePass):
-    """Add a value to itself in place of another."""
-
-    def pattern(self, op, x, y):
-        return op.Add(x, y)
-
-    def check(self, _, x, y):
-        return x is not y
-
-    def rewrite(self, op, x, y):
-        return op.Add(x, x)
+rule_pass("ReproDouble", "Add(x, y) => Add(x, x) when x is not y", passes.verify.tolerance())
 
 
 BRANCHES = """then_branch = a () => (float[4] p) { p = Add(t, w) }, else_branch = b ()

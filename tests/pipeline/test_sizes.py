@@ -2,11 +2,9 @@
 
 import onnx_ir as ir
 
-from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
-from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
-from tests.tables import each_of
+from tests.tables import each_of, rule_pass
 
 POSITIONS = """<ir_version: 10, opset_import: ["": 21]>
 g (float[N,8] x, float[M,8] z) => (float[N,8] y, float[M,8] w)
@@ -30,28 +28,8 @@ def model(top):
     return ir.from_onnx_text(POSITIONS.replace("TOP", str(top)))
 
 
-@passes.verify.equality
-@passes.register()
-class SizesWithoutMin(Transformation, RewriteRulePass):
-    """Replace a minimum by one of its operands."""
-
-    def pattern(self, op, x, many):
-        return op.Min(x, many)
-
-    def rewrite(self, op, x, many):
-        return op.Identity(x)
-
-
-@passes.verify.equality
-@passes.register()
-class SizesByWhere(Transformation, RewriteRulePass):
-    """Write a minimum as a choice."""
-
-    def pattern(self, op, x, many):
-        return op.Min(x, many)
-
-    def rewrite(self, op, x, many):
-        return op.Where(op.Less(x, many), x, many)
+rule_pass("SizesWithoutMin", "Min(x, many) => Identity(x)")
+rule_pass("SizesByWhere", "Min(x, many) => Where(Less(x, many), x, many)")
 
 
 def run(text, step, *given):
@@ -94,25 +72,9 @@ g (float[N,8] x, float[M,8] z) => (float[N,8] y, float[K,8] w)
 }"""
 
 
-@passes.verify.equality
-@passes.register()
-class SizesAreTwice(Transformation, RewriteRulePass):
-    """Decide that a size is at most twice another one, which it equals."""
-
-    def pattern(self, op, long, short):
-        return op.Equal(long, op.Add(short, short))
-
-    def rewrite(self, op, long, short):
-        return op.LessOrEqual(long, op.Add(short, short))
-
-
-@passes.verify.equality
-@passes.register()
-class SizesAreNotTwice(SizesAreTwice):
-    """Decide that it is less where it is large."""
-
-    def rewrite(self, op, long, short):
-        return op.Less(long, op.Add(short, op.Constant(value_int=100)))
+SAME = "Equal(long, Add(short, short))"
+rule_pass("SizesAreTwice", f"{SAME} => LessOrEqual(long, Add(short, short))")
+rule_pass("SizesAreNotTwice", f"{SAME} => Less(long, Add(short, Constant(value_int=100)))")
 
 
 @each_of("dim", "M", "N", "2*N")

@@ -4,13 +4,11 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
-from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import culprit
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.evidence import Verdict
-from tests.tables import each_of
+from tests.tables import each_of, rule_pass
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g (float[4] x) => (float[4] y) '
 
@@ -24,16 +22,7 @@ def chain(*weights):
     return ir.from_proto(onnx.parser.parse_model(text))
 
 
-@passes.verify.equality
-@passes.register()
-class UndoSum(Transformation, RewriteRulePass):
-    """Write each addition as a sum, and lose weights below 0."""
-
-    def pattern(self, op, x, w):
-        return op.Add(x, w)
-
-    def rewrite(self, op, x, w):
-        return op.Identity(x) if w.const_value.numpy() < 0 else op.Sum(w, x)
+rule_pass("UndoSum", "Add(x, w) => Identity(x) if w.const_value.numpy() < 0 else Sum(w, x)")
 
 
 def run(model, *overrides, steps=("undo-sum",)):

@@ -4,12 +4,12 @@ import onnx_ir as ir
 
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes import register, verify
-from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.inputs.boundary_values import edge_samples
 from onnx_passes.runtime.inputs.size_limits import size_limits, trip_inputs
 from onnx_passes.testing import parse
-from tests.tables import each_of, each_row
+from tests.tables import each_of, each_row, rule_pass
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]> '
 SLICE = """g (float[n,3] x) => (float[m,3] y) <int64[1] a = {0}, int64[1] b = {64}>
@@ -37,17 +37,7 @@ def test_integers_that_sizes_meet(text, found):
     assert {one.number: one.what for one in size_limits(parse(HEAD + text))} == found
 
 
-class DropSlice(Transformation, RewriteRulePass):
-    """Remove a Slice, whatever it takes."""
-
-    def pattern(self, op, x, a, b):
-        return op.Slice(x, a, b)
-
-    def rewrite(self, op, x, a, b):
-        return op.Identity(x)
-
-
-verify.equality(register("drop-slice-beyond")(DropSlice))
+rule_pass("DropSliceBeyond", "Slice(x, a, b) => Identity(x)")
 
 
 @each_of("end", 64, -1000)
@@ -94,7 +84,7 @@ def test_what_shows_on_odd_pictures_alone_fails():
 def test_a_waiver_of_the_pass_accepts_it_and_fixed_sizes_do_not_meet_it():
     text = SLICE.replace("{64}", "{900000}")
     settings = "reproducers=false", "strict=true"
-    waiver = "waivers=[{pass: drop-slice, reason: short sequences}]"
+    waiver = "waivers=[{pass: drop-slice-beyond, reason: short sequences}]"
     config = default_config((*settings, waiver), ["drop-slice-beyond"])
     report = run_pipeline(parse(HEAD + text), config).report
     assert report.exit_code == 0
@@ -128,14 +118,6 @@ def test_a_loop_runs_beyond_the_integers_that_its_iterations_meet():
 
 
 def test_a_wrong_last_iteration_is_caught():
-    @verify.equality
-    @register()
-    class TakesTheFirst(Transformation, RewriteRulePass):
-        def pattern(self, op, c, x, y):
-            return op.Where(c, x, y)
-
-        def rewrite(self, op, c, x, y):
-            return op.Identity(x)
-
+    rule_pass("TakesTheFirst", "Where(c, x, y) => Identity(x)")
     config = default_config(["reproducers=false"], ["takes-the-first"])
     assert "edge: count 12 in n" in str(run_pipeline(parse(HEAD + LOOP), config).error)

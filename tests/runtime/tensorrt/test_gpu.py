@@ -14,14 +14,12 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from onnx_passes import passes
 from onnx_passes.bench.runs import Runner, Settings
 from onnx_passes.bench.runs import compare as run_both
 from onnx_passes.configs.pipeline_files import default_config, load_config
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import ConfigError, EngineCrashedError, EngineError
 from onnx_passes.model.load import deserialize, load_model
-from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.engine_base import Level, examine, time_runs
 from onnx_passes.runtime.engines import engine_from_config
@@ -33,7 +31,7 @@ from onnx_passes.runtime.tensorrt.cuda import Cuda, Driver, device
 from onnx_passes.runtime.tensorrt.engine import layers_of, with_profiles_of, with_profiling
 from onnx_passes.verify.evidence import LEVEL, Verdict
 from onnx_passes.verify.judge import compare
-from tests.tables import each_of, outputs_of
+from tests.tables import each_of, outputs_of, rule_pass
 
 pytestmark = pytest.mark.gpu
 
@@ -264,14 +262,7 @@ def test_layers_are_timed(trt):
 
 
 def test_a_rewrite_that_is_wrong_on_the_gpu_is_named_by_its_region(trt, package):
-    @passes.verify.equality
-    @passes.register()
-    class WrongOnGpu(Transformation, RewriteRulePass):
-        def pattern(self, op, x):
-            return op.Exp(x)
-
-        def rewrite(self, op, x):
-            return op.Mul(op.Exp(x), op.Constant(value_float=1.01))
+    rule_pass("WrongOnGpu", "Exp(x) => Mul(Exp(x), Constant(value_float=1.01))")
 
     text = f"{HEAD}(float[2,3] x) => (float[2,3] y) {{ a = Neg(x) b = Exp(a) y = Neg(b) }}"
     given = [{"onnxruntime": {"when": "end"}}, {package: {"when": "each"}}]
@@ -282,14 +273,7 @@ def test_a_rewrite_that_is_wrong_on_the_gpu_is_named_by_its_region(trt, package)
 
 
 def test_each_rewrite_is_executed_on_the_gpu_by_its_region(trt, package):
-    @passes.verify.equality
-    @passes.register()
-    class SumsOnGpu(Transformation, RewriteRulePass):
-        def pattern(self, op, x, y):
-            return op.Add(x, y)
-
-        def rewrite(self, op, x, y):
-            return op.Sum(x, y)
+    rule_pass("SumsOnGpu", "Add(x, y) => Sum(x, y)")
 
     blocks = "a = Add(x, x) b = Exp(a) c = Add(b, x) d = Tanh(c) y = Add(d, x)"
     text = f"{HEAD}(float[2,3] x) => (float[2,3] y) {{ {blocks} }}"
