@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import onnx.parser
+import onnx_ir as ir
 import pytest
 
 from onnx_passes.passes import register, verify
@@ -138,3 +139,24 @@ def rule_pass(name, text, contract=verify.equality):
     members |= {"__doc__": f"{text}.", "__module__": names["__name__"]}
     cls = type(name, (Transformation, RewriteRulePass), members)
     return register()(contract(cls))
+
+
+def edit_pass(contract=verify.equality):
+    """Register a pass, named as a function is, that edits a model as the function does.
+
+    A function that returns False has changed nothing.
+    """
+
+    def made(function):
+        def call(self, model):
+            return ir.passes.PassResult(model, modified=function(model) is not False)
+
+        members = {
+            "call": call,
+            "__doc__": function.__doc__,
+            "__module__": function.__module__,
+        }
+        name = "".join(word.capitalize() for word in function.__name__.split("_"))
+        return register()(contract(type(name, (Transformation,), members)))
+
+    return made

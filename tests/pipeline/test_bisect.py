@@ -12,6 +12,7 @@ from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.errors import PassError
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.bisect import bisect, judge_by_score
+from tests.tables import edit_pass
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g (float[4] x) => (float[4] y) '
 
@@ -39,34 +40,22 @@ class BisectSwap(Transformation, RewriteRulePass):
         return op.Identity(x) if lost else op.Sum(w, x)
 
 
-@passes.verify.tolerance()
-@passes.register()
-class BisectDouble(Transformation):
+@edit_pass(passes.verify.tolerance())
+def bisect_double(model):
     """Multiply by twice of k, with no rule."""
-
-    def call(self, model):
-        scale(model, 2)
-        return ir.passes.PassResult(model, True)
+    scale(model, 2)
 
 
-@passes.verify.tolerance()
-@passes.register()
-class BisectNudge(Transformation):
+@edit_pass(passes.verify.tolerance())
+def bisect_nudge(model):
     """Multiply by a little more than k: the rounding of a correct rewrite."""
-
-    def call(self, model):
-        scale(model, 1 + 2e-7)
-        return ir.passes.PassResult(model, True)
+    scale(model, 1 + 2e-7)
 
 
-@passes.verify.tolerance()
-@passes.register()
-class BisectCreep(Transformation):
+@edit_pass(passes.verify.tolerance())
+def bisect_creep(model):
     """Multiply by more than k, yet too little for one pass to stand out."""
-
-    def call(self, model):
-        scale(model, 1 + 1e-6)
-        return ir.passes.PassResult(model, True)
+    scale(model, 1 + 1e-6)
 
 
 @passes.verify.equality

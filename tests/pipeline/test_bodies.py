@@ -2,10 +2,9 @@
 
 import onnx_ir as ir
 
-from onnx_passes import passes, run
-from onnx_passes.passes.base import Transformation
+from onnx_passes import run
 from onnx_passes.verify.evidence import Kind
-from tests.tables import each_of
+from tests.tables import each_of, edit_pass
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20, "l" : 1]> g '
 SEEN = """m = ReduceMax<keepdims = 0>(x) k = Constant<value_float = 1000000.0>()
@@ -105,24 +104,20 @@ RIGHT = {
 _BY: list[str] = []
 
 
-@passes.verify.equality
-@passes.register()
-class BodiesReplace(Transformation):
+@edit_pass()
+def bodies_replace(model):
     """Put the nodes of another model in place of those that there are."""
-
-    def call(self, model):
-        other = ir.from_onnx_text(_BY[-1])
-        results, nodes = list(other.graph.outputs), list(other.graph)
-        other.graph.outputs.clear()
-        other.graph.remove(nodes)
-        model.graph.outputs.clear()
-        model.graph.remove(list(model.graph))
-        for old, new in zip(other.graph.inputs, model.graph.inputs, strict=True):
-            old.replace_all_uses_with(new)
-        model.graph.extend(nodes)
-        model.graph.outputs.extend(results)
-        model.functions.update(other.functions)
-        return ir.passes.PassResult(model, True)
+    other = ir.from_onnx_text(_BY[-1])
+    results, nodes = list(other.graph.outputs), list(other.graph)
+    other.graph.outputs.clear()
+    other.graph.remove(nodes)
+    model.graph.outputs.clear()
+    model.graph.remove(list(model.graph))
+    for old, new in zip(other.graph.inputs, model.graph.inputs, strict=True):
+        old.replace_all_uses_with(new)
+    model.graph.extend(nodes)
+    model.graph.outputs.extend(results)
+    model.functions.update(other.functions)
 
 
 def change(text, *pairs):
@@ -132,7 +127,7 @@ def change(text, *pairs):
         other = other.replace(old, new)
     model = ir.to_proto(ir.from_onnx_text(HEAD + text))
     _BY.append(HEAD + other)
-    return run(model, [BodiesReplace])
+    return run(model, [bodies_replace])
 
 
 @each_of("name", *WRONG)

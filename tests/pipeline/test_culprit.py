@@ -19,7 +19,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.engine_base import Finding, Level
 from onnx_passes.runtime.tensorrt import engine as tensorrt
 from onnx_passes.testing import parse
-from tests.tables import each_of, rule_pass
+from tests.tables import each_of, edit_pass, rule_pass
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
 
@@ -350,21 +350,17 @@ class SumOrBoxes(SumOrSequence):
         return op.Sum(x, y, op.Cast(op.Size(none), to=1))
 
 
-@passes.verify.equality
-@passes.register()
-class SequenceInBulk(Transformation):
+@edit_pass()
+def sequence_in_bulk(model):
     """Take a value through a sequence, without a rule."""
-
-    def call(self, model):
-        node = model.graph[-1]
-        made = ir.node("SequenceConstruct", [node.inputs[0]])
-        zero = ir.node("Constant", [], {"value_int": ir.AttrInt64("value_int", 0)})
-        taken = ir.node("SequenceAt", [made.outputs[0], zero.outputs[0]])
-        for one, name in ((made, "q"), (zero, "z"), (taken, "r")):
-            one.outputs[0].name = name
-        model.graph.insert_before(node, [made, zero, taken])
-        node.replace_input_with(0, taken.outputs[0])
-        return ir.passes.PassResult(model, modified=True)
+    node = model.graph[-1]
+    made = ir.node("SequenceConstruct", [node.inputs[0]])
+    zero = ir.node("Constant", [], {"value_int": ir.AttrInt64("value_int", 0)})
+    taken = ir.node("SequenceAt", [made.outputs[0], zero.outputs[0]])
+    for one, name in ((made, "q"), (zero, "z"), (taken, "r")):
+        one.outputs[0].name = name
+    model.graph.insert_before(node, [made, zero, taken])
+    node.replace_input_with(0, taken.outputs[0])
 
 
 class Compiler:

@@ -19,6 +19,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import ENGINE, Kind, Verdict
 from onnx_passes.verify.reference_data import ReferenceData
 from onnx_passes.verify.snapshot import Change, Snapshot
+from tests.tables import edit_pass
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
 MODEL = """(float[2, 4] x) => (float[2, 4] y) {
@@ -164,23 +165,18 @@ LONG = """(float[2, 4] x) => (float[2, 4] y) <float k = {{2}}, float h = {{0.5}}
 }}""".format(chain=" ".join(f"v{i + 1} = Neg(v{i})" for i in range(70)))
 
 
-@passes.verify.equality(at="outputs")
-@passes.register()
-class GateOnPurpose(Transformation):
+@edit_pass(passes.verify.equality(at="outputs"))
+def gate_on_purpose(model):
     """Exchange two factors that are far apart."""
-
-    def call(self, model):
-        k, h = (model.graph.initializers[name] for name in "kh")
-        k.const_value, h.const_value = (
-            ir.tensor(other.const_value.numpy(), name=one.name)
-            for one, other in ((k, h), (h, k))
-        )
-        return ir.passes.PassResult(model, True)
+    k, h = (model.graph.initializers[name] for name in "kh")
+    k.const_value, h.const_value = (
+        ir.tensor(other.const_value.numpy(), name=one.name) for one, other in ((k, h), (h, k))
+    )
 
 
 @passes.verify.equality
 @passes.register()
-class GateInside(GateOnPurpose):
+class GateInside(gate_on_purpose):
     """The same, with a promise for values inside."""
 
 

@@ -4,29 +4,24 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
-from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
-from tests.tables import each_of
+from tests.tables import each_of, edit_pass
 
 TEXT = """<ir_version: 10, opset_import: ["" : 20], producer_name: "yolo",
     metadata_props: ["names" : "cat, dog", "stride" : "32"]>
     g (float[2] x) => (float[2] y) { y = Neg(x) }"""
 
 
-@passes.verify.equality
-@passes.register()
-class HeaderLost(Transformation):
+@edit_pass()
+def header_lost(model):
     """Forget the names of classes."""
-
-    def call(self, model):
-        model.metadata_props.pop("names")
-        model.producer_name = None
-        return ir.passes.PassResult(model, True)
+    model.metadata_props.pop("names")
+    model.producer_name = None
 
 
 @passes.verify.equality
 @passes.register()
-class HeaderDeclared(HeaderLost):
+class HeaderDeclared(header_lost):
     """The same, on purpose."""
 
     interface_changes = frozenset({"metadata"})

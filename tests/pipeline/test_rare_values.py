@@ -6,9 +6,8 @@ import pytest
 
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
-from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
-from tests.tables import each_row, rule_pass
+from tests.tables import each_row, edit_pass, rule_pass
 
 HEAD = '<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]> g '
 DRAWN = "differs on drawn values"
@@ -167,16 +166,6 @@ def test_a_right_rule_is_accepted(text, rule, contract):
     assert run(text, step) == ("passed", "")
 
 
-def wrong_edit(edit, contract=passes.verify.equality):
-    """Register a pass that edits a model in place, and says whether it did."""
-
-    def call(self, model):
-        return ir.passes.PassResult(model, edit(model) is not False)
-
-    members = {"call": call, "__doc__": edit.__doc__}
-    return passes.register()(contract(type("RareEdit", (Transformation,), members))).name
-
-
 def with_tables(text, **tables):
     """Return a model in which values are tables."""
     model = ir.from_onnx_text(HEAD + text)
@@ -189,6 +178,7 @@ def with_tables(text, **tables):
 
 
 def test_one_row_of_a_large_table():
+    @edit_pass()
     def change_a_row(model):
         table = model.graph.initializers["table"]
         array = table.const_value.numpy().copy()
@@ -197,11 +187,12 @@ def test_one_row_of_a_large_table():
 
     text = "(int64[B,S] ids) => (float[B,S,4] y) { e = Gather(table, ids) y = Neg(e) }"
     table = np.random.default_rng(0).normal(size=(3000, 4)).astype(np.float32)
-    verdict, told = run(with_tables(text, table=table), wrong_edit(change_a_row))
+    verdict, told = run(with_tables(text, table=table), change_a_row.name)
     assert verdict == "failed" or "e differs" in told
 
 
-def merge(first, second):
+def merge(first, second, contract=passes.verify.equality):
+    @edit_pass(contract)
     def read_one_for_the_other(model):
         values = model.graph.initializers
         modified = bool(values[second].uses())
@@ -219,7 +210,7 @@ def test_an_index_that_a_maximum_hides():
     first = np.random.default_rng(0).normal(size=(420, 7)).astype(np.float32)
     second = first - 0.5 * (np.arange(420) == 233)[:, None].astype(np.float32)
     model = with_tables(text, first=first, second=second)
-    assert run(model, wrong_edit(merge("first", "second")))[0] == "failed"
+    assert run(model, merge("first", "second").name)[0] == "failed"
 
 
 def test_zeros_behind_which_an_offset_is_all_there_is():
@@ -227,11 +218,12 @@ def test_zeros_behind_which_an_offset_is_all_there_is():
     <float a = {1e-9}, float b = {1e-12}, int64[1] last = {1}> {
         u = Abs(p) v = Abs(q) s = Add(u, a) t = Add(v, b) l = Log(s) m = Log(t) d = Sub(l, m)
         e = Mul(d, u) y = ReduceSum<keepdims = 0>(e, last) }"""
-    verdict, told = run(text, wrong_edit(merge("a", "b"), passes.verify.tolerance))
+    verdict, told = run(text, merge("a", "b", passes.verify.tolerance).name)
     assert verdict == "failed" or DRAWN in told
 
 
 def test_features_at_the_threshold_of_a_tree():
+    @edit_pass()
     def compare_strictly(model):
         modes = ir.AttrStrings("nodes_modes", ["BRANCH_LT", "LEAF", "LEAF"])
         model.graph[-1].attributes["nodes_modes"] = modes
@@ -242,11 +234,12 @@ def test_features_at_the_threshold_of_a_tree():
         nodes_values = [0.375, 0.0, 0.0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"],
         nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], target_treeids = [0, 0],
         target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [1.0, -1.0]>(z) }"""
-    verdict, told = run(text, wrong_edit(compare_strictly))
+    verdict, told = run(text, compare_strictly.name)
     assert verdict == "failed" or DRAWN in told
 
 
 def test_a_condition_that_ends_a_loop_on_no_sample():
+    @edit_pass()
     def run_to_the_limit(model):
         (node,) = (n for n in model.graph if n.op_type == "Loop")
         body = node.attributes["body"].as_graph()
@@ -263,11 +256,12 @@ def test_a_condition_that_ends_a_loop_on_no_sample():
     y = Loop(most, go, x) <body = b (int64 i, bool ci, float[1,8] s) => (bool co, float[1,8] r)
         <float far = {1e3}, float half = {0.5}> { top = ReduceMax<keepdims = 0>(s)
             met = Greater(top, far) co = Not(met) r = Mul(s, half) }> }"""
-    verdict, told = run(text, wrong_edit(run_to_the_limit))
+    verdict, told = run(text, run_to_the_limit.name)
     assert verdict == "failed" or DRAWN in told
 
 
 def test_a_number_of_iterations_that_is_computed_is_zero():
+    @edit_pass()
     def compute_once(model):
         loops = [n for n in model.graph if n.op_type == "Loop"]
         for node in loops:
@@ -283,4 +277,4 @@ def test_a_number_of_iterations_that_is_computed_is_zero():
     text = """(float[N] x, int64 count) => (float[N] y) <int64 most = {16}, bool go = {1}> {
     n = Min(count, most) y = Loop(n, go, x) <body = b (int64 i, bool c, float[N] s) =>
         (bool d, float[N] t) { d = Identity(c) t = Tanh(x) }> }"""
-    assert run(text, wrong_edit(compute_once))[0] == "failed"
+    assert run(text, compute_once.name)[0] == "failed"

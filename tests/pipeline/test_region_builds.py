@@ -6,10 +6,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.errors import ConfigError, EngineBuildError
-from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline import compiling_engines
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
@@ -19,7 +17,7 @@ from onnx_passes.runtime.tensorrt.engine_options import read_options
 from onnx_passes.verify.evidence import LEVEL, Kind, Verdict
 from tests.pipeline.sums import SumsByRule
 from tests.runtime.tensorrt import fake_gpu
-from tests.tables import each_of, rule_pass
+from tests.tables import each_of, edit_pass, rule_pass
 
 BLOCKS = " ".join(f"s{i} = Add(t{i}, b) t{i + 1} = Tanh(s{i})" for i in range(4))
 TEXT = f"""<ir_version: 8, opset_import: ["": 17]>
@@ -35,15 +33,11 @@ EXAMINE = compiling_engines.RegionBuilds._examine
 rule_pass("TanhsOfSums", "Tanh(Add(x, y)) => Tanh(Sum(x, y))")
 
 
-@passes.verify.equality
-@passes.register()
-class SumsInBulk(Transformation):
+@edit_pass()
+def sums_in_bulk(model):
     """Write additions as sums, without a rule."""
-
-    def call(self, model):
-        for node in model.graph:
-            node.op_type = "Sum" if node.op_type == "Add" else node.op_type
-        return ir.passes.PassResult(model, modified=True)
+    for node in model.graph:
+        node.op_type = "Sum" if node.op_type == "Add" else node.op_type
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import pytest
 
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config, load_config
-from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline import reproducer
 from onnx_passes.pipeline.baseline import EngineBaseline
 from onnx_passes.pipeline.culprit import Judgement
@@ -26,7 +25,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify import bundle
 from onnx_passes.verify.evidence import LEVEL, Check, Verdict
 from onnx_passes.verify.shrink import Case
-from tests.tables import each_of, each_row, rule_pass
+from tests.tables import each_of, each_row, edit_pass, rule_pass
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
 CHAIN = """(float[2, 3] x) => (float[2, 3] y) <float c = {3}, float[3] w = {1, 2, 3}>
@@ -40,16 +39,12 @@ rule_pass(
 )
 
 
-@passes.verify.tolerance(rtol=1e-3)
-@passes.register()
-class ReproDropNeg(Transformation):
+@edit_pass(passes.verify.tolerance(rtol=0.001))
+def repro_drop_neg(model):
     """Replace every Neg by an Abs, with no rule that could be bisected."""
-
-    def call(self, model):
-        for node in model.graph:
-            if node.op_type == "Neg":
-                node.op_type = "Abs"
-        return ir.passes.PassResult(model, True)
+    for node in model.graph:
+        if node.op_type == "Neg":
+            node.op_type = "Abs"
 
 
 def run(folder, steps, *overrides, text=CHAIN):
@@ -101,14 +96,10 @@ def test_the_first_sample_that_fails_is_the_one_left(tmp_path):
     assert np.array_equal(np.load(f"{done.reproducer}/inputs.npz")["x"], wrong)
 
 
-@passes.verify.equality
-@passes.register()
-class ReproGather(Transformation):
+@edit_pass()
+def repro_gather(model):
     """Read one element further than there may be."""
-
-    def call(self, model):
-        model.graph.initializers["s"].const_value = ir.tensor(np.int64([1]), name="one")
-        return ir.passes.PassResult(model, True)
+    model.graph.initializers["s"].const_value = ir.tensor(np.int64([1]), name="one")
 
 
 def test_a_sample_on_which_the_result_does_not_run_is_found(tmp_path):

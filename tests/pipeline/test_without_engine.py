@@ -13,7 +13,7 @@ from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.evidence import Kind
 from onnx_passes.verify.reference_data import ReferenceData
-from tests.tables import each_of
+from tests.tables import each_of, edit_pass
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20, "acme" : 1]> g (float[N, 4] x) => '
 AHEAD = "i = Identity(x) a = Exp(i) n = Neg(a) m = Neg(n)"
@@ -66,16 +66,12 @@ class WithoutEngineBehind(_Rule):
         return op.Relu(x)
 
 
-@passes.verify.equality
-@passes.register()
-class WithoutEngineChanged(Transformation):
+@edit_pass()
+def without_engine_changed(model):
     """Change an attribute of the operator itself."""
-
-    def call(self, model):
-        for node in model.graph:
-            if node.op_type == "Plug":
-                node.attributes["k"] = ir.AttrInt64("k", 4)
-        return ir.passes.PassResult(model, True)
+    for node in model.graph:
+        if node.op_type == "Plug":
+            node.attributes["k"] = ir.AttrInt64("k", 4)
 
 
 def run(text, *steps):
