@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 import onnx.parser
 import pytest
 
+from tests.cli.modules import rule_pass
 from tests.tables import each_of, each_row
 
 DIGITS = Path(__file__).parents[2] / "examples/digits/model.onnx"
@@ -61,49 +62,19 @@ class FailHalf(Transformation):
 
 @passes.verify.equality
 @passes.register()
-class FailStructure(Transformation, RewriteRulePass):
-    "Leave out an operand of the last addition."
-
-    def pattern(self, op, x, w):
-        return op.Add(x, w)
-
-    def rewrite(self, op, x, w):
-        return op.Add(x) if w.name == "w2" else op.Sum(x, w)
-
-
-@passes.verify.equality
-@passes.register()
 class FailInterface(Transformation):
     "Rename the output."
 
     def call(self, model):
         model.graph.outputs[0].name = "renamed"
         return ir.passes.PassResult(model, True)
-
-
-@passes.verify.equality
-@passes.register()
-class FailNan(Transformation, RewriteRulePass):
-    "Replace Neg by a NaN."
-
-    def pattern(self, op, x):
-        return op.Neg(x)
-
-    def rewrite(self, op, x):
-        return op.Log(op.Sub(op.CastLike(op.Constant(value_float=-1.0), x), op.Abs(x)))
-
-
-@passes.verify.equality
-@passes.register()
-class FailText(Transformation, RewriteRulePass):
-    "Lose the second text."
-
-    def pattern(self, op, x, y):
-        return op.StringConcat(x, y)
-
-    def rewrite(self, op, x, y):
-        return op.Identity(x)
 """
+PASSES += rule_pass(
+    "FailStructure", "op.Add(x, w)", "op.Add(x) if w.name == 'w2' else op.Sum(x, w)", "x, w"
+)
+MINUS = "op.CastLike(op.Constant(value_float=-1.0), x)"
+PASSES += rule_pass("FailNan", "op.Neg(x)", f"op.Log(op.Sub({MINUS}, op.Abs(x)))")
+PASSES += rule_pass("FailText", "op.StringConcat(x, y)", "op.Identity(x)", "x, y")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import onnx
 import pytest
 
 from onnx_passes.ops import bodies
+from tests.cli.modules import rule_pass
 from tests.tables import each_of, model_of
 
 DOMAIN = bodies.QONNX
@@ -53,18 +54,11 @@ def test_presets_verify_and_keep_them(preset, network, cli):
 
 
 def test_a_wrong_pass_behind_a_quantiser_is_refused(network, cli, tmp_path):
+    quant = f"op.Quant(x, s, z, %s, _domain={DOMAIN!r}%s)"
+    less = quant % ("op.Sub(b, op.Div(b, b))", ", signed=1, narrow=0, rounding_mode='ROUND'")
+    only = {"values": "x, s, z, b", "check": "b.name == 'four'"}
     (tmp_path / "wrong.py").write_text(
-        "from onnx_passes import passes\n"
-        "from onnx_passes.passes.base import RewriteRulePass, Transformation\n"
-        "@passes.verify.equality\n"
-        "@passes.register()\n"
-        "class CoarserSteps(Transformation, RewriteRulePass):\n"
-        "    def pattern(self, op, x, s, z, b):\n"
-        f"        return op.Quant(x, s, z, b, _domain={DOMAIN!r})\n"
-        "    def check(self, _, x, s, z, b): return b.name == 'four'\n"
-        "    def rewrite(self, op, x, s, z, b):\n"
-        f"        return op.Quant(x, s, z, op.Sub(b, op.Div(b, b)), _domain={DOMAIN!r},\n"
-        "                        signed=1, narrow=0, rounding_mode='ROUND')\n"
+        rule_pass("CoarserSteps", quant % ("b", ""), less, **only)
     )
     (tmp_path / "p.yaml").write_text("imports: [wrong]\npasses: [coarser-steps]\n")
     done = cli("-c", "p.yaml", "-o", "out.onnx", "model.onnx")
