@@ -283,7 +283,8 @@ def test_a_step_that_rounding_alone_makes_is_no_fault(x, factor, expected):
     given = ReferenceData([{"x": x}], None, "test")
     half = STEPS.replace("float", "float16").replace("{0.5}", "{14336}")  # its bits
     text = half if x.dtype == np.float16 else STEPS
-    (done,) = run_pipeline(ir.from_onnx_text(text), config, reference=given).report.passes
+    found = run_pipeline(ir.from_onnx_text(text), config, reference=given)
+    (done,) = found.report.passes
     assert done.verdict is expected
     told = any("rounds to steps" in (check.reason or "") for check in done.checks)
     assert told is (expected is Verdict.PASSED)

@@ -19,7 +19,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Verdict
-from tests.tables import each_of, each_row, edit_pass
+from tests.tables import each_of, each_row
 
 # ONNX Runtime fuses this normalisation where it may, and then rounds otherwise; the last
 # factor lifts that above the default limit.
@@ -32,39 +32,51 @@ MODEL = """<ir_version: 10, opset_import: ["": 17]> g (float[8, 64] x) => (float
 }}""".format(gamma=", ".join(["1.1"] * 64), beta=", ".join(["0.3"] * 64))
 
 
-@edit_pass(passes.verify.tolerance())
-def noise_reassociate(model):
+@passes.verify.tolerance()
+@passes.register()
+class NoiseReassociate(Transformation):
     """Multiply by the last factor first: correct, and rounded otherwise."""
-    nodes = {str(node.outputs[0].name): node for node in model.graph}
-    factor = nodes["y"].inputs[1]
-    early = ir.node("Mul", [nodes["w"].inputs[1], factor])
-    shift = ir.node("Mul", [nodes["b"].inputs[1], factor])
-    early.outputs[0].name, shift.outputs[0].name = "early", "shift"
-    model.graph.insert_before(nodes["w"], [early, shift])
-    total = ir.node("Add", [nodes["w"].outputs[0], shift.outputs[0]])
-    nodes["w"].replace_input_with(1, early.outputs[0])
-    model.graph.insert_before(nodes["y"], total)
-    y = nodes["y"].outputs[0]
-    total.outputs[0].name, total.outputs[0].type = "y", y.type
-    total.outputs[0].shape = y.shape
-    model.graph.outputs[0] = total.outputs[0]
-    model.graph.remove([nodes["y"], nodes["b"]], safe=True)
+
+    def call(self, model):
+        nodes = {str(node.outputs[0].name): node for node in model.graph}
+        factor = nodes["y"].inputs[1]
+        early = ir.node("Mul", [nodes["w"].inputs[1], factor])
+        shift = ir.node("Mul", [nodes["b"].inputs[1], factor])
+        early.outputs[0].name, shift.outputs[0].name = "early", "shift"
+        model.graph.insert_before(nodes["w"], [early, shift])
+        total = ir.node("Add", [nodes["w"].outputs[0], shift.outputs[0]])
+        nodes["w"].replace_input_with(1, early.outputs[0])
+        model.graph.insert_before(nodes["y"], total)
+        y = nodes["y"].outputs[0]
+        total.outputs[0].name, total.outputs[0].type = "y", y.type
+        total.outputs[0].shape = y.shape
+        model.graph.outputs[0] = total.outputs[0]
+        model.graph.remove([nodes["y"], nodes["b"]], safe=True)
+        return ir.passes.PassResult(model, True)
 
 
-@edit_pass(passes.verify.tolerance())
-def noise_wrong(model):
+@passes.verify.tolerance()
+@passes.register()
+class NoiseWrong(Transformation):
     """Multiply by one factor less."""
-    nodes = {str(node.outputs[0].name): node for node in model.graph}
-    nodes["b"].replace_input_with(0, nodes["n"].outputs[0])
+
+    def call(self, model):
+        nodes = {str(node.outputs[0].name): node for node in model.graph}
+        nodes["b"].replace_input_with(0, nodes["n"].outputs[0])
+        return ir.passes.PassResult(model, True)
 
 
-@edit_pass()
-def noise_swap(model):
+@passes.verify.equality
+@passes.register()
+class NoiseSwap(Transformation):
     """Swap the operands of the product: the same bits."""
-    node = next(n for n in model.graph if n.op_type == "Mul")
-    first, second = node.inputs
-    node.replace_input_with(0, second)
-    node.replace_input_with(1, first)
+
+    def call(self, model):
+        node = next(n for n in model.graph if n.op_type == "Mul")
+        first, second = node.inputs
+        node.replace_input_with(0, second)
+        node.replace_input_with(1, first)
+        return ir.passes.PassResult(model, True)
 
 
 def run(steps, *settings):
@@ -146,33 +158,36 @@ def test_the_spread_is_reported_for_each_engine():
     assert from_json(to_json(report)) == report
 
 
-@edit_pass(passes.verify.tolerance())
-def noise_rewrite(model):
+@passes.verify.tolerance()
+@passes.register()
+class NoiseRewrite(Transformation):
     """Divide by multiplying, and add biases before they are needed: correct everywhere."""
-    count = 0
-    for node in list(model.graph):
-        constants = [constant(value) for value in node.inputs]
-        if node.op_type == "Div" and constants[1] is not None:
-            count += 1
-            inverse = added(model, f"inverse_{count}", 1 / constants[1])
-            new = ir.node("Mul", [node.inputs[0], inverse])
-        elif node.op_type == "Add" and sum(c is not None for c in constants) == 1:
-            # A bias that is added in two parts rounds otherwise.
-            count += 1
-            index = next(i for i, c in enumerate(constants) if c is not None)
-            part = (constants[index] / np.float32(3)).astype(np.float32)
-            rest = added(model, f"rest_{count}", constants[index] - part)
-            first = ir.node("Add", [node.inputs[1 - index], rest])
-            first.outputs[0].name = f"partly_{count}"
-            model.graph.insert_before(node, first)
-            new = ir.node("Add", [first.outputs[0], added(model, f"part_{count}", part)])
-        else:
-            continue
-        new.outputs[0].name = f"otherwise_{count}"
-        model.graph.insert_before(node, new)
-        node.outputs[0].replace_all_uses_with(new.outputs[0])
-        model.graph.remove(node, safe=True)
-    return count > 0
+
+    def call(self, model):
+        count = 0
+        for node in list(model.graph):
+            constants = [constant(value) for value in node.inputs]
+            if node.op_type == "Div" and constants[1] is not None:
+                count += 1
+                inverse = added(model, f"inverse_{count}", 1 / constants[1])
+                new = ir.node("Mul", [node.inputs[0], inverse])
+            elif node.op_type == "Add" and sum(c is not None for c in constants) == 1:
+                # A bias that is added in two parts rounds otherwise.
+                count += 1
+                index = next(i for i, c in enumerate(constants) if c is not None)
+                part = (constants[index] / np.float32(3)).astype(np.float32)
+                rest = added(model, f"rest_{count}", constants[index] - part)
+                first = ir.node("Add", [node.inputs[1 - index], rest])
+                first.outputs[0].name = f"partly_{count}"
+                model.graph.insert_before(node, first)
+                new = ir.node("Add", [first.outputs[0], added(model, f"part_{count}", part)])
+            else:
+                continue
+            new.outputs[0].name = f"otherwise_{count}"
+            model.graph.insert_before(node, new)
+            node.outputs[0].replace_all_uses_with(new.outputs[0])
+            model.graph.remove(node, safe=True)
+        return ir.passes.PassResult(model, count > 0)
 
 
 def constant(value):
@@ -225,13 +240,17 @@ def test_the_command_line_refuses_and_tells(tmp_path):
     assert "y max abs" in CliRunner().invoke(program, [str(a) for a in base]).output
 
 
-@edit_pass(passes.verify.tolerance())
-def noise_fault(model):
+@passes.verify.tolerance()
+@passes.register()
+class NoiseFault(Transformation):
     """Multiply by a factor that is wrong."""
-    node = next(n for n in model.graph if n.outputs[0].name == "y")
-    half = ir.tensor(np.array([1010], np.float32), name="half")
-    node.replace_input_with(1, ir.Value(name="half", const_value=half))
-    model.graph.register_initializer(node.inputs[1])
+
+    def call(self, model):
+        node = next(n for n in model.graph if n.outputs[0].name == "y")
+        half = ir.tensor(np.array([1010], np.float32), name="half")
+        node.replace_input_with(1, ir.Value(name="half", const_value=half))
+        model.graph.register_initializer(node.inputs[1])
+        return ir.passes.PassResult(model, True)
 
 
 def test_before_a_pass_is_blamed_the_original_is_run_a_second_time():

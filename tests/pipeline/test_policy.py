@@ -15,7 +15,7 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Verdict
-from tests.tables import each_of, edit_pass
+from tests.tables import each_of
 
 MODEL = """<ir_version: 10, opset_import: ["": 21]> g (float[4, 3] x) => (float[4, 3] y)
     <float[1] k = {2}> { a = Abs(x) b = Mul(a, k) y = Relu(b) }"""
@@ -56,13 +56,17 @@ class BudgetBack(Transformation):
         return scale(model, 1 - 1e-5)
 
 
-@edit_pass(passes.verify.tolerance())
-def budget_swap(model):
+@passes.verify.tolerance()
+@passes.register()
+class BudgetSwap(Transformation):
     """Swap the operands of the product: the same bits."""
-    node = next(n for n in model.graph if n.op_type == "Mul")
-    first, second = node.inputs
-    node.replace_input_with(0, second)
-    node.replace_input_with(1, first)
+
+    def call(self, model):
+        node = next(n for n in model.graph if n.op_type == "Mul")
+        first, second = node.inputs
+        node.replace_input_with(0, second)
+        node.replace_input_with(1, first)
+        return ir.passes.PassResult(model, True)
 
 
 @passes.verify.metric()

@@ -87,7 +87,8 @@ def test_a_pipe_gets_the_same_text_and_a_line_for_each_statement(sample, name):
 def test_a_summary_fits_and_breaks_no_word(sample, name, width):
     lines = printed(sample(name), terminal=True, width=width).splitlines()
     assert max(map(len, lines)) <= width
-    assert " ".join(lines).split() == printed(sample(name)).split()
+    piped = printed(sample(name)).split()
+    assert " ".join(lines).split() == piped
 
 
 def test_the_headline_shortens_the_options_of_a_pass(sample):
@@ -205,7 +206,8 @@ def test_a_result_that_loses_too_much_has_a_way_on(sample):
 
 
 def test_an_error_without_a_pass_is_printed_once(sample):
-    assert printed(sample("unreadable")).count("model.onnx is not an ONNX model") == 1
+    text = printed(sample("unreadable"))
+    assert text.count("model.onnx is not an ONNX model") == 1
 
 
 @each_of("terminal", True, False)
