@@ -66,6 +66,17 @@ def all_passes_are_imported():
     registry.discover()
 
 
+@pytest.fixture
+def own_registry(monkeypatch):
+    """The passes of the library; what a test registers is gone after it."""
+    from onnx_passes.passes import registry
+
+    registry.discover()
+    monkeypatch.setattr(registry, "_shadowing", {})
+    monkeypatch.setattr(registry, "_groups", {k: [*v] for k, v in registry._groups.items()})
+    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
+
+
 def pytest_sessionstart():
     gc.disable()  # what is collected as tests stays
 

@@ -79,12 +79,7 @@ class BreaksIt(Transformation):
         return ir.passes.PassResult(model, True)
 
 
-def test_a_run_that_fails_is_a_verdict_that_raises_when_asked(monkeypatch):
-    from onnx_passes.passes import registry
-
-    registry.discover()
-    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
-    monkeypatch.setattr(registry, "_groups", dict(registry._groups))
+def test_a_run_that_fails_is_a_verdict_that_raises_when_asked(own_registry):
     passes.register("breaks-it")(BreaksIt)
     result = onnx_passes.run(parse(TEXT), ["breaks-it"])
     assert result.verdict.startswith("FAILED")

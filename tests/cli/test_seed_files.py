@@ -6,7 +6,6 @@ import onnx
 import onnx.parser
 import pytest
 
-from onnx_passes.passes import registry
 from tests.cli.modules import read_json
 
 SILU = """\
@@ -64,14 +63,7 @@ def rows():
     return read_json("report.json")["passes"]
 
 
-@pytest.fixture(autouse=True)
-def own_registry(monkeypatch):
-    registry.discover()
-    monkeypatch.setattr(registry, "_shadowing", {})
-    monkeypatch.setattr(registry, "_groups", {k: [*v] for k, v in registry._groups.items()})
-    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
-
-
+pytestmark = pytest.mark.usefixtures("own_registry")
 RUN = ("-o", "out.onnx", "--json", "report.json")
 
 

@@ -5,13 +5,7 @@ from onnx_passes.passes import registry
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.passes.registry import LIBRARY, Scope, scope_of
 
-
-@pytest.fixture(autouse=True)
-def _own_registry(monkeypatch):
-    registry.discover()
-    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
-    monkeypatch.setattr(registry, "_groups", {k: [*v] for k, v in registry._groups.items()})
-    monkeypatch.setattr(registry, "_shadowing", {})
+pytestmark = pytest.mark.usefixtures("own_registry")
 
 
 def make(name: str, module: str = "somewhere") -> type[Transformation]:

@@ -1,8 +1,7 @@
-"""What several tests of the pipeline count, and a registry of their own."""
+"""What several tests of the pipeline count."""
 
 import pytest
 
-from onnx_passes.passes import registry
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 
@@ -18,10 +17,3 @@ def nodes_run(monkeypatch):
 
     monkeypatch.setattr(OnnxRuntimeEngine, "prepare", counted)
     return made
-
-
-@pytest.fixture
-def own_registry(monkeypatch):
-    """The passes of the library; what a test registers is gone after it."""
-    registry.discover()
-    monkeypatch.setattr(registry, "_passes", dict(registry._passes))

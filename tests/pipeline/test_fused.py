@@ -8,7 +8,6 @@ import pytest
 
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import config_from_data
-from onnx_passes.passes import registry
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.rounding import FUSED, Cause, find_fused_cause
 from onnx_passes.pipeline.run import run_pipeline
@@ -73,12 +72,10 @@ class Divides(Transformation, RewriteRulePass):
 
 
 @pytest.fixture(autouse=True)
-def own_engines(monkeypatch):
+def own_engines(monkeypatch, own_registry):
     monkeypatch.setattr(engines, "_FACTORIES", dict(engines._FACTORIES))
     engines.register_engine("fusing")(lambda options: Fusing())
     engines.register_engine("doubling")(lambda options: Doubling())
-    registry.discover()
-    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
 
 
 def check(cls, engine, **options):

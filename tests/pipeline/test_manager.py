@@ -23,11 +23,7 @@ runs: list[str] = []
 
 
 @pytest.fixture(autouse=True)
-def _own_registry(monkeypatch):
-    registry.discover()
-    groups = {name: list(members) for name, members in registry._groups.items()}
-    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
-    monkeypatch.setattr(registry, "_groups", groups)
+def own_passes(own_registry):
     for cls in (
         *(CountNodes, UsesCount, KeepsCount, Flip, Grow, Tidy),
         *(BreakOne, Raise, Tie, Meddle, ReluOfMin, Reuse),

@@ -10,6 +10,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from tests.tables import each_row, edit_pass, rule_pass
 
 HEAD = '<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]> g '
+pytestmark = pytest.mark.usefixtures("own_registry")
 DRAWN = "differs on drawn values"
 
 
@@ -18,11 +19,6 @@ def run(text, step):
     config = default_config(["reproducers=false", "on_failure=rollback"], [step])
     report = run_pipeline(model, config).report
     return report.passes[-1].verdict, " ".join(report.preconditions)
-
-
-@pytest.fixture(autouse=True)
-def own_passes(own_registry):
-    """Keep the passes of these tests from others."""
 
 
 def numbers(array):
