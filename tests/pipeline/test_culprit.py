@@ -44,16 +44,11 @@ class CulpritSum(Transformation, RewriteRulePass):
         return op.Sum(w, x)
 
 
-CulpritScope = rule_pass(
-    "CulpritScope",
-    "Add(x, w) => Identity(x) if w.name.startswith('lost') else Sum(w, x)",
+SCOPE = "Add(x, w) => Identity(x) if w.name.startswith('lost') else Sum(w, x)"
+rule_pass("CulpritScope", SCOPE)
+CulpritForTheOutputs = rule_pass(
+    "CulpritForTheOutputs", SCOPE, passes.verify.equality(at="outputs")
 )
-
-
-@passes.verify.equality(at="outputs")
-@passes.register()
-class CulpritForTheOutputs(CulpritScope):
-    """The same, with no promise for values inside."""
 
 
 def chain(weights, end="y = Neg(v{end})"):

@@ -7,7 +7,7 @@ from onnx_ir.passes.common import InlinePass
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.configs.sections import Verify
-from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.cleanup.remove_initializers_from_inputs import (
     RemoveInitializersFromInputs,
 )
@@ -19,7 +19,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import ENGINE, Kind, Verdict
 from onnx_passes.verify.reference_data import ReferenceData
 from onnx_passes.verify.snapshot import Change, Snapshot
-from tests.tables import edit_pass
+from tests.tables import edit_pass, rule_pass
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
 MODEL = """(float[2, 4] x) => (float[2, 4] y) {
@@ -27,28 +27,10 @@ MODEL = """(float[2, 4] x) => (float[2, 4] y) {
 }"""
 
 
-@passes.verify.equality
-@passes.register()
-class GateRelu(RewriteRulePass, Transformation):
-    """Relu of Abs is Abs."""
-
-    def pattern(self, op, x):
-        return op.Relu(op.Abs(x))
-
-    def rewrite(self, op, x):
-        return op.Abs(x)
-
-
-@passes.verify.equality
-@passes.register()
-class GateWrong(RewriteRulePass, Transformation):
-    """Lose the Abs."""
-
-    def pattern(self, op, x):
-        return op.Relu(op.Abs(x))
-
-    def rewrite(self, op, x):
-        return op.Relu(x)
+rule_pass("GateRelu", "Relu(Abs(x)) => Abs(x)")
+rule_pass("GateWrong", "Relu(Abs(x)) => Relu(x)")
+outputs_alone = passes.verify.equality(at="outputs")
+rule_pass("GateWrongForTheOutputs", "Relu(Abs(x)) => Relu(x)", outputs_alone)
 
 
 class _Shift(Transformation):
@@ -165,7 +147,7 @@ LONG = """(float[2, 4] x) => (float[2, 4] y) <float k = {{2}}, float h = {{0.5}}
 }}""".format(chain=" ".join(f"v{i + 1} = Neg(v{i})" for i in range(70)))
 
 
-@edit_pass(passes.verify.equality(at="outputs"))
+@edit_pass(outputs_alone)
 def gate_on_purpose(model):
     """Exchange two factors that are far apart."""
     k, h = (model.graph.initializers[name] for name in "kh")
@@ -301,12 +283,6 @@ def test_what_an_engine_alone_does_to_the_result_is_a_failure_of_the_engine():
     plain, other = gate.against_original(after, ["each", "end"])
     assert plain.verdict is Verdict.PASSED
     assert (other.verdict, other.kind) == (Verdict.FAILED, ENGINE)
-
-
-@passes.verify.equality(at="outputs")
-@passes.register()
-class GateWrongForTheOutputs(GateWrong):
-    """The same, with no promise for values inside."""
 
 
 def test_a_change_inside_a_body_is_left_to_the_outputs_too():

@@ -14,6 +14,10 @@ def function(text, imports='"" : 20, "l" : 1'):
     return f'<domain: "l", opset_import: [{imports}]> {text}\n'
 
 
+def model(graph, *functions):
+    return ir.from_onnx_text(HEADER + graph + "".join(map(function, functions)))
+
+
 def operators(graph):
     return [node.op_type for node in graph]
 
@@ -56,14 +60,13 @@ def test_bodies_take_the_place_of_calls(graph, functions, after, rewrites):
 
 
 def test_an_input_that_the_function_returns_keeps_an_identity():
-    model = ir.from_onnx_text(
-        HEADER
-        + "(float[N] x) => (float[N] y, float[N] z) { y, z = l.F(x) }"
-        + function("F (a) => (a, b) { b = Exp(a) }")
+    found = model(
+        "(float[N] x) => (float[N] y, float[N] z) { y, z = l.F(x) }",
+        "F (a) => (a, b) { b = Exp(a) }",
     )
-    assert InlineFunctions()(model).modified
-    assert sorted(operators(model.graph)) == ["Exp", "Identity"]
-    assert [value.name for value in model.graph.outputs] == ["y", "z"]
+    assert InlineFunctions()(found).modified
+    assert sorted(operators(found.graph)) == ["Exp", "Identity"]
+    assert [value.name for value in found.graph.outputs] == ["y", "z"]
 
 
 def test_overloads_are_told_apart(rewrites):
@@ -98,51 +101,47 @@ def test_a_domain_that_only_the_function_imports_is_imported(rewrites):
 
 
 def test_excluded_functions_stay():
-    model = ir.from_onnx_text(
-        HEADER
-        + "(float[N] x) => (float[N] y) { y = l.G(x) }"
-        + function("G (a) => (b) { c = l.F(a) b = l.H(c) }")
-        + function("F (a) => (b) { b = Exp(a) }")
-        + function("H (a) => (b) { b = Neg(a) }")
+    found = model(
+        "(float[N] x) => (float[N] y) { y = l.G(x) }",
+        "G (a) => (b) { c = l.F(a) b = l.H(c) }",
+        "F (a) => (b) { b = Exp(a) }",
+        "H (a) => (b) { b = Neg(a) }",
     )
-    assert InlineFunctions(exclude=("l::F",))(model).modified
-    assert operators(model.graph) == ["F", "Neg"]
-    assert [key[1] for key in model.functions] == ["F"]
+    assert InlineFunctions(exclude=("l::F",))(found).modified
+    assert operators(found.graph) == ["F", "Neg"]
+    assert [key[1] for key in found.functions] == ["F"]
 
 
 def test_recursion_is_an_error_that_names_the_cycle():
-    model = ir.from_onnx_text(
-        HEADER
-        + "(float[N] x) => (float[N] y) { y = l.G(x) }"
-        + function("G (a) => (b) { b = l.F(a) }")
-        + function("F (a) => (b) { b = l.G(a) }")
+    found = model(
+        "(float[N] x) => (float[N] y) { y = l.G(x) }",
+        "G (a) => (b) { b = l.F(a) }",
+        "F (a) => (b) { b = l.G(a) }",
     )
     with pytest.raises(PassError, match=r"l::\w -> l::\w -> l::\w"):
-        InlineFunctions()(model)
+        InlineFunctions()(found)
 
 
 def test_names_of_a_body_avoid_those_around_the_call():
-    model = ir.from_onnx_text(
-        HEADER
-        + "(float[N] x) => (float[N] y) { c = Abs(x) t = l.F(c) y = Add(t, c) }"
-        + function("F (a) => (b) { c = Exp(a) b = Neg(c) }")
+    found = model(
+        "(float[N] x) => (float[N] y) { c = Abs(x) t = l.F(c) y = Add(t, c) }",
+        "F (a) => (b) { c = Exp(a) b = Neg(c) }",
     )
-    InlineFunctions()(model)
-    assert [node.outputs[0].name for node in model.graph] == ["c", "c_1", "t", "y"]
-    onnx.checker.check_model(ir.to_proto(model), full_check=True)
+    InlineFunctions()(found)
+    assert [node.outputs[0].name for node in found.graph] == ["c", "c_1", "t", "y"]
+    onnx.checker.check_model(ir.to_proto(found), full_check=True)
 
 
 def test_nodes_get_names_of_their_own():
     """ONNX Runtime refuses a graph with two nodes of one name."""
-    model = ir.from_onnx_text(
-        HEADER
-        + "(float[N] x) => (float[N] y) { [a] t = l.F(x) y = l.F(t) }"
-        + function("F (a) => (b) { [a] c = Exp(a) b = Neg(c) }")
+    found = model(
+        "(float[N] x) => (float[N] y) { [a] t = l.F(x) y = l.F(t) }",
+        "F (a) => (b) { [a] c = Exp(a) b = Neg(c) }",
     )
-    InlineFunctions()(model)
-    names = [node.name for node in model.graph if node.name]
+    InlineFunctions()(found)
+    names = [node.name for node in found.graph if node.name]
     assert len(set(names)) == len(names)
-    ort.InferenceSession(ir.to_proto(model).SerializeToString())
+    ort.InferenceSession(ir.to_proto(found).SerializeToString())
 
 
 test_cases = pass_cases("""
