@@ -4,87 +4,47 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.runtime.inputs.concrete_shapes import ShapeSpecializer, skeleton
-from tests.tables import each_of
-
-HEAD = "g (float[{}] x{}) => (float[A] y) <{}> {{ {} }}"
-
-# Inputs besides x and constants; nodes; a shape of x that fits and one that does not; what is
-# said of it, and by how much it may grow.
-CASES = {
-    "window": (
-        (", float[2, 1, 9] w", "int64 k = {0}", "y = Conv(x, w)"),
-        ((1, 1, 9), (1, 1, 3)),
-        ("a window of 9 over 3 elements of axis 2", 3.0),
-    ),
-    "dilated": (
-        (", float[2, 1, 3] w", "int64 k = {0}", "y = Conv<dilations=[4], pads=[1, 0]>(x, w)"),
-        ((1, 1, 8), (1, 1, 2)),
-        ("a window of 9 over 3 elements of axis 2", 3.0),
-    ),
-    "pool": (
-        ("", "int64 k = {0}", "y = MaxPool<kernel_shape=[4]>(x)"),
-        ((1, 1, 4), (1, 1, 2)),
-        ("a window of 4 over 2 elements of axis 2", 2.0),
-    ),
-    "reshape": (
-        ("", "int64[3] t = {-1, 4, 3}", "y = Reshape(x, t)"),
-        ((2, 12), (2, 9)),
-        ("[2, 9], 18 elements, as [-1, 4, 3]", 24 / 18),
-    ),
-    "exact": (
-        ("", "int64[2] t = {0, 12}", "y = Reshape(x, t)"),
-        ((5, 12), (5, 6)),
-        ("[5, 6], 30 elements, as [0, 12]", 2.0),
-    ),
-    "reflected": (
-        ("", "int64[2] t = {0, 5}", 'y = Pad<mode="reflect">(x, t)'),
-        ((6,), (5,)),
-        ("reflects 5 of 5 elements", 6 / 5),
-    ),
-    "gemm": (
-        (", float[3, 8] w", "int64 k = {0}", "y = Gemm<transB=1>(x, w)"),
-        ((2, 8), (2, 4)),
-        ("multiplies [2, 4] by [3, 8]", 2.0),
-    ),
-    "matmul": (
-        (", float[8, 3] w", "int64 k = {0}", "y = MatMul(x, w)"),
-        ((2, 7, 8), (2, 7, 4)),
-        ("multiplies [2, 7, 4] by [8, 3]", 2.0),
-    ),
-    "gathered": (
-        ("", "int64[2] t = {1, -7}", "y = Gather<axis=1>(x, t)"),
-        ((2, 7), (2, 4)),
-        ("takes element 6 of 4", 7 / 4),
-    ),
-    "divided": (
-        ("", "int64 k = {0}", "y, z = Split<axis=1>(x)"),
-        ((2, 6), (2, 5)),
-        ("divides 5 elements by 2", 6 / 5),
-    ),
-    "blocks": (
-        ("", "int64 k = {0}", "y = SpaceToDepth<blocksize=4>(x)"),
-        ((1, 1, 8, 4), (1, 1, 8, 6)),
-        ("divides 6 elements by 4", 8 / 6),
-    ),
-}
+from tests.tables import each_row
 
 
-def fault_of(parse, case, shape):
-    inputs, constants, nodes = CASES[case][0]
+# Inputs besides x, constants, nodes; a shape of x that does not fit; what is said of it, and
+# by how much it may grow.
+@each_row("""inputs | constants | nodes | shape | told | factor
+window: , float[2, 1, 9] w | int64 k = {0} | y = Conv(x, w) | =(1, 1, 3)
+  | a window of 9 over 3 elements of axis 2 | =3.0
+dilated: , float[2, 1, 3] w | int64 k = {0} | y = Conv<dilations=[4], pads=[1, 0]>(x, w)
+  | =(1, 1, 2) | a window of 9 over 3 elements of axis 2 | =3.0
+pool: =' ' | int64 k = {0} | y = MaxPool<kernel_shape=[4]>(x) | =(1, 1, 2)
+  | a window of 4 over 2 elements of axis 2 | =2.0
+reshape: =' ' | int64[3] t = {-1, 4, 3} | y = Reshape(x, t) | =(2, 9)
+  | [2, 9], 18 elements, as [-1, 4, 3] | =24 / 18
+exact: =' ' | int64[2] t = {0, 12} | y = Reshape(x, t) | =(5, 6)
+  | [5, 6], 30 elements, as [0, 12] | =2.0
+reflected: =' ' | int64[2] t = {0, 5} | y = Pad<mode="reflect">(x, t) | =(5,)
+  | reflects 5 of 5 elements | =6 / 5
+gemm: , float[3, 8] w | int64 k = {0} | y = Gemm<transB=1>(x, w) | =(2, 4)
+  | multiplies [2, 4] by [3, 8] | =2.0
+matmul: , float[8, 3] w | int64 k = {0} | y = MatMul(x, w) | =(2, 7, 4)
+  | multiplies [2, 7, 4] by [8, 3] | =2.0
+gathered: =' ' | int64[2] t = {1, -7} | y = Gather<axis=1>(x, t) | =(2, 4)
+  | takes element 6 of 4 | =7 / 4
+divided: =' ' | int64 k = {0} | y, z = Split<axis=1>(x) | =(2, 5) | divides 5 elements by 2 |
+  =6 / 5
+blocks: =' ' | int64 k = {0} | y = SpaceToDepth<blocksize=4>(x) | =(1, 1, 8, 6)
+  | divides 6 elements by 4 | =8 / 6
+""")
+def test_what_does_not_fit_is_said_in_numbers(
+    parse, inputs, constants, nodes, shape, told, factor
+):
     names = ", ".join("abcd"[: len(shape)])
-    model = parse(HEAD.format(names, inputs, constants, nodes), opset=17, ir_version=8)
+    text = f"g (float[{names}] x{inputs}) => (float[A] y) <{constants}> {{ {nodes} }}"
+    model = parse(text, opset=17, ir_version=8)
     for value in model.graph.outputs:
         value.shape = None
     sizes = dict(zip("abcd", shape, strict=False))
-    return ShapeSpecializer(skeleton(model)).fix({"x": shape}, sizes).fault
-
-
-@each_of("case", *CASES)
-def test_what_does_not_fit_is_said_in_numbers(parse, case):
-    fault = fault_of(parse, case, CASES[case][1][1])
+    fault = ShapeSpecializer(skeleton(model)).fix({"x": shape}, sizes).fault
     assert fault is not None
-    assert fault.place == 0
-    assert (fault.text, fault.factor) == (CASES[case][2][0], pytest.approx(CASES[case][2][1]))
+    assert (fault.place, fault.text, fault.factor) == (0, told, pytest.approx(factor))
 
 
 def test_the_first_node_is_blamed(parse):
