@@ -27,3 +27,30 @@ BREAK_ADDS = rule_pass("BreakAdds", "op.Add(x, y)", "op.Add(x, x)", "x, y", chec
 
 def read_json(path):
     return json.loads(Path(path).read_text())
+
+
+SEED = """\
+imports: [ ]
+reference:
+  inp: [ inp.npy ]
+  out: [ out.npy ]
+model_checker:
+  full_check: true
+shape_inference: { }
+onnxruntime:
+  providers:
+    - - CPUExecutionProvider
+      - { }
+  full_context_dump: false
+verify:
+  tolerance:
+    atol: 1.0e-6
+  metrics:
+    max_abs_error: [ 0.0, 0.01 ]
+logging:
+  verbose: false
+  checkpoint: false
+  keep_intermediates: false
+exhaustive: false
+"""
+"""A pipeline as the demonstrations of the seed system have it."""

@@ -5,33 +5,9 @@ import onnx
 import pytest
 from onnx import helper
 
+from tests.cli.modules import SEED
 from tests.tables import model_of, outputs_of
 
-CONFIG = """\
-imports: [{imports}]
-reference:
-  inp: [ inp.npy ]
-  out: [ out.npy ]
-{layouts}
-model_checker:
-  full_check: true
-shape_inference: {{ }}
-onnxruntime:
-  providers:
-    - - CPUExecutionProvider
-      - {{ }}
-  full_context_dump: false
-verify:
-  tolerance:
-    atol: 1.0e-6
-  metrics:
-    max_abs_error: [ 0.0, 0.01 ]
-logging:
-  verbose: false
-  checkpoint: false
-  keep_intermediates: false
-exhaustive: false
-"""
 IMPORTS = "onnx_passes.passes.imports.qonnx, onnx_passes.passes.inline.qonnx"
 
 
@@ -55,7 +31,8 @@ def demo(tmp_path, cli, monkeypatch):
         np.save("inp.npy", x)
         np.save("out.npy", y)
         imported = IMPORTS if domain else ""
-        (tmp_path / "cfg.yaml").write_text(CONFIG.format(imports=imported, layouts=layouts))
+        text = SEED.replace("imports: [ ]", f"imports: [{imported}]\n{layouts}")
+        (tmp_path / "cfg.yaml").write_text(text)
 
     def run(steps):
         words = (*steps.split(), "checker", "verify")

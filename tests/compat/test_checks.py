@@ -7,26 +7,15 @@ import pytest
 from onnx_passes import passes
 from onnx_passes.errors import VerificationError
 from onnx_passes.passes import collect
-from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.testing import parse
-from tests.tables import each_of
+from tests.tables import each_of, rule_pass
 
+pytestmark = pytest.mark.usefixtures("own_registry")
 MODEL = """(float[2,2] a, float[2,2] b) => (float[2,2] y) { c = Add(a, b) y = Relu(c) }"""
 
 
 def break_adds(contract):
-    @contract
-    class BreakAdds(Transformation, RewriteRulePass):
-        def pattern(self, op, x, y):
-            return op.Add(x, y)
-
-        def check(self, _, x, y):
-            return x is not y
-
-        def rewrite(self, op, x, y):
-            return op.Add(x, x)
-
-    return BreakAdds
+    return rule_pass("BreakAdds", "Add(x, y) => Add(x, x) when x is not y", contract)
 
 
 def config(tmp_path, **verify):

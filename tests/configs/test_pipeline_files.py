@@ -10,6 +10,7 @@ from onnx_passes.configs.schema import EngineUse
 from onnx_passes.configs.steps import Checkpoint, Group, PassUse
 from onnx_passes.configs.yaml_tree import Source, parse_yaml
 from onnx_passes.errors import ConfigError
+from tests.cli.modules import SEED
 from tests.tables import cases, each_of
 
 FILE = """\
@@ -79,32 +80,6 @@ def test_complaints_point_into_the_override(text, message, column):
         override(text)
     assert message in caught.value.message
     assert f"--set, column {column}\n" in caught.value.where
-
-
-SEED = """\
-imports: [ ]
-reference:
-  inp: [ inp.npy ]
-  out: [ out.npy ]
-model_checker:
-  full_check: true
-shape_inference: { }
-onnxruntime:
-  providers:
-    - - CPUExecutionProvider
-      - { }
-  full_context_dump: false
-verify:
-  tolerance:
-    atol: 1.0e-6
-  metrics:
-    max_abs_error: [ 0.0, 0.01 ]
-logging:
-  verbose: false
-  checkpoint: false
-  keep_intermediates: false
-exhaustive: false
-"""
 
 
 def complaint(load, text, *args):
