@@ -77,6 +77,28 @@ def own_registry(monkeypatch):
     monkeypatch.setattr(registry, "_passes", dict(registry._passes))
 
 
+@pytest.fixture
+def children_end():
+    """End the processes that engines start, after a test."""
+    from onnx_passes.runtime.isolated import end_children
+
+    yield
+    end_children()
+
+
+@pytest.fixture
+def gpu(monkeypatch, tmp_path):
+    """Stand in for NVIDIA's driver; nothing is executed on it."""
+    from tests.runtime.tensorrt import fake_gpu
+
+    control = fake_gpu.plug_in(monkeypatch, tmp_path)
+    if control is None:
+        pytest.skip("there is no C compiler to make the fake driver with")
+    yield control
+    monkeypatch.undo()
+    fake_gpu.forget()
+
+
 def pytest_sessionstart():
     gc.disable()  # what is collected as tests stays
 

@@ -3,20 +3,14 @@
 import onnx.parser
 import pytest
 
-from onnx_passes.runtime.isolated import end_children
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.runtime.tensorrt.cuda import gpu_count
 from tests.tables import each_of
 
+pytestmark = pytest.mark.usefixtures("children_end")
 absent = pytest.mark.skipif(
     installed_version("tensorrt-rtx") is not None, reason="tensorrt-rtx is installed here"
 )
-
-
-@pytest.fixture(autouse=True)
-def _children():
-    yield
-    end_children()
 
 
 @pytest.fixture

@@ -9,19 +9,12 @@ import pytest
 from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.model.load import load_model
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.runtime.isolated import end_children
 from onnx_passes.verify.evidence import LEVEL, Verdict
 from tests.tables import each_of
 
-pytestmark = pytest.mark.tensorrt
+pytestmark = [pytest.mark.tensorrt, pytest.mark.usefixtures("children_end")]
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-
-
-@pytest.fixture(autouse=True)
-def _children():
-    yield
-    end_children()
 
 
 def check(model):

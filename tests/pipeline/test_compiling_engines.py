@@ -12,7 +12,6 @@ from onnx_passes.configs.pipeline_files import default_config, load_config
 from onnx_passes.errors import ConfigError, EngineUnavailableError
 from onnx_passes.pipeline.bisect import judge_by_score
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.runtime.isolated import end_children
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.verify.evidence import LEVEL, Check, Checks, Verdict
 from tests.tables import each_of, rule_pass
@@ -21,15 +20,10 @@ TEXT = """<ir_version: 10, opset_import: ["": 20]>
 g (float[n,2] a, float[n,2] b) => (float[n,2] y)
 { [add] s = Add(a, b) [same] i = Identity(s) [relu] y = Relu(i) }"""
 
+pytestmark = pytest.mark.usefixtures("children_end")
 absent = pytest.mark.skipif(
     installed_version("tensorrt-rtx") is not None, reason="tensorrt-rtx is installed here"
 )
-
-
-@pytest.fixture(autouse=True)
-def _children():
-    yield
-    end_children()
 
 
 rule_pass(

@@ -33,15 +33,9 @@ rule_pass(
 )
 
 
-@pytest.fixture
-def gpu(monkeypatch, tmp_path):
-    control = fake_gpu.plug_in(monkeypatch, tmp_path)
-    if control is None:
-        pytest.skip("there is no C compiler to make the fake driver with")
+@pytest.fixture(autouse=True)
+def executes(gpu, monkeypatch):
     fake_gpu.compile_into_models(monkeypatch)
-    yield control
-    monkeypatch.undo()
-    fake_gpu.forget()
 
 
 def go(*steps, when="each", overrides=(), **options):

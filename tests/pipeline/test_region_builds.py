@@ -41,16 +41,12 @@ def sums_in_bulk(model):
 
 
 @pytest.fixture
-def built(monkeypatch, tmp_path):
+def built(monkeypatch, gpu):
     """Put the stand-in in place; return the models of regions that it was asked to build."""
-    if fake_gpu.plug_in(monkeypatch, tmp_path) is None:
-        pytest.skip("there is no C compiler to make the fake driver with")
     fake_gpu.compile_into_models(monkeypatch)
     asked, real = [], compiling_engines.examine
     for_regions(monkeypatch, lambda *words: asked.append(words[1]) or real(*words))
-    yield asked
-    monkeypatch.undo()
-    fake_gpu.forget()
+    return asked
 
 
 def for_regions(monkeypatch, examine):
