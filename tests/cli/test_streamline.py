@@ -4,46 +4,32 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import onnxruntime
 from onnx import helper, numpy_helper
 
 from onnx_passes.ops.bodies import CUSTOM, QONNX
+from tests.corpus.topologies import Layers
 from tests.tables import each_of
 
 
-class Network:
-    """Write a network as Brevitas exports it, node by node."""
+class Network(Layers):
+    """Write a network as Brevitas exports it, whose weights are inputs as well."""
 
     def __init__(self, opset=11):
-        self.nodes, self.tensors, self.rng = [], {}, np.random.default_rng(7)
-        self.opset = opset
-
-    def node(self, kind, *inputs, domain="", **attributes):
-        name = f"v{len(self.nodes)}"
-        self.nodes.append(helper.make_node(kind, inputs, [name], domain=domain, **attributes))
-        return name
+        super().__init__([])
+        self.opset, self.rng = opset, np.random.default_rng(7)
 
     def tensor(self, value):
-        name = f"c{len(self.tensors)}"
-        self.tensors[name] = np.asarray(value, np.float32)
-        return name
+        return self.constant(np.asarray(value, np.float32))
 
     def integer(self, value, kind):
-        name = f"c{len(self.tensors)}"
-        self.tensors[name] = np.asarray(value, kind)
-        return name
+        return self.constant(np.asarray(value, kind))
 
     def quant(self, x, scale, bits, signed=1):
         parameters = [self.tensor(v) for v in (scale, 0, bits)]
-        return self.node(
-            "Quant",
-            x,
-            *parameters,
-            domain=QONNX,
-            signed=signed,
-            narrow=0,
-            rounding_mode="ROUND",
-        )
+        flags = {"signed": signed, "narrow": 0, "rounding_mode": "ROUND"}
+        return self.node("Quant", x, *parameters, domain=QONNX, **flags)
 
     def weights(self, *shape, scale=0.1):
         return self.quant(self.tensor(self.rng.normal(0, 0.2, shape)), scale, 2)
@@ -52,24 +38,14 @@ class Network:
         rows = [self.rng.uniform(low, 1.5, channels) for low in (-1, -0.5, -0.5, 0.2)]
         return self.node("BatchNormalization", x, *map(self.tensor, rows))
 
-    def save(self, x, output):
-        self.nodes.append(helper.make_node("Identity", [output], ["y"]))
-        infos = [helper.make_tensor_value_info("x", 1, x)]
-        infos += [
-            helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
-            for k, v in self.tensors.items()
-        ]
-        graph = helper.make_graph(
-            self.nodes,
-            "network",
-            infos,
-            [helper.make_tensor_value_info("y", 1, None)],
-            [numpy_helper.from_array(v, k) for k, v in self.tensors.items()],
-        )
-        del graph.output[0].type.tensor_type.shape.dim[:]
-        graph.output[0].type.tensor_type.ClearField("shape")
-        imports = [helper.make_opsetid("", self.opset), helper.make_opsetid(QONNX, 1)]
-        onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=7), "model.onnx")
+    def save(self, shape, output):
+        self.shape = shape
+        proto = ir.to_proto(self.model(self.node("Identity", output)))
+        proto.ir_version, proto.opset_import[0].version = 7, self.opset
+        for held in self.constants:
+            info = helper.make_tensor_value_info(held.name, held.data_type, held.dims)
+            proto.graph.input.append(info)
+        onnx.save(proto, "model.onnx")
 
 
 def convolutional(net):

@@ -44,12 +44,9 @@ class Layers:
         return name
 
     def constant(self, array: Any) -> str:
-        """Add a constant: int64 of integers, float32 of anything else but bytes."""
+        """Add a constant; floats are float32."""
         array = np.asarray(array)
-        if array.dtype.kind in "iu" and array.dtype.itemsize > 1:
-            array = array.astype(np.int64)
-        elif array.dtype.kind == "f":
-            array = array.astype(np.float32)
+        array = array.astype(np.float32) if array.dtype.kind == "f" else array
         name = f"c_{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(array, name))
         return name
