@@ -122,21 +122,28 @@ def model_of(text, **weights):
     return model
 
 
-def rule_pass(name, text, contract=verify.equality):
+def rule_pass(name, text, contract=verify.equality, **options):
     """Register a pass of one rule, ``Relu(x) => Max(x, least) when x.producer()``.
 
     Calls of names with a capital make nodes. What else the pattern names are its values, which
-    the rest may read.
+    the rest may read, as it may read ``self``, which has the options.
     """
     names = sys._getframe(1).f_globals
     text, _, condition = text.partition(" when ")
     before, after = re.sub(r"(?<![\w.])([A-Z]\w*)\(", r"op.\1(", text).split(" => ")
     parts = [*ast.walk(ast.parse(before, mode="eval"))]
     inner = {"op", *(part.arg for part in parts if isinstance(part, ast.arg))}
-    values = ", ".join({part.id for part in parts if isinstance(part, ast.Name)} - inner)
-    made = {"pattern": before, "check": condition or "True", "rewrite": after}
-    members = {key: eval(f"lambda self, op, {values}: {e}", names) for key, e in made.items()}
-    members |= {"__doc__": f"{text}.", "__module__": names["__name__"]}
+    values = {part.id for part in parts if isinstance(part, ast.Name)} - inner
+    outputs = [part.value for part in parts if getattr(part, "arg", None) == "_outputs"]
+    results = {name for each in outputs for name in ast.literal_eval(each)}
+
+    def method(expression, values):
+        return eval(f"lambda self, op, {', '.join(values)}: {expression}", names)
+
+    members = {"__doc__": f"{text}.", "__module__": names["__name__"], **options}
+    members |= {"__annotations__": {key: type(value) for key, value in options.items()}}
+    members |= {"pattern": method(before, values), "rewrite": method(after, values | results)}
+    members |= {"check": method(condition or "True", values | results)}
     cls = type(name, (Transformation, RewriteRulePass), members)
     return register()(contract(cls))
 

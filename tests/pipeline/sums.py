@@ -1,22 +1,12 @@
 """A pass of rules whose applications are right or wrong, as its option says."""
 
-from onnx_passes import passes
-from onnx_passes.passes.base import RewriteRulePass, Transformation
+from tests.tables import rule_pass
 
-
-@passes.verify.equality
-@passes.register()
-class SumsByRule(Transformation, RewriteRulePass):
-    """Write additions as sums, and multiply those that are named."""
-
-    at: str = ""
-    factor: float = 1.01
-
-    def pattern(self, op, x, y):
-        return op.Add(x, y, _outputs=["out"])
-
-    def rewrite(self, op, x, y, out):
-        total = op.Sum(x, y)
-        if out.name not in self.at.split(","):
-            return total
-        return op.Mul(total, op.Constant(value_float=self.factor))
+SCALED = "Mul(Sum(x, y), Constant(value_float=self.factor))"
+SumsByRule = rule_pass(
+    "SumsByRule",
+    "Add(x, y, _outputs=['out']) => "
+    f"{SCALED} if out.name in self.at.split(',') else Sum(x, y)",
+    at="",
+    factor=1.01,
+)

@@ -24,26 +24,15 @@ from tests.tables import each_of, edit_pass, rule_pass
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
 
 
-@passes.verify.tolerance()
-@passes.register()
-class CulpritSum(Transformation, RewriteRulePass):
-    """Write each addition of a weight as a sum, and scale the weights named as wrong."""
-
-    wrong: str = ""
-    factor: float = 1.01
-
-    def pattern(self, op, x, w):
-        return op.Add(x, w)
-
-    def check(self, _, x, w):
-        return w.const_value is not None
-
-    def rewrite(self, op, x, w):
-        if w.name in self.wrong.split():
-            w = op.Mul(w, op.Constant(value_float=self.factor))
-        return op.Sum(w, x)
-
-
+SCALED = "Mul(w, Constant(value_float=self.factor))"
+CulpritSum = rule_pass(
+    "CulpritSum",
+    f"Add(x, w) => Sum({SCALED} if w.name in self.wrong.split() else w, x) "
+    "when w.const_value is not None",
+    passes.verify.tolerance(),
+    wrong="",
+    factor=1.01,
+)
 SCOPE = "Add(x, w) => Identity(x) if w.name.startswith('lost') else Sum(w, x)"
 rule_pass("CulpritScope", SCOPE)
 CulpritForTheOutputs = rule_pass(
@@ -314,35 +303,17 @@ TEXT = f"""(float[n,2] a, float[2] b) => (float[n,2] y)
 {{ t0 = Neg(a) {BLOCKS} y = Abs(t8) }}"""
 
 
-@passes.verify.equality
-@passes.register()
-class SumOrSequence(Transformation, RewriteRulePass):
-    """Write additions as sums, and take some of them through a sequence."""
-
-    at: str = ""
-
-    def pattern(self, op, x, y):
-        return op.Add(x, y, _outputs=["out"])
-
-    def rewrite(self, op, x, y, out):
-        total = op.Sum(x, y)
-        if out.name not in self.at.split(","):
-            return total
-        return op.SequenceAt(op.SequenceConstruct(total), op.Constant(value_int=0))
-
-
-@passes.verify.equality
-@passes.register()
-class SumOrBoxes(SumOrSequence):
-    """Take some additions through what NVIDIA's compiler parses and does not build."""
-
-    def rewrite(self, op, x, y, out):
-        if out.name not in self.at.split(","):
-            return op.Sum(x, y)
-        shapes = (1, 1, 4), (1, 1, 1)
-        given = [op.Constant(value=ir.tensor(np.ones(s, np.float32))) for s in shapes]
-        none = op.NonMaxSuppression(*given, op.Constant(value_ints=[0]))
-        return op.Sum(x, y, op.Cast(op.Size(none), to=1))
+# NVIDIA's compiler parses a suppression of such constants, and does not build it.
+BOXES, SCORES = (np.ones((1, 1, n), np.float32) for n in (4, 1))
+GIVEN = ", ".join(f"Constant(value=ir.tensor({name}))" for name in ("BOXES", "SCORES"))
+COUNT = f"Cast(Size(NonMaxSuppression({GIVEN}, Constant(value_ints=[0]))), to=1)"
+TAKEN = {
+    "SumOrSequence": "SequenceAt(SequenceConstruct(Sum(x, y)), Constant(value_int=0))",
+    "SumOrBoxes": f"Sum(x, y, {COUNT})",
+}
+for name, taken in TAKEN.items():
+    text = f"{taken} if out.name in self.at.split(',') else Sum(x, y)"
+    rule_pass(name, f"Add(x, y, _outputs=['out']) => {text}", at="")
 
 
 @edit_pass()

@@ -8,7 +8,6 @@ import pytest
 
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import config_from_data
-from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.rounding import FUSED, Cause, find_fused_cause
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime import engines
@@ -58,17 +57,11 @@ class Doubling(Fusing):
     factor = 2.0
 
 
-class Divides(Transformation, RewriteRulePass):
-    """Write ``x * c`` as ``x / (1 / c)``, or with another divisor."""
-
-    divisor: float = 1 / 0.7
-
-    def pattern(self, op, x, k):
-        return op.Mul(x, k)
-
-    def rewrite(self, op, x, k):
-        value = ir.tensor(np.float32(self.divisor))
-        return op.Div(x, op.Constant(value=value))
+DIVIDES = "Mul(x, k) => Div(x, Constant(value=ir.tensor(np.float32(self.divisor))))"
+Closely = rule_pass(
+    "Closely", DIVIDES, passes.verify.tolerance(rtol=1e-9, atol=0), divisor=1 / 0.7
+)
+Roughly = rule_pass("Roughly", DIVIDES, passes.verify.tolerance, divisor=1 / 0.7)
 
 
 @pytest.fixture(autouse=True)
@@ -80,20 +73,9 @@ def own_engines(monkeypatch, own_registry):
 
 def check(cls, engine, **options):
     """Return the report of one pass, and its check by the engine."""
-    passes.register()(cls)
     data = {"passes": [{cls.name: options}], "engines": [engine], "reproducers": False}
     report = run_pipeline(ir.from_onnx_text(MASKED), config_from_data(data)).report.passes[0]
     return report, next(c for c in report.checks if c.engine == engine)
-
-
-@passes.verify.tolerance(rtol=1e-9, atol=0)
-class Closely(Divides):
-    """Promises more than float32 keeps."""
-
-
-@passes.verify.tolerance
-class Roughly(Divides):
-    """Promises what float32 keeps."""
 
 
 def test_a_value_that_differs_by_rounding_alone_passes():
