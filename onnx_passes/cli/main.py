@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from onnx_passes import __version__, risky_runs
-from onnx_passes.cli.common import adopt, forget_color, nearest, wants_color
+from onnx_passes.cli.common import adopt, forget_color, nearest_word, wants_color
 from onnx_passes.cli.output import abandon_stdout, fitted
 from onnx_passes.cli.supervision import STARTED, interruptible, received, supervise
 from onnx_passes.cli.word_syntax import names_a_model
@@ -241,7 +241,7 @@ def _refuse_word(word: str) -> None:
     from onnx_passes.configs.pipeline_files import shipped_configs
 
     presets = shipped_configs()
-    if near := nearest(word, [*COMMANDS, *presets]):
+    if near := nearest_word(word, [*COMMANDS, *presets]):
         meant = f"-c {near} MODEL -o OUT" if near in presets else near
         raise UsageError(
             f"there is no command or model {word!r}", help=f"did you mean '{meant}'?"

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from onnx_passes.compat.names import uses_of
-from onnx_passes.errors import ConfigError, UnknownPassError
+from onnx_passes.errors import ConfigError, UnknownPassError, did_you_mean
 from onnx_passes.library_index import ENTRY_POINTS, FOLDER, PACKAGE, library_index
 from onnx_passes.passes.base import Pass, is_shipped
 from onnx_passes.passes.kinds import in_order
-from onnx_passes.passes.options import did_you_mean, pipeline_name
+from onnx_passes.passes.options import pipeline_name
 
 
 @dataclass(frozen=True)

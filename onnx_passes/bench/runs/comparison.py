@@ -47,6 +47,7 @@ from onnx_passes.errors import (
     EngineUnavailableError,
     ReferenceDataError,
     UsageError,
+    did_you_mean,
 )
 from onnx_passes.model.digest import canonical_hash
 from onnx_passes.runtime.engine_base import (
@@ -57,7 +58,6 @@ from onnx_passes.runtime.engine_base import (
     Level,
     Outputs,
     Session,
-    did_you_mean,
     examine,
 )
 from onnx_passes.runtime.ort import rounding_engine
