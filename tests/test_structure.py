@@ -40,7 +40,7 @@ ROOMS = {
     "arrays": Size(26, 1, 0),
     "bench": Size(3882, 14, 0),
     "certifying": Size(8413, 27, 3),
-    "cli": Size(4276, 18, 1),
+    "cli": Size(4278, 18, 1),
     "compat": Size(640, 5, 0),
     "configs": Size(2388, 12, 0),
     "contracts": Size(528, 4, 0),
@@ -48,10 +48,10 @@ ROOMS = {
     "errors": Size(74, 1, 0),
     "library_index": Size(86, 1, 0),
     "risky_runs": Size(150, 1, 0),
-    "model": Size(3551, 14, 0),
+    "model": Size(3555, 14, 0),
     "ops": Size(7964, 34, 4),
     "optional": Size(49, 1, 0),
-    "passes": Size(20344, 246, 0),
+    "passes": Size(20348, 246, 0),
     "pipeline": Size(9804, 29, 3),
     "plain": Size(14, 1, 0),
     "report": Size(1976, 10, 0),
@@ -61,7 +61,7 @@ ROOMS = {
     "tuning": Size(2286, 8, 0),
     "verify": Size(6389, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(49060, 556, 0),
+    "tests": Size(49070, 556, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

@@ -176,6 +176,10 @@ def lookup(
     hint = did_you_mean(
         name, known, "run 'onnx-passes list', or name its module in 'imports:'"
     )
+    module = name.replace("-", "_")
+    if module.isidentifier() and Path(f"{module}.py").is_file():
+        ways = f"-s imports=[{module}], or certify --rules {module}:CLASS"
+        hint = f"{module}.py is here, and not imported: {ways}"
     raise UnknownPassError(f"no pass or group is named {name!r}", where=where, help=hint)
 
 
