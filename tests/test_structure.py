@@ -40,7 +40,7 @@ ROOMS = {
     "arrays": Size(26, 1, 0),
     "bench": Size(3882, 14, 0),
     "certifying": Size(8413, 27, 3),
-    "cli": Size(4278, 18, 1),
+    "cli": Size(4280, 18, 1),
     "compat": Size(640, 5, 0),
     "configs": Size(2388, 12, 0),
     "contracts": Size(528, 4, 0),
