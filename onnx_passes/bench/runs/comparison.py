@@ -584,4 +584,4 @@ def admit(run: Run, found: Found, models: Sequence[tuple[ir.Model, str]]) -> Ite
         )
     hashes = [own_hash for _, own_hash in models if own_hash]
     if hashes and run.model_hash and run.model_hash not in hashes:
-        yield f"{run.name!r} was saved from a model that computes something else"
+        yield f"{run.name!r} was saved from a model with other nodes or weights"
