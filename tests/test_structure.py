@@ -38,7 +38,7 @@ ROOMS = {
     "__main__": Size(3, 1, 0),
     "api": Size(388, 4, 0),
     "arrays": Size(26, 1, 0),
-    "bench": Size(3882, 14, 0),
+    "bench": Size(3884, 14, 0),
     "certifying": Size(8413, 27, 3),
     "cli": Size(4285, 18, 1),
     "compat": Size(640, 5, 0),
@@ -61,7 +61,7 @@ ROOMS = {
     "tuning": Size(2286, 8, 0),
     "verify": Size(6389, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(49071, 556, 0),
+    "tests": Size(49073, 556, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
