@@ -155,7 +155,7 @@ def _attributes(
         if attribute.required or rng.random() < 0.5:
             value = attribute_value(choose, op_type, name, shapes)
             if value is not None:
-                found[name] = value
+                found[name] = value if value not in ([], ()) else ir.AttrInt64s(name, ())
     return found
 
 

@@ -7,7 +7,29 @@ could not be verified. 5: a part of a data set could not be evaluated.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from typing import ClassVar
+
+
+def nearest(name: str, known: Iterable[str], most: int = 1, cutoff: float = 0.55) -> list[str]:
+    """Return the known names that a mistyped one may be meant for, the nearest first."""
+    return difflib.get_close_matches(name, list(known), most, cutoff)
+
+
+def did_you_mean(
+    name: str, known: Iterable[str], otherwise: str | None = None, most: int = 1
+) -> str:
+    """Return a help line: the nearest known names, else ``otherwise``.
+
+    Without ``otherwise`` it lists all, also if one is near.
+    """
+    known = sorted(known)
+    near = " or ".join(map(repr, nearest(name, known, most)))
+    meant = f"did you mean {near}?" if near else ""
+    if otherwise is not None:
+        return meant or otherwise
+    return f"{meant} known: {', '.join(known) or 'none'}".lstrip()
 
 
 class OnnxPassesError(Exception):

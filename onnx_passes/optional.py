@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from onnx_passes.errors import UsageError
+from onnx_passes.errors import UsageError, did_you_mean
 from onnx_passes.plain import Foreign
 
 EXTRAS = {
@@ -53,10 +52,9 @@ def named_function(text: str, option: str) -> Callable[..., Foreign]:
     function = getattr(module, name, None)
     if not callable(function):
         known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
-        near = [f"did you mean {n!r}? " for n in difflib.get_close_matches(name, known, n=1)]
         raise UsageError(
             f"{option}: the module {module_name!r} has no function {name!r}",
-            help=f"{''.join(near)}known: {', '.join(sorted(known)) or 'none'}",
+            help=did_you_mean(name, known),
         )
     found: Callable[..., Foreign] = function
     return found

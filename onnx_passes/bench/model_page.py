@@ -189,7 +189,7 @@ class PageContent:
         for value in graph.inputs:
             self._value(value, kind)
         for node in graph:
-            if node.op_type == "Constant" and node.domain == "" and _is_constant(node):
+            if _is_constant(node):
                 continue  # shown at the nodes that read it, as weights are
             self._node(node, home)
         return [self._value(value, _INNER) for value in graph.outputs]
@@ -244,13 +244,15 @@ def facts_of(model: ir.Model) -> list[str]:
     opsets = ", ".join(f"{d or 'ai.onnx'} {v}" for d, v in sorted(model.opset_imports.items()))
     producer = " ".join(filter(None, (model.producer_name, model.producer_version)))
     found = [("opset", opsets), ("IR version", str(model.ir_version)), ("producer", producer)]
-    count = len(model.graph.initializers)
-    found.append(("", plural(count, "initializer")))
+    constants = sum(map(_is_constant, all_nodes(model)))
+    found.append(("", plural(len(model.graph.initializers), "initializer")))
+    found.append(("", plural(constants, "Constant") if constants else ""))
     return [_shown(f"{label} {told}".strip()) for label, told in found if told]
 
 
 def _is_constant(node: ir.Node) -> bool:
-    return bool(node.outputs) and constant_tensor(node.outputs[0]) is not None
+    is_one = node.op_type == "Constant" and node.domain == "" and bool(node.outputs)
+    return is_one and constant_tensor(node.outputs[0]) is not None
 
 
 def _type(value: ir.Value, tensor: ir.TensorProtocol | None) -> str:

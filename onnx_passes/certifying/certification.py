@@ -141,7 +141,7 @@ class RuleEvidence:
                 self.rule, effort=effort, confirm=self.confirm, paths=self.paths
             )
         except UsageError as error:
-            self.unproved = f"not proved: {error.message}"
+            self.unproved = f"not proved: {error.sentence}"
 
     def as_dict(self) -> PlainDict:
         """Return the verdict and all that led to it."""

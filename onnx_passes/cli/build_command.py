@@ -8,7 +8,7 @@ import click
 
 from onnx_passes.cli.common import FILE
 from onnx_passes.cli.output import check_destinations, echo_line
-from onnx_passes.errors import UsageError
+from onnx_passes.errors import UsageError, did_you_mean
 
 # click keeps the lines of a paragraph that begins with a backspace.
 HELP = """\
@@ -64,7 +64,6 @@ def command(
     from onnx_passes.configs.engine_text import read_engine
     from onnx_passes.model.load import load_model
     from onnx_passes.report.text import size
-    from onnx_passes.runtime.engine_base import did_you_mean
     from onnx_passes.runtime.engines import engine_from_config
     from onnx_passes.runtime.inputs import generate
     from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import json
 import os
@@ -17,7 +16,7 @@ import click
 from click import _textwrap
 
 from onnx_passes.cli.output import check_destinations, echo_lines, ticking
-from onnx_passes.errors import UsageError
+from onnx_passes.errors import UsageError, nearest
 from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
@@ -236,9 +235,9 @@ def _refusing(parser: _Parser, *, prints: bool) -> _Parser:
     return parser
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that a mistyped one is meant for; None if there is none."""
-    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)), None)
+def nearest_word(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that one is mistyped for; None if it may be a file."""
+    return next(iter(nearest(word, known, cutoff=0.7)), None)
 
 
 class Family(click.Group):
@@ -256,7 +255,7 @@ class Family(click.Group):
         word = args[0]
         if self.get_command(ctx, word) is None:
             names = self.list_commands(ctx)
-            near = nearest(word, names)
+            near = nearest_word(word, names)
             meant = self.default
             if meant is None or (near is not None and not os.path.lexists(word)):
                 raise UsageError(

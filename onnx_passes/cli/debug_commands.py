@@ -19,7 +19,7 @@ import click
 from onnx_passes.cli.common import FILE, OVERRIDES
 from onnx_passes.cli.output import check_destinations, echo_line, echo_lines
 from onnx_passes.cli.word_syntax import ManyWords, read_named_shape
-from onnx_passes.errors import ReferenceDataError, UsageError
+from onnx_passes.errors import ReferenceDataError, UsageError, did_you_mean
 from onnx_passes.optional import named_function
 from onnx_passes.plain import Plain, PlainMapping
 from onnx_passes.report.text import plural
@@ -363,8 +363,6 @@ def _inner(golden: Mapping[str, Array], model: ir.Model) -> bool:
 
 def _set_shapes(model: ir.Model, texts: Sequence[str]) -> None:
     import onnx_ir as ir
-
-    from onnx_passes.runtime.engine_base import did_you_mean
 
     inputs = {str(value.name): value for value in model.graph.inputs}
     for text in texts:

@@ -354,7 +354,7 @@ def rename_command(
 
     def change(model: ir.Model) -> tuple[PlainDict, str]:
         rename(model, values, made)
-        told = f"{len(values)} values and {len(made)} nodes renamed"
+        told = f"{plural(len(values), 'value')} and {plural(len(made), 'node')} renamed"
         return {"values": values, "nodes": made}, told
 
     edit(model, output, change, as_json=as_json)
@@ -380,7 +380,7 @@ def strip_weights_command(model: Path, output: Path, as_json: bool) -> None:
     def change(model: ir.Model) -> tuple[PlainDict, str]:
         stripped, left = strip_weights(model), large_tensors(model)
         found = {"stripped": stripped, "left": left}
-        told = f"{len(stripped)} weights removed"
+        told = f"{plural(len(stripped), 'weight')} removed"
         if left:
             told += (
                 f"\nwarning: {plural(len(left), 'tensor')} of {LEAST} bytes or more stay in "
@@ -421,7 +421,7 @@ def restore_weights_command(
     def change(model: ir.Model) -> tuple[PlainDict, str]:
         held = None if source is None else load_model(source).model
         restored = restore_weights(model, held, seed=seed or 0)
-        return {"restored": restored}, f"{len(restored)} weights put back"
+        return {"restored": restored}, f"{plural(len(restored), 'weight')} put back"
 
     read = [] if source is None else [source]
     edit(model, output, change, as_json=as_json, read=read)

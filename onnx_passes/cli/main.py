@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from onnx_passes import __version__, risky_runs
-from onnx_passes.cli.common import adopt, forget_color, nearest, wants_color
+from onnx_passes.cli.common import adopt, forget_color, nearest_word, wants_color
 from onnx_passes.cli.output import abandon_stdout, fitted
 from onnx_passes.cli.supervision import STARTED, interruptible, received, supervise
 from onnx_passes.cli.word_syntax import names_a_model
@@ -214,6 +214,7 @@ class Program(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in {*COMMANDS, "-h", "--help", "--version"}:
             known = args[0].startswith("-") or os.path.lexists(args[0])
+            known &= not args[0].endswith((".yaml", ".yml"))
             if not known and args[0] in ("help", "version"):
                 args = [*args[1:2], f"--{args[0]}"]
             else:
@@ -237,11 +238,15 @@ class Program(click.Group):
 
 
 def _refuse_word(word: str) -> None:
-    """Answer a first word that is neither a command nor a file, if it is known otherwise."""
+    """Answer a first word that is neither a command nor a model, if it is known otherwise."""
     from onnx_passes.configs.pipeline_files import shipped_configs
 
     presets = shipped_configs()
-    if near := nearest(word, [*COMMANDS, *presets]):
+    if word.endswith((".yaml", ".yml")):
+        raise UsageError(
+            f"{word!r} is a pipeline file", help=f"write: onnx-passes -c {word} MODEL -o OUT"
+        )
+    if near := nearest_word(word, [*COMMANDS, *presets]):
         meant = f"-c {near} MODEL -o OUT" if near in presets else near
         raise UsageError(
             f"there is no command or model {word!r}", help=f"did you mean '{meant}'?"

@@ -165,10 +165,10 @@ def new_pass_command(name: str, directory: Path) -> None:
         text = (templates / template).read_text(encoding="utf-8")
         path.write_text(Template(text).substitute(values), encoding="utf-8")
         echo_line(f"wrote {path}")
+    module = _imported(directory / values["module"])
     click.echo(f"try:   python -m pytest {test}")
-    click.echo(
-        f"use:   imports: [{_imported(directory / values['module'])}]   passes: [{name}]"
-    )
+    click.echo(f"prove: onnx-passes certify --rules {module}:{values['cls']}")
+    click.echo(f"use:   imports: [{module}]   passes: [{name}]")
 
 
 def _imported(path: Path) -> str:

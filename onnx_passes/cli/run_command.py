@@ -525,6 +525,8 @@ def execute(
             if run.usable and goal is not None:
                 save_result(run, loaded, settings, goal)
                 report.output = str(output)
+                if goal.suffix == ".txt":
+                    report.notes.append(f"{output} is ONNX text; .onnx makes a binary model")
         except OnnxPassesError as error:
             report.error, report.exit_code = (
                 f"{type(error).__name__}: {error}",

@@ -370,7 +370,9 @@ def _fail(code: int, stage: str) -> NoReturn:
     elif _is_pass(stage):
         kind, number, help_ = "pass", 1, "make the pass raise an error instead"
     elif stage.startswith(f"{RESULT} on "):
-        help_ = "the engine ends on what the passes made: --skip leaves one out"
+        name, _, options = stage.removeprefix(f"{RESULT} on ").rstrip("]").partition("[")
+        options = f"{options.replace('=off', '=false')}, isolate=true".lstrip(", ")
+        help_ = f"isolated, the run names the pass that made it: -e '{name}{{{options}}}'"
     _tell(
         f"error[{kind}]: the program died of {_name_of(-code)} in {stage}\n  = help: {help_}"
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.errors import UsageError
+from onnx_passes.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -68,8 +68,6 @@ def looks_like_shape(text: str) -> bool:
 def read_dtype(text: str, whole: str, option: str) -> ir.DataType:
     """Read ``float32``, or any other element type, by numpy's or ONNX's name."""
     import onnx_ir as ir
-
-    from onnx_passes.runtime.engine_base import did_you_mean
 
     known = {d.name.lower(): d for d in ir.DataType if d is not ir.DataType.UNDEFINED}
     known |= {"float32": ir.DataType.FLOAT, "float64": ir.DataType.DOUBLE}

@@ -6,10 +6,10 @@ import os
 
 from onnx_passes.configs.steps import PassUse, parse_pipeline
 from onnx_passes.configs.yaml_tree import Source
-from onnx_passes.errors import ConfigError
+from onnx_passes.errors import ConfigError, did_you_mean
 from onnx_passes.passes.options import parse_size
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.engine_base import Engine, did_you_mean
+from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.engines import engine_from_config
 
 _END = "ExecutionProvider"

@@ -13,8 +13,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from onnx_passes.configs.schema import PipelineConfig
-from onnx_passes.errors import ConfigError, OnnxPassesError
-from onnx_passes.passes.options import did_you_mean
+from onnx_passes.errors import ConfigError, OnnxPassesError, did_you_mean
 from onnx_passes.passes.registry import Scope, for_pipeline
 
 _lock = threading.RLock()

@@ -17,8 +17,7 @@ from onnx_passes.configs.problems import described, dotted, located, validate_se
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.configs.steps import Step, parse_pipeline, read_steps
 from onnx_passes.configs.yaml_tree import Source, Span, Tree, YamlPath, parse_value, parse_yaml
-from onnx_passes.errors import ConfigError
-from onnx_passes.passes.options import did_you_mean
+from onnx_passes.errors import ConfigError, did_you_mean
 from onnx_passes.plain import Plain, PlainMapping
 
 _FOLDER = "onnx_passes.configs"

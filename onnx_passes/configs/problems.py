@@ -9,8 +9,7 @@ from pydantic_core import ErrorDetails
 
 from onnx_passes.configs.sections import Reference, Section
 from onnx_passes.configs.yaml_tree import Span, Tree, YamlPath
-from onnx_passes.errors import ConfigError
-from onnx_passes.passes.options import did_you_mean
+from onnx_passes.errors import ConfigError, did_you_mean
 from onnx_passes.plain import Plain, PlainMapping
 
 SectionT = TypeVar("SectionT", bound=Section)

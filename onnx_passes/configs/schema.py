@@ -28,8 +28,7 @@ from onnx_passes.configs.sections import (
 )
 from onnx_passes.configs.steps import Places, Step, read_steps
 from onnx_passes.configs.yaml_tree import Span, Tree
-from onnx_passes.errors import ConfigError
-from onnx_passes.passes.options import did_you_mean
+from onnx_passes.errors import ConfigError, did_you_mean
 from onnx_passes.plain import Plain, PlainDict, PlainMapping
 
 WHEN: tuple[When, ...] = ("each", "checkpoint", "end")

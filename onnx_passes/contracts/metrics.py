@@ -10,7 +10,6 @@ output order, that returns a number::
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from onnx_passes.errors import (
     ReferenceDataError,
     UnknownMetricError,
     VerificationError,
+    did_you_mean,
 )
 from onnx_passes.plain import PlainMapping
 
@@ -199,11 +199,9 @@ def lookup(name: str) -> RegisteredMetric:
     if top := re.fullmatch(r"top_([1-9]\d*)_accuracy", wanted):
         function = partial(scores.top_k_accuracy, int(top[1]))
         return RegisteredMetric(wanted, function, "labels", "mean", builtin=True)
-    near = difflib.get_close_matches(wanted, _METRICS, n=1)
     raise UnknownMetricError(
         f"there is no metric {name!r}",
-        help=(f"did you mean {near[0]!r}? " if near else "")
-        + f"known are {', '.join(sorted(_METRICS))}; one of your own is registered with "
+        help=f"{did_you_mean(wanted, _METRICS)}; one of your own is registered with "
         "@metrics.register in a module named under imports:",
     )
 

@@ -15,8 +15,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.contracts.scores import dtype_name, shape_text
 from onnx_passes.data.file_forms import Columns
-from onnx_passes.errors import ReferenceDataError
-from onnx_passes.runtime.engine_base import did_you_mean
+from onnx_passes.errors import ReferenceDataError, did_you_mean
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,11 @@
 """A part of a graph as a model of its own, cut at values that are named."""
 
-import difflib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnx_passes.errors import UsageError
+from onnx_passes.errors import UsageError, did_you_mean
 from onnx_passes.model.copy import copy_header, copy_nodes
 from onnx_passes.model.walk import all_graphs, captured_values, subgraphs_of
 
@@ -202,7 +201,5 @@ def _declare(copy: ir.Value, value: ir.Value, cut: Cut | None, *, needed: bool) 
 
 
 def _suggest_names(name: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=3)
-    if near:
-        return "did you mean " + " or ".join(repr(one) for one in near) + "?"
-    return "onnx-passes inspect model MODEL --show layers lists them"
+    listed = "onnx-passes inspect model MODEL --show layers lists them"
+    return did_you_mean(name, known, listed, most=3)

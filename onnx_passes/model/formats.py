@@ -1,7 +1,6 @@
 """The forms of a model file: which one a file has, its content, and what a form loses."""
 
 import codecs
-import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 from onnx import numpy_helper
 
-from onnx_passes.errors import ModelError
+from onnx_passes.errors import ModelError, nearest
 from onnx_passes.model.protos import attribute_tensors
 from onnx_passes.model.tensor_bytes import ListedTensor
 
@@ -26,7 +25,7 @@ def closest_file_name(missing: Path) -> str | None:
         beside = [path.name for path in folder.iterdir()]
     except (OSError, ValueError):
         return None
-    return next(iter(difflib.get_close_matches(missing.name, beside, n=1)), None)
+    return next(iter(nearest(missing.name, beside)), None)
 
 
 Form = Literal["binary", "text", "textproto", "json"]

@@ -85,6 +85,10 @@ def pending(path: Path) -> Iterator[Pending]:
     try:
         with open(temporary, "xb") as stream:
             yield Pending(temporary, stream)
+    except OSError as error:
+        if error.filename == str(temporary):  # nobody has asked for this name
+            error.filename = str(path)
+        raise
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()

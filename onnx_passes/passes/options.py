@@ -7,9 +7,8 @@ in YAML (``- fold-constants: {size_limit: 2 MiB}``) and on the command line (``'
 constants{size_limit=2MiB}'``).
 """
 
-import difflib
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from types import EllipsisType
 from typing import Annotated, Any, ClassVar, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
@@ -18,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, cr
 from pydantic.fields import FieldInfo
 
 from onnx_passes.errors import OptionError
+from onnx_passes.errors import did_you_mean as did_you_mean
 from onnx_passes.plain import PlainDict, PlainMapping
 
 _WORD = re.compile(r"[A-Z][A-Z0-9]*(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
@@ -26,12 +26,6 @@ _WORD = re.compile(r"[A-Z][A-Z0-9]*(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 def pipeline_name(class_name: str) -> str:
     """Return ``merge-clips`` for ``MergeClips``."""
     return "-".join(word.lower() for word in _WORD.findall(class_name))
-
-
-def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
-    """Return a sentence that suggests the closest known name, or ``otherwise``."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.55)
-    return f"did you mean {close[0]!r}?" if close else otherwise
 
 
 MIB = 1 << 20

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from onnx_passes.compat.names import uses_of
-from onnx_passes.errors import ConfigError, UnknownPassError
+from onnx_passes.errors import ConfigError, UnknownPassError, did_you_mean
 from onnx_passes.library_index import ENTRY_POINTS, FOLDER, PACKAGE, library_index
 from onnx_passes.passes.base import Pass, is_shipped
 from onnx_passes.passes.kinds import in_order
-from onnx_passes.passes.options import did_you_mean, pipeline_name
+from onnx_passes.passes.options import pipeline_name
 
 
 @dataclass(frozen=True)
@@ -176,6 +176,10 @@ def lookup(
     hint = did_you_mean(
         name, known, "run 'onnx-passes list', or name its module in 'imports:'"
     )
+    module = name.replace("-", "_")
+    if module.isidentifier() and Path(f"{module}.py").is_file():
+        ways = f"-s imports=[{module}], or certify --rules {module}:CLASS"
+        hint = f"{module}.py is here, and not imported: {ways}"
     raise UnknownPassError(f"no pass or group is named {name!r}", where=where, help=hint)
 
 

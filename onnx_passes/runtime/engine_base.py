@@ -6,9 +6,8 @@ are the same for every engine.
 
 from __future__ import annotations
 
-import difflib
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import onnx_ir as ir
 from onnx_passes import risky_runs
 from onnx_passes.arrays import Array as Array
 from onnx_passes.errors import EngineBuildError, EngineError, EngineUnavailableError
+from onnx_passes.errors import did_you_mean as did_you_mean
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.processes import cores
 
@@ -108,13 +108,6 @@ class Engine(Protocol):
 def only_compiles(engine: Engine) -> bool:
     """Whether an engine compiles models, and executes them only where it finds a GPU."""
     return bool(getattr(engine, "only_compiles", False))
-
-
-def did_you_mean(name: str, known: Collection[str]) -> str:
-    """Return a help line: the nearest known name if one is near, and all of them."""
-    near = difflib.get_close_matches(name, known, n=1)
-    listing = ", ".join(sorted(known)) or "none"
-    return f"did you mean {near[0]!r}? known: {listing}" if near else f"known: {listing}"
 
 
 class SessionInterface:

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, get_args, get_origin, get_type_hints
 
-from onnx_passes.errors import ConfigError
+from onnx_passes.errors import ConfigError, did_you_mean
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.engine_base import Engine, did_you_mean
+from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.isolated import (
     ChildSpec,
     IsolatedEngine,

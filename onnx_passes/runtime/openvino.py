@@ -17,16 +17,15 @@ import onnx.inliner
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.errors import EngineError, EngineUnavailableError, UnsupportedModelError
-from onnx_passes.model.walk import all_nodes, all_tensors
-from onnx_passes.plain import Foreign
-from onnx_passes.runtime.engine_base import (
-    Data,
-    Feeds,
-    Outputs,
-    SessionInterface,
+from onnx_passes.errors import (
+    EngineError,
+    EngineUnavailableError,
+    UnsupportedModelError,
     did_you_mean,
 )
+from onnx_passes.model.walk import all_nodes, all_tensors
+from onnx_passes.plain import Foreign
+from onnx_passes.runtime.engine_base import Data, Feeds, Outputs, SessionInterface
 from onnx_passes.runtime.engine_models import assign_seeds, infer_types, split_for_engine
 
 _BY_ADDRESS = "*/_ORT_MEM_ADDR_/*"

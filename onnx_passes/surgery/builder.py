@@ -5,7 +5,6 @@ Each call of an operator is checked against its schema.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
@@ -14,9 +13,8 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.errors import ModelError, UsageError
+from onnx_passes.errors import ModelError, UsageError, did_you_mean
 from onnx_passes.model.walk import all_graphs
-from onnx_passes.passes.options import did_you_mean
 from onnx_passes.plain import Plain, PlainMapping
 
 _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
@@ -458,9 +456,8 @@ class Builder(NodeWriter):
         """Return a registered layer, with this builder as its first argument."""
         layer = type(self)._layers.get(name)
         if layer is None:
-            close = difflib.get_close_matches(name, self._layers, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise AttributeError(f"no layer {name!r} is registered{hint}", name=name, obj=self)
+            told = f"no layer {name!r} is registered; {did_you_mean(name, self._layers)}"
+            raise AttributeError(told, name=name, obj=self)
         return lambda *args, **kwargs: layer(self, *args, **kwargs)
 
     def input(

@@ -13,10 +13,9 @@ from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.schema import DEFAULT_ENGINES, PipelineConfig
 from onnx_passes.configs.steps import PassUse, read_steps
-from onnx_passes.errors import ConfigError, PassError
+from onnx_passes.errors import ConfigError, PassError, did_you_mean
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.base import Pass
-from onnx_passes.passes.options import did_you_mean
 from onnx_passes.passes.precision._node_selection import OnSomeNodes
 from onnx_passes.passes.registry import lookup
 from onnx_passes.plain import Plain, PlainMapping

@@ -113,11 +113,13 @@ def test_nodes_values_and_groups():
 
 
 def test_bodies_are_wired_to_their_node_and_constants_are_no_nodes():
-    data = PageContent().of(parse(TEXT))
+    model = parse(TEXT)
+    data = PageContent().of(model)
     (branch,) = by_op(data, "If")
     made = {value for node in by_op(data, "Abs") + by_op(data, "Mul") for value in node["u"]}
     assert len(made & set(branch["i"])) == 2
     assert not by_op(data, "Constant")
+    assert "1 Constant" in facts_of(model)
 
 
 def test_ranges_and_marks_are_beside_what_they_belong_to():

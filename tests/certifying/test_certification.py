@@ -77,13 +77,13 @@ def test_a_declared_tolerance_agrees_with_rounding():
 
 def test_without_z3_what_was_tested_stands_and_the_rest_is_said(monkeypatch):
     def absent(*args, **kwargs):
-        raise UsageError("z3 is not installed")
+        raise UsageError("z3 is not installed", help="install it")
 
     monkeypatch.setattr(rules, "prove_rule", absent)
     rule = RewriteRule(lambda op, x: op.Neg(op.Neg(x)), lambda op, x: op.Identity(x))
     result = verdict_of(Exact, rule, Job("m:o", seconds=600, models=5))
     assert result["verdict"] == "tested"
-    assert "z3 is not installed" in result["reason"]
+    assert "z3 is not installed (install it)" in result["reason"]
     alone = verdict_of(Exact, rule, Job("m:o", level="prove", seconds=600))
     assert alone["verdict"] == "undecided"
 

@@ -61,6 +61,7 @@ optimize model.onnx => did you mean '-c optimize MODEL -o OUT'?
 optimise model.onnx => did you mean '-c optimize MODEL -o OUT'?
 cmopare model.onnx => did you mean 'compare'?
 fuse-gelu model.onnx => onnx-passes MODEL 'fuse-gelu' -o OUT
+tune.yaml model.onnx => onnx-passes -c tune.yaml MODEL -o OUT
 eliminate model.onnx => onnx-passes MODEL 'eliminate' -o OUT
 list nope => onnx-passes list prints all
 new-pass DropRelu => did you mean 'drop-relu'?

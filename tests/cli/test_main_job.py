@@ -261,8 +261,10 @@ def test_the_parts_of_a_run_take_all_of_its_time(cli, write, model, wrong):
 @each_of("folder", "", "own_passes", "deep/passes")
 def test_the_lines_behind_a_new_pass_work_as_they_are(cli, model, folder):
     done = cli("new-pass", "drop-twice", *(["-d", folder] if folder else []))
-    (tried, used) = done.out.splitlines()[-2:]
+    (tried, proved, used) = done.out.splitlines()[-3:]
     assert Path(tried.split()[-1]).exists()
+    words = [*proved.split()[2:], "--level", "test", "--models", "1"]
+    cli(*words).prints(0, "drop-twice: tested")
     imports = re.search(r"imports: (\[.*?\])", used)[1]
     cli("-o", "out.onnx", model, "drop-twice", "-s", f"imports={imports}").tells(0)
 

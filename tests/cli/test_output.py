@@ -265,3 +265,8 @@ def test_nothing_is_drawn_elsewhere(terminal, monkeypatch, is_terminal, term):
     terminal.terminal = is_terminal
     with ticking("x"):
         pass
+
+
+def test_a_result_in_text_is_told_and_the_path_asked_for_is_named(cli, model):
+    cli("-c", "cleanup", "-o", "out.txt", model).tells(0, "out.txt is ONNX text")
+    cli("-c", "cleanup", "-o", "/proc/out.onnx", model).tells(3, "\n/proc/out.onnx\n")

@@ -448,7 +448,7 @@ REPLACED = "fragile cannot run the original: an engine died of SIGSEGV there"
     ("drawn", "SIGSEGV", False, 0, "the run was repeated without drawn values ("),
     ("any", "SIGSEGV", False, 0, REPLACED),
     ("any", "SIGSEGV", True, 0, REPLACED),
-    ("result", "SIGSEGV", True, 3, "SIGSEGV in the check of the result on fragile"),
+    ("result", "SIGSEGV", True, 3, "names the pass that made it: -e 'fragile{isolate=true}'"),
 )
 def test_where_a_users_engine_may_end(tmp_path, model, write, on, how, given, code, told):
     config = fragile(write, on, how)

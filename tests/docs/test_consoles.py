@@ -10,7 +10,7 @@ import pytest
 from tests.tables import each_of
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("tutorial.md", "write-a-pass.md")
+PAGES = ("tutorial.md", "write-a-pass.md", "maintainers/first-changes.md")
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,13 @@ def test_an_unknown_name_is_answered_with_the_closest():
     assert "did you mean 'fold-constants'?" in str(e.value)
 
 
+def test_a_module_that_is_not_imported_is_named(tmp_path, monkeypatch):
+    (tmp_path / "fold_constant.py").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnknownPassError, match="--rules fold_constant:CLASS"):
+        registry.lookup("fold-constant")
+
+
 def test_two_passes_of_one_name_clash():
     registry.register()(make("MergeWidgets", "here"))
     with pytest.raises(ConfigError, match="two passes are named 'merge-widgets'"):

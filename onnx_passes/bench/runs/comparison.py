@@ -47,6 +47,7 @@ from onnx_passes.errors import (
     EngineUnavailableError,
     ReferenceDataError,
     UsageError,
+    did_you_mean,
 )
 from onnx_passes.model.digest import canonical_hash
 from onnx_passes.runtime.engine_base import (
@@ -57,7 +58,6 @@ from onnx_passes.runtime.engine_base import (
     Level,
     Outputs,
     Session,
-    did_you_mean,
     examine,
 )
 from onnx_passes.runtime.ort import rounding_engine
@@ -584,4 +584,4 @@ def admit(run: Run, found: Found, models: Sequence[tuple[ir.Model, str]]) -> Ite
         )
     hashes = [own_hash for _, own_hash in models if own_hash]
     if hashes and run.model_hash and run.model_hash not in hashes:
-        yield f"{run.name!r} was saved from a model that computes something else"
+        yield f"{run.name!r} was saved from a model with other nodes or weights"

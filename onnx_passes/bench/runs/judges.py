@@ -15,11 +15,11 @@ import numpy as np
 from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.contracts.scores import cosine, kind_of, psnr, snr, widen
-from onnx_passes.errors import ReferenceDataError, UsageError, VerificationError
+from onnx_passes.errors import ReferenceDataError, UsageError, VerificationError, did_you_mean
 from onnx_passes.model.formats import closest_file_name
 from onnx_passes.optional import named_function
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.engine_base import Data, Outputs, did_you_mean
+from onnx_passes.runtime.engine_base import Data, Outputs
 from onnx_passes.verify.evidence import OutputCheck
 from onnx_passes.verify.judge import Promise, compare
 

@@ -5,7 +5,6 @@ Values that are computed together are chosen so that they fit in memory.
 
 from __future__ import annotations
 
-import difflib
 import math
 import secrets
 import tempfile
@@ -23,7 +22,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from onnx_passes.bench.runs.judges import existing
 from onnx_passes.bench.runs.results import Latency, Timing
-from onnx_passes.errors import EngineError, ReferenceDataError, UsageError
+from onnx_passes.errors import EngineError, ReferenceDataError, UsageError, did_you_mean
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import TensorFile
 from onnx_passes.optional import named_function
@@ -34,7 +33,6 @@ from onnx_passes.runtime.engine_base import (
     Feeds,
     Outputs,
     Session,
-    did_you_mean,
     time_runs,
 )
 from onnx_passes.runtime.environment import gpu_states
@@ -507,9 +505,8 @@ def nearest(name: str, names: Sequence[str]) -> str:
     """Return a help line that stays short where the names are many."""
     if len(names) <= _FEW:
         return did_you_mean(name, names)
-    near = difflib.get_close_matches(name, names, n=3)
-    told = f"did you mean {', '.join(map(repr, near))}? " if near else ""
-    return f"{told}inspect model --show layers lists all {len(names):,}"
+    listed = f"inspect model --show layers lists all {len(names):,}"
+    return f"{did_you_mean(name, names, '', most=3)} {listed}".lstrip()
 
 
 def _with_outputs(whole: ir.Model, names: Sequence[str]) -> ir.Model:

@@ -20,10 +20,9 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from onnx_passes.errors import ModelError, ReferenceDataError
+from onnx_passes.errors import ModelError, ReferenceDataError, did_you_mean
 from onnx_passes.model.load import LONGEST
 from onnx_passes.ops.input_hints import StaticShape, static_shape
-from onnx_passes.runtime.engine_base import did_you_mean
 
 _LARGEST = 1 << 63  # of numerators and denominators
 _STEEPEST = 64  # of exponents

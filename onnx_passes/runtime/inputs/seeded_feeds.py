@@ -14,17 +14,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.errors import EngineError, ReferenceDataError
+from onnx_passes.errors import EngineError, ReferenceDataError, did_you_mean
 from onnx_passes.ops.input_hints import Bound, StaticShape, ValueHint, exactly, static_shape
 from onnx_passes.risky_runs import GENERATED, allow, avoided, label
-from onnx_passes.runtime.engine_base import (
-    Data,
-    Feeds,
-    GeneratedFeeds,
-    Outputs,
-    Session,
-    did_you_mean,
-)
+from onnx_passes.runtime.engine_base import Data, Feeds, GeneratedFeeds, Outputs, Session
 from onnx_passes.runtime.inputs.concrete_shapes import (
     Concrete,
     ShapeSpecializer,

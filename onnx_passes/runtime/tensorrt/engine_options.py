@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from onnx_passes.errors import ConfigError
+from onnx_passes.errors import ConfigError, did_you_mean
 from onnx_passes.plain import Plain
-from onnx_passes.runtime.engine_base import did_you_mean
 
 Dims = tuple[int, ...]
 Require = Literal["absent", "parsed", "built", "executed"]
