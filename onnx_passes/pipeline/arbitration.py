@@ -36,7 +36,7 @@ from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.inputs import AdversarialFeeds
 from onnx_passes.runtime.inputs.seeded_feeds import elements_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine, skipped_optimizations
-from onnx_passes.verify.evidence import ENGINE, Check, Verdict
+from onnx_passes.verify.evidence import AS_WRITTEN, ENGINE, Check, Verdict
 from onnx_passes.verify.judge import Promise
 
 
@@ -367,7 +367,7 @@ def _against_plain(bench: EngineBaseline, state: State, model: ir.Model) -> list
         return []
     told = skipped_optimizations(bench.engine, model)
     baseline.notes += [note for note in told if note not in baseline.notes]
-    return [replace(check, seconds=time.perf_counter() - start)]
+    return [replace(check, reason=AS_WRITTEN, seconds=time.perf_counter() - start)]
 
 
 def run_end(bench: EngineBaseline, state: State, model: ir.Model) -> list[Check]:
@@ -443,7 +443,8 @@ def check_deployed(
     if state.origin is None and refused is None:
         check = comparing.compare(ENGINE, bench, known, new, *limits)
         if check.verdict is not Verdict.FAILED:
-            return state, [replace(check, seconds=time.perf_counter() - start)]
+            seconds = time.perf_counter() - start
+            return state, [replace(check, reason=AS_WRITTEN, seconds=seconds)]
     origin = state.original if state.origin is None else state.origin
     try:
         old = bench.run_anew(origin.model, sample)

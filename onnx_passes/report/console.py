@@ -43,6 +43,7 @@ from onnx_passes.report.text import (
     wrapped,
 )
 from onnx_passes.verify.evidence import (
+    AS_WRITTEN,
     EXECUTED,
     Check,
     EngineSpread,
@@ -345,7 +346,10 @@ class ConsoleSummary:
             reasons = [c.reason for c in ran if c.reason and any(o.reason for o in c.outputs)]
             notes = "\n".join(self._report.notes)
             steps = [reason for reason in reasons if reason not in notes]
-            told = "; ".join([summary.passed_text(ran), *steps[:1]])
+            told = summary.passed_text(ran)
+            if told != "equal" and any(check.reason == AS_WRITTEN for check in ran):
+                told += " of the original as written"
+            told = "; ".join([told, *steps[:1]])
             return f"outputs {self._name(told)}"
         if tally.level not in (None, EXECUTED) and not tally.failed:
             return f"{tally.level}, not verified"  # why is among what was not verified

@@ -22,6 +22,9 @@ EXECUTED = "executed"
 BY_STRUCTURE = "the nodes that the outputs depend on compute what they did"
 """Why a part is proved."""
 
+AS_WRITTEN = "held against the original as written"
+"""What is said of outputs that an engine gives, which rewrites graphs itself."""
+
 
 class Verdict(StrEnum):
     """The outcome of a check, or of a whole pass."""
