@@ -61,7 +61,7 @@ ROOMS = {
     "tuning": Size(2286, 8, 0),
     "verify": Size(6389, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(48140, 556, 0),
+    "tests": Size(48142, 556, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
