@@ -42,7 +42,7 @@ ROOMS = {
     "certifying": Size(8413, 27, 3),
     "cli": Size(4294, 18, 1),
     "compat": Size(640, 5, 0),
-    "configs": Size(2388, 12, 0),
+    "configs": Size(2393, 12, 0),
     "contracts": Size(528, 4, 0),
     "data": Size(3108, 11, 0),
     "errors": Size(74, 1, 0),
@@ -61,7 +61,7 @@ ROOMS = {
     "tuning": Size(2286, 8, 0),
     "verify": Size(6389, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(48147, 556, 0),
+    "tests": Size(48166, 556, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
