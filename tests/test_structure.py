@@ -40,9 +40,9 @@ ROOMS = {
     "arrays": Size(26, 1, 0),
     "bench": Size(3884, 14, 0),
     "certifying": Size(8413, 27, 3),
-    "cli": Size(4285, 18, 1),
+    "cli": Size(4294, 18, 1),
     "compat": Size(640, 5, 0),
-    "configs": Size(2388, 12, 0),
+    "configs": Size(2393, 12, 0),
     "contracts": Size(528, 4, 0),
     "data": Size(3108, 11, 0),
     "errors": Size(74, 1, 0),
@@ -55,13 +55,13 @@ ROOMS = {
     "pipeline": Size(9804, 29, 3),
     "plain": Size(14, 1, 0),
     "report": Size(1976, 10, 0),
-    "runtime": Size(6849, 28, 2),
+    "runtime": Size(6851, 28, 2),
     "surgery": Size(1026, 5, 0),
     "testing": Size(103, 1, 0),
     "tuning": Size(2286, 8, 0),
     "verify": Size(6389, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(48127, 556, 0),
+    "tests": Size(48166, 556, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

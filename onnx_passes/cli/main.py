@@ -24,7 +24,7 @@ import click
 
 from onnx_passes import __version__, risky_runs
 from onnx_passes.cli.common import adopt, forget_color, nearest_word, wants_color
-from onnx_passes.cli.output import abandon_stdout, fitted
+from onnx_passes.cli.output import abandon_stdout, fitted, keep_stdout
 from onnx_passes.cli.supervision import STARTED, interruptible, received, supervise
 from onnx_passes.cli.word_syntax import names_a_model
 from onnx_passes.errors import OnnxPassesError, UsageError
@@ -321,6 +321,7 @@ def _guarded(words: list[str], *, debug: bool, kept: bool) -> int:
     forget_color()
     try:
         if kept:
+            keep_stdout()
             supervise()
         return _call(words)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -5,6 +5,7 @@ The progress line is shown on a terminal whenever a command is silent for long.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -103,6 +104,16 @@ def abandon_stdout() -> None:
     """Let nothing more be written to a pipe that nobody reads."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def keep_stdout() -> None:
+    """Send to stderr what libraries print by themselves: stdout is for results."""
+    with suppress(OSError, ValueError, AttributeError):
+        old, own = sys.stdout, os.dup(sys.stdout.fileno())
+        os.dup2(2, old.fileno())
+        stream = os.fdopen(own, "wb")
+        lines = old.isatty()
+        sys.stdout = io.TextIOWrapper(stream, old.encoding, old.errors, line_buffering=lines)
 
 
 def echo_line(text: str, *, err: bool = False, color: str | None = None) -> None:

@@ -40,6 +40,7 @@ from onnx_passes.errors import (
     UnknownMetricError,
     UnknownPassError,
 )
+from onnx_passes.model.inference import makes_map
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass, is_shipped
@@ -450,7 +451,7 @@ def with_budget(
     if not found:
         return config, []
     floats = [v for v in model.graph.outputs if v.dtype is None or v.dtype.is_floating_point()]
-    if not floats:
+    if not floats or not any(map(_is_measured, model.graph.outputs)):
         return config, ["no output is of floats, which a budget could hold: give --metric"]
     few = any(map(_has_few_bits, found))
     least = _LEAST_COSINE_4_BITS if few else _LEAST_COSINE
@@ -469,6 +470,13 @@ def with_budget(
     names = ", ".join(dict.fromkeys(step.cls.name for step in found))
     note = f"budget of {names}, as none is given: {told}; --metric NAME=LOW:HIGH sets another"
     return config.model_copy(update={"verify": verify}), [note]
+
+
+def _is_measured(output: ir.Value) -> bool:
+    """Whether a metric measures an output: no sequence, no map, and no text."""
+    joined = isinstance(output.type, ir.SequenceType | ir.OptionalType)
+    texts = output.dtype == ir.DataType.STRING
+    return not joined and not texts and not makes_map(output.producer())
 
 
 def _is_one_number(output: ir.Value) -> bool:

@@ -212,6 +212,28 @@ def test_outputs_that_are_no_floats_have_no_budget(cli, write):
     assert "no output is of floats" in " ".join(done.err.split())
 
 
+@pytest.mark.parametrize(
+    ("kind", "call"),
+    [
+        ("seq(float[N,2])", "SequenceConstruct(p)"),
+        ("string[N]", "ai.onnx.ml.LabelEncoder<keys_int64s=[0], values_strings=['a']>(k)"),
+    ],
+)
+def test_neither_sequences_nor_maps_have_a_budget(cli, kind, call):
+    """The cosine of each was NaN, and the model was refused."""
+    call = call.replace("'", '"')
+    text = f"""<ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 3]>
+    main (float[N,2] x) => ({kind} y, float[N] m)
+    {{ p = Softmax(x) k = ArgMax<axis=1, keepdims=0>(x) y = {call}
+    m = ai.onnx.ml.ZipMap<classlabels_strings=["a", "b"]>(p) }}"""
+    model = onnx.parser.parse_model(text)
+    maps = model.graph.output[1].type.sequence_type.elem_type.map_type
+    maps.key_type, maps.value_type.tensor_type.elem_type = 8, 1
+    onnx.save(model, "classifier.onnx")
+    done = cli("classifier.onnx", "quantize-weights", "-o", "out.onnx")
+    done.tells(0, "no output is of floats")
+
+
 def test_a_metric_is_not_asked_of_an_engine_that_refuses_the_original(cli, network):
     """onnx admits two nodes of one name, and ONNX Runtime refuses: another one is asked."""
     model = onnx.load(network)

@@ -69,3 +69,20 @@ class Loud(passes.Analysis):
     assert done.out.startswith("<")
     assert "imported" in done.err
     assert "at work" in done.err
+
+
+def test_what_a_library_prints_does_not_get_into_the_model(tmp_path):
+    """The checker of onnx writes about operators that were on trial, past Python's stdout."""
+    import onnx
+
+    text = """<ir_version: 4, opset_import: ["" : 8]>
+    main (float[1,1,4,4] x) => (float[1,1,2,2] y) {
+        k = Crop <border = [1, 1, 1, 1]> (x)
+        y = Identity (k)
+    }"""
+    (tmp_path / "model.onnx").write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    done = shell(f"{PROGRAM} -o - model.onnx", tmp_path)
+    assert done.returncode == 0, done.stderr
+    nodes = onnx.parser.parse_model(done.stdout).graph.node
+    assert [node.op_type for node in nodes] == ["Crop"]
+    assert "experimental" in done.stderr

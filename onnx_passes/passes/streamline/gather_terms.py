@@ -43,7 +43,7 @@ class GatherTerms(RulePass):
     override; factors of 0; results that leave the range of float32; other types; other
     divisions alone, and those in front of a rounding, where the quotient decides ties; a
     factor behind a term that is padded with zeros, which factors alone pass; pairs in front of
-    Equal, which each rounding decides; terms over 2^20 that cancel each other, as those that
+    Equal, which each rounding decides; terms over 2^12 that cancel each other, as those that
     round, and like terms that do; a term that cancels most of an integer, as -128 does
     behind 8 bits, in front of a factor. Of terms of integers that cancel each other nothing
     is left.
@@ -101,7 +101,7 @@ def _pair(inner: str, outer: str) -> TermRule:
     return _gather(call(outer, call(inner, "x", "a", result="t"), "b", result="y"), find)
 
 
-_ROUNDS = 2.0**20
+_ROUNDS = 2.0**12
 """Terms over which a sum keeps a few bits of a fraction: some round by it on purpose."""
 
 

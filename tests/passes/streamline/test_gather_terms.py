@@ -4,6 +4,7 @@ from tests.tables import cases_in, qonnx
 HEAD = """(float[2,N] x) => (float[2,N] y)
 <float a = {3}, float b = {0.5}, float[2,1] c = {2, -1},
 float[2,2] m = {1, 2, 3, 4}, float none = {0}, float g = {12582912}, float h = {-12582912},
+float half = {65504}, float back = {-65504},
 float[1] k = {0.5}, float w = {255}, float o = {-128}, float n = {128}, float few = {-8},
 int64[4] p = {0, 0, 0, 0}> """
 
@@ -43,6 +44,7 @@ t = Add(x, a) u = Mul(t, b) v = Add(u, a) e = Equal(c, v) y = Where(e, x, a)
 t = Add(x, b) u = Div(t, a) z = Round(u) y = Mul(z, b)
 t = Add(x, b) u = Div(t, a) v = Add(u, b) z = Round(v) y = Mul(z, b)
 the second term shows what the first has rounded: t = Add(x, g) y = Add(t, h)
+terms of the largest float16 too: t = Add(x, half) y = Add(t, back)
 a difference shows what a term has rounded: t = Add(x, g) y = Sub(t, g) | >~ Add Add
 8 signed bits: BITS t = Add(q, o) y = Mul(t, b)
 8 signed bits of a sum: BITS r = MatMul(m, q) t = Add(r, o) y = Mul(t, a)

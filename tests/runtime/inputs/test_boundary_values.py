@@ -231,6 +231,14 @@ def test_sums_of_nothing_are_asked_for_where_the_standard_defines_them(call, emp
     assert ("size 0" in found) == empty
 
 
+@each_of("axis, empty", (0, True), (1, False))
+def test_no_row_beside_one_row_is_no_sample(axis, empty):
+    """ONNX Runtime gives a row of what is left in memory."""
+    text = f"""(float[N,2] x) => (float[A,B] y) <float[1,2] k = {{1, 2}}>
+    {{ y = Concat<axis = {axis}>(x, k) }}"""
+    assert ("size 0" in edges(text)) == empty
+
+
 LOOP = """(int64 n, bool c, float[2] x) => (float[2] y) { y = Loop(n, c, x) <
     body = b (int64 i, bool k, float[2] s) => (bool l, float[2] t) {
     l = Identity(k) t = Sin(s) }> }"""
