@@ -54,14 +54,14 @@ ROOMS = {
     "passes": Size(20348, 246, 0),
     "pipeline": Size(9804, 29, 3),
     "plain": Size(14, 1, 0),
-    "report": Size(1976, 10, 0),
+    "report": Size(1980, 10, 0),
     "runtime": Size(6851, 28, 2),
     "surgery": Size(1026, 5, 0),
     "testing": Size(103, 1, 0),
     "tuning": Size(2286, 8, 0),
-    "verify": Size(6389, 20, 0),
+    "verify": Size(6406, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(48166, 556, 0),
+    "tests": Size(48187, 556, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

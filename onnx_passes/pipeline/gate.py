@@ -6,7 +6,6 @@ the evidence for each application, and the state that comes next.
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -104,7 +103,9 @@ from onnx_passes.verify.well_formed import (
     CheckedNodes,
     check_structure,
     find_wrong_annotations,
+    first_few,
     named_sizes,
+    without_names,
 )
 
 
@@ -338,9 +339,6 @@ def conclude(
     return Checked(checks, evidence, state)
 
 
-_NAMES = re.compile(r"'[^']*'|function op \w+|\b(the|node|that computes)\b|[()\s]")
-
-
 @dataclass
 class Gate:
     """Holds a model against the one before it, and against the original.
@@ -379,7 +377,7 @@ class Gate:
         levels = levels or CompiledLevels()
         levels.comparing = comparing
         state = State(comparing, tuple(EngineState() for _ in baseline.benches))
-        known = Counter(map(_without_names, faults))
+        known = Counter(map(without_names, faults))
         return cls(settings, state, known, levels, opening or Opening())
 
     @property
@@ -506,13 +504,13 @@ class Gate:
         """Ask whether the model is valid, apart from what was wrong with it before."""
         start = time.perf_counter()
         faults = check_structure(model, known=self.checked)
-        found = Counter(map(_without_names, faults))
+        found = Counter(map(without_names, faults))
         # Passes that rename nodes and values change the text of what was wrong before.
-        faults = [f for f in faults if found[one := _without_names(f)] > self.faults[one]]
+        faults = [f for f in faults if found[one := without_names(f)] > self.faults[one]]
         return Check(
             "structure",
             Verdict.FAILED if faults else Verdict.PASSED,
-            reason="; ".join(faults) or None,
+            reason="; ".join(first_few(faults)) or None,
             seconds=time.perf_counter() - start,
         )
 
@@ -555,11 +553,6 @@ class Gate:
         special = any(isinstance(s, AdversarialFeeds) for s in self.baseline.samples)
         with running(name), running(INPUTS) if special else nullcontext():
             yield
-
-
-def _without_names(fault: str) -> str:
-    """Return what is wrong with a model without the names of nodes and values."""
-    return _NAMES.sub("", fault)
 
 
 def _draws(model: ir.Model) -> frozenset[tuple[str, str]]:
@@ -690,7 +683,8 @@ def make_gate(
         substitutes=make_substitutes(model, config),
     )
     faults = check_structure(whole) if invalid or opening.operators else []
-    report.notes += [f"the original is not valid ONNX: {f}" for f in faults if not invalid]
+    told = [] if invalid else first_few(faults)
+    report.notes += [f"the original is not valid ONNX: {fault}" for fault in told]
     others = [name for name, _ in config.onnxruntime.providers[1:]]
     if others:
         first = config.onnxruntime.providers[0][0]

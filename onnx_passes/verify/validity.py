@@ -27,7 +27,12 @@ from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.node_equality import is_identity
 from onnx_passes.verify.region import find_untyped_input, name_of, node_model
-from onnx_passes.verify.well_formed import check_structure, complaints, infer_types
+from onnx_passes.verify.well_formed import (
+    check_structure,
+    complaints,
+    first_few,
+    infer_types,
+)
 
 _HELP = (
     "correct the model where it is made; --allow-invalid, or verify.allow_invalid, accepts it "
@@ -54,7 +59,7 @@ def check_validity(
     ModelError if the model is not valid and no engine loads it.
     """
     faults = [*_opset_faults(model), *_faults(model)]
-    notes = [f"the original is not valid ONNX: {fault}" for fault in faults]
+    notes = [f"the original is not valid ONNX: {fault}" for fault in first_few(faults)]
     if not faults or allow_invalid:
         return notes
     loads = _loads(model, engines)
@@ -182,7 +187,7 @@ class Opening:
         lost = {value for value in results if named.get(value) not in self.types}
         shown = [self._output(value, results) for value in graph.outputs if value not in lost]
         for node, left in pairs.items():
-            for index, value in enumerate(_reads(node)):
+            for index, value in enumerate(_operands(node)):
                 if value not in lost:
                     given = ir.node("Identity", [value])
                     made = given.outputs[0]
@@ -291,7 +296,7 @@ class _Closed:
         unknown: set[ir.Value] = set()
         found = []
         for node in self.live():
-            if self.has([node]) or any(value in unknown for value in _reads(node)):
+            if self.has([node]) or any(value in unknown for value in _operands(node)):
                 found.append(node)
                 unknown.update(v for v in node.outputs if named.get(v) not in types)
         return found
@@ -304,7 +309,7 @@ class _Closed:
             node = pending.pop()
             if node is not None and node not in live:
                 live.add(node)
-                pending += [value.producer() for value in _reads(node)]
+                pending += [value.producer() for value in _operands(node)]
         return [node for node in self.model.graph if node in live]
 
     def has(self, nodes: Iterable[ir.Node]) -> bool:
@@ -321,9 +326,10 @@ class _Closed:
         return False
 
 
-def _reads(node: ir.Node) -> list[ir.Value]:
-    read = (*node.inputs, *captured_values(node))
-    return list(dict.fromkeys(value for value in read if value is not None))
+def _operands(node: ir.Node) -> list[ir.Value]:
+    """Return what a node reads, by place: passes may make one value of two equal ones."""
+    inner = dict.fromkeys(captured_values(node))
+    return [value for value in (*node.inputs, *inner) if value is not None]
 
 
 def _kind(node: ir.Node, known: dict[ir.Value | None, int] | None = None) -> str:

@@ -342,7 +342,26 @@ def _one_line(text: str) -> str:
 
 
 MOST = 20
-"""Sentences reported; a broken model has many, and the first ones matter."""
+"""Kinds of faults reported; a broken model has many, and the first ones matter."""
+_NAMES = re.compile(r"'[^']*'|function op \w+|\b(the|node|that computes)\b|[()\s]")
+
+
+def without_names(fault: str) -> str:
+    """Return what is wrong with a model without the names of nodes and values."""
+    return _NAMES.sub("", fault)
+
+
+def first_few(faults: Iterable[str]) -> list[str]:
+    """Return the first fault of each kind, and how many more there are like it."""
+    kinds: dict[str, list[str]] = {}
+    for fault in faults:
+        kinds.setdefault(without_names(fault), []).append(fault)
+    found = [
+        first if not others else f"{first}, and {len(others)} more like it"
+        for first, *others in kinds.values()
+    ]
+    more = len(found) - MOST
+    return found[:MOST] + ([f"{more} more kinds of faults"] if more > 0 else [])
 
 
 def check_structure(
@@ -355,11 +374,9 @@ def check_structure(
     exist, and initializers hold what they declare. Where nothing is found, onnx's own checker
     is asked, which knows operators, their attributes and their number of inputs. ``full`` also
     infers types and shapes, and complains if they contradict; some models that engines accept
-    do not survive this. ``known`` grows. There are :data:`MOST` sentences at most.
+    do not survive this. ``known`` grows.
     """
     found = list(dict.fromkeys(_faults(model)))
-    if len(found) > MOST:
-        found[MOST:] = [f"{len(found) - MOST} more faults like these"]
     return found or complaints(model, full=full, lenient=True, known=known)
 
 

@@ -119,6 +119,26 @@ def test_equal_operators_whose_results_are_renamed_are_known_by_what_they_read()
     assert done.report.not_verified == ["no engine runs acme::Plug"]
 
 
+def test_equal_weights_of_such_an_operator_may_become_one():
+    text = (
+        "(float[N, 4] y) <float[2] v = {1, 2}, float[2] w = {1, 2}> { y = acme.Plug(x, v, w) }"
+    )
+    done = run(text, "deduplicate-initializers")
+    assert done.error is None
+    assert len(done.model.graph.initializers) == 1
+    assert done.report.not_verified == ["no engine runs acme::Plug"]
+
+
+def test_faults_of_the_original_are_not_new_however_many_there_are():
+    unused = " ".join(f"u{k} = other.Plug(x)" for k in range(21))
+    text = f"(float[N, 4] y) {{ {unused} v = third.Plug(x) i = Identity(v) y = Abs(x) }}"
+    done = run(text, "remove-unused-nodes")
+    assert done.error is None
+    assert len(done.model.graph) == 1
+    (told,) = [note for note in done.report.notes if "is not valid ONNX" in note]
+    assert told.endswith("and 21 more like it")
+
+
 def test_operators_that_an_engine_has_are_run():
     text = "(float[N, 4] y) { a = com.microsoft.Gelu(x) b = Neg(a) c = Neg(b) y = Abs(c) }"
     model = ir.from_onnx_text((HEAD + text).replace("acme", "com.microsoft"))

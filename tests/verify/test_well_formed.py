@@ -12,6 +12,7 @@ from onnx_passes.verify.well_formed import (
     check_structure,
     complaints,
     find_wrong_annotations,
+    first_few,
 )
 from tests.tables import each_of, each_row
 
@@ -262,8 +263,12 @@ def test_a_broken_model_does_not_flood_the_report():
         broken.graph.append(ir.node("Neg", [ir.Value(name=f"ghost{index}")], name=f"n{index}"))
     assert first.graph is broken.graph
     found = check_structure(broken)
-    assert len(found) == MOST + 1
-    assert found[-1] == "5 more faults like these"
+    assert len(found) == MOST + 5
+    (told,) = first_few(found)
+    assert told == f"{found[0]}, and {MOST + 4} more like it"
+    kinds = first_few([f"fault {'x' * k}" for k in range(MOST + 5)])
+    assert len(kinds) == MOST + 1
+    assert kinds[-1] == "5 more kinds of faults"
 
 
 def test_large_weights_are_neither_written_nor_changed(monkeypatch):
