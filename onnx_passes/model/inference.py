@@ -197,6 +197,22 @@ def annotate(model: ir.Model) -> None:
     finally:
         for node in maps:
             node.op_type = node.op_type.removesuffix(_MARK)
+    # onnx-ir gives a value without a type that of the elements of its sequence.
+    made = (n.outputs[0] for n in all_nodes(model) if n.op_type in _SEQUENCES and not n.domain)
+    for value in made:
+        if isinstance(value.type, ir.TensorType):
+            value.type, value.shape = ir.SequenceType(value.type), None
+
+
+_SEQUENCES = frozenset(
+    (
+        "SequenceConstruct",
+        "SequenceEmpty",
+        "SequenceErase",
+        "SequenceInsert",
+        "SplitToSequence",
+    )
+)
 
 
 def makes_map(node: ir.Node | None) -> TypeGuard[ir.Node]:

@@ -1,8 +1,9 @@
 import onnx
 import onnx.shape_inference
+import onnx_ir as ir
 import pytest
 
-from onnx_passes.model.inference import infer
+from onnx_passes.model.inference import annotate, infer
 from tests.tables import each_of
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g (float[N] x) => (float[M] y) '
@@ -90,3 +91,10 @@ def test_what_onnx_misreads_has_no_shape(opset, node, shape):
     assert found.HasField("shape") == (shape is not None)
     assert tuple([dim.dim_value or None for dim in found.shape.dim]) == (shape or ())
     assert [n.op_type for n in inferred.graph.node] == [n.op_type for n in model.graph.node]
+
+
+def test_an_empty_sequence_is_none_of_its_elements():
+    head = HEAD.replace("float[M] y", "seq(float[N]) y")
+    model = ir.from_onnx_text(head + "{ e = SequenceEmpty() y = SequenceInsert(e, x) }")
+    annotate(model)
+    assert isinstance(model.graph[0].outputs[0].type, ir.SequenceType)
