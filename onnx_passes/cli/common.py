@@ -18,6 +18,7 @@ from click import _textwrap
 from onnx_passes.cli.output import check_destinations, echo_lines, ticking
 from onnx_passes.errors import UsageError, nearest
 from onnx_passes.plain import PlainDict
+from onnx_passes.report.text import asked_color
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -167,7 +168,7 @@ def _color(ctx: click.Context, param: click.Parameter, value: str | None) -> Non
     here: click.Context | None = ctx
     while here is not None:
         here.color, here = wanted, here.parent
-    # rich reads these; so do programs that a command starts.
+    # What prints a run reads these; so do programs that a command starts.
     _for_now(ctx, "FORCE_COLOR" if wanted else "NO_COLOR", "1")
     _for_now(ctx, "NO_COLOR" if wanted else "FORCE_COLOR", None)
 
@@ -179,17 +180,13 @@ def forget_color() -> None:
 
 def wants_color() -> bool | None:
     """Return what --color and the environment say; None leaves it to the stream."""
-    if _asked[0] is not None:
-        return _asked[0]
-    if os.environ.get("NO_COLOR"):
-        return False
-    return True if os.environ.get("FORCE_COLOR") else None
+    return asked_color() if _asked[0] is None else _asked[0]
 
 
 def _no_progress(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     del param
     if value:
-        # A terminal that cannot move its cursor: no spinner and no bar is drawn.
+        # A terminal that cannot move its cursor: no line of progress is drawn.
         _for_now(ctx, "TERM", "dumb")
 
 

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING
 import click
 
 from onnx_passes.cli.common import FILE, OVERRIDES
-from onnx_passes.cli.output import abandon_stdout, check_destinations, echo_line, echo_lines
+from onnx_passes.cli.output import (
+    abandon_stdout,
+    advance,
+    check_destinations,
+    echo_line,
+    echo_lines,
+)
 from onnx_passes.cli.supervision import Watch, received
 from onnx_passes.cli.word_syntax import names_a_model, read_range
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
@@ -461,8 +467,10 @@ def _announcer(reporter: ConsoleReporter) -> Instrument:
         def start(self, report: RunReport, model: ir.Model) -> None:
             reporter.start(report)
 
+            self.run = report
+
         def before_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
-            reporter.pass_started(report)
+            advance(report.index, self.run.planned or 0, "pass", report.name.partition("{")[0])
 
         def after_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
             reporter.pass_finished(report)
@@ -496,7 +504,7 @@ def execute(
     places = [path.absolute() if path is not None else None for path in reports.values()]
     with ExitStack() as stack:
         stderr = sys.stderr or stack.enter_context(open(os.devnull, "w"))
-        reporter = stack.enter_context(ConsoleReporter(stderr, verbosity=verbosity))
+        reporter = ConsoleReporter(stderr, verbosity=verbosity)
         # Stdout is for the result: what a pass prints must not get into it.
         with redirect_stdout(stderr):
             settings, budget = with_budget(settings, loaded.model)
