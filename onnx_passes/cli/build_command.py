@@ -10,24 +10,10 @@ from onnx_passes.cli.common import FILE
 from onnx_passes.cli.output import check_destinations, echo_line
 from onnx_passes.errors import UsageError, did_you_mean
 
-# click keeps the lines of a paragraph that begins with a backspace.
-HELP = """\
-Compile MODEL into a TensorRT engine.
-
-TensorRT for RTX builds for named compute capabilities on any machine; TensorRT builds for the
-GPU of this one. Its options stand in braces, as those of any engine. Nothing is executed, and
-nothing verified: run a pipeline first.
-
-\b
-Examples:
-  onnx-passes build model.onnx -o model.engine
-  onnx-passes build model.onnx -o model.engine --compute-capabilities 8.6,8.9
-  onnx-passes build m.onnx -o m.engine -e 'tensorrt{workspace=512MiB}'
-"""
 _COMPILERS = ("tensorrt-rtx", "tensorrt")
 
 
-@click.command("build", help=HELP)
+@click.command("build")
 @click.argument("model", type=FILE)
 @click.option("-o", "--output", type=FILE, required=True, help="The file.")
 @click.option(
@@ -60,7 +46,17 @@ def command(
     capabilities: str | None,
     profiles: tuple[str, ...],
 ) -> None:
-    """Compile."""
+    """Compile MODEL into a TensorRT engine.
+
+    TensorRT for RTX builds for named compute capabilities on any machine; TensorRT builds for
+    the GPU of this one. Its options stand in braces, as those of any engine. Nothing is
+    executed, and nothing verified: run a pipeline first.
+
+    Examples:
+      onnx-passes build model.onnx -o model.engine
+      onnx-passes build model.onnx -o model.engine --compute-capabilities 8.6,8.9
+      onnx-passes build m.onnx -o m.engine -e 'tensorrt{workspace=512MiB}'
+    """
     from onnx_passes.configs.engine_text import read_engine
     from onnx_passes.model.load import load_model
     from onnx_passes.report.text import size

@@ -99,17 +99,6 @@ def _target(name: str, subject: str, found: object, cls: type[Pass] | None) -> T
 CERTIFICATES = "certificates"
 _MOST_FAULTS = 50
 _MODELS = 100
-HELP = """\
-Test and prove rewrite rules on their own, without a model.
-
-Without PASS and --rules: those of -c, or all registered passes.
-
-\b
-Examples:
-  onnx-passes certify fuse-gelu --time 30s
-  onnx-passes certify -c pipeline.yaml
-  onnx-passes certify --rules my_rules:RULES --level test --json verdicts.json
-"""
 
 
 class Seconds(click.ParamType[float]):
@@ -126,7 +115,7 @@ class Seconds(click.ParamType[float]):
         return float(match[1]) * {"ms": 0.001, "m": 60.0}.get(match[2], 1.0)
 
 
-@click.command("certify", help=HELP)
+@click.command("certify")
 @click.argument("passes", nargs=-1, metavar="[PASS]...")
 @click.option(
     "--rules",
@@ -208,7 +197,15 @@ def command(
     folder: Path,
     reproducers: Path,
 ) -> None:
-    """Test and prove rewrite rules on their own."""
+    """Test and prove rewrite rules on their own, without a model.
+
+    Without PASS and --rules: those of -c, or all registered passes.
+
+    Examples:
+      onnx-passes certify fuse-gelu --time 30s
+      onnx-passes certify -c pipeline.yaml
+      onnx-passes certify --rules my_rules:RULES --level test --json verdicts.json
+    """
     from onnx_passes.certifying.rule_paths import cap
     from onnx_passes.cli.pass_descriptions import (
         import_from,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,6 +39,7 @@ _asked: list[bool | None] = [None]
 
 def adopt(command: click.Command) -> click.Command:
     """Give a command, and those in it, the options that all have; once."""
+    command.help = _keep_lines(command.help or "")
     if isinstance(command, click.Group):
         for inner in command.commands.values():
             adopt(inner)
@@ -62,6 +65,13 @@ def adopt(command: click.Command) -> click.Command:
         make(ctx), prints=prints
     )
     return command
+
+
+def _keep_lines(text: str) -> str:
+    """Keep the lines of indented paragraphs, which click does behind a backspace."""
+    parts = re.split(r"\n{2,}", inspect.cleandoc(text))
+    lists = [re.search("^  ", part, re.M) and "\b" not in part for part in parts]
+    return "\n\n".join(f"\b\n{p}" if kept else p for p, kept in zip(parts, lists, strict=True))
 
 
 def _let_write(param: click.Parameter) -> None:

@@ -280,23 +280,7 @@ def _same_inputs(models: Sequence[Path], interface: DataInterface) -> None:
             )
 
 
-HELP = """\
-Run MODELS on engines with the same inputs, and compare what they give with the first run.
-
-Without inputs three samples are drawn. A run that is not executed (an engine that is not on
-this machine, or only compiles) is never counted as compared.
-
-\b
-Examples:
-  onnx-passes compare m.onnx -e onnxruntime -e 'onnxruntime{optimization=all}'
-  onnx-passes compare model.onnx out.onnx --outputs all --html layers.html
-  onnx-passes compare model.onnx out.onnx --inputs data.npz --rtol y:1e-3
-  onnx-passes compare model.onnx -e onnxruntime -e openvino --time
-  onnx-passes compare m.onnx int8.onnx --data images/ --accuracy drop=0.5%
-"""
-
-
-@click.command("compare", cls=ManyWords, help=HELP, no_args_is_help=True)
+@click.command("compare", cls=ManyWords, no_args_is_help=True)
 @click.argument("models", nargs=-1, type=FILE, metavar="[MODEL]...")
 @click.option(
     "-e",
@@ -399,7 +383,18 @@ def command(
     as_json: bool,
     **given: Plain,
 ) -> None:
-    """Run models side by side, and compare what they give."""
+    """Run MODELS on engines with the same inputs, and compare the results with the first run.
+
+    Without inputs three samples are drawn. A run that is not executed (an engine that is not
+    on this machine, or only compiles) is never counted as compared.
+
+    Examples:
+      onnx-passes compare m.onnx -e onnxruntime -e 'onnxruntime{optimization=all}'
+      onnx-passes compare model.onnx out.onnx --outputs all --html layers.html
+      onnx-passes compare model.onnx out.onnx --inputs data.npz --rtol y:1e-3
+      onnx-passes compare model.onnx -e onnxruntime -e openvino --time
+      onnx-passes compare m.onnx int8.onnx --data images/ --accuracy drop=0.5%
+    """
     for name in ("iterations", "warm_up"):
         if given[name] is not None and not timed:
             option = name.replace("_", "-")

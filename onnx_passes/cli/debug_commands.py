@@ -35,21 +35,7 @@ if TYPE_CHECKING:
     from onnx_passes.runtime.engine_base import Engine
 
 
-BISECT_HELP = """\
-Find the first bad pass and rewrite of a pipeline over MODEL, then any others.
-
-The pipeline runs unchecked. Its result and a logarithmic number of states on the way
-are compared with the original on the reference data of the pipeline. With --check,
-a command judges them, whose exit code is 0 for a good model.
-
-\b
-Examples:
-  onnx-passes bisect -c pipeline.yaml model.onnx
-  onnx-passes bisect -c pipeline.yaml model.onnx --check './score {model}'
-"""
-
-
-@click.command("bisect", help=BISECT_HELP, no_args_is_help=True)
+@click.command("bisect", no_args_is_help=True)
 @click.argument("model", type=FILE)
 @click.argument("passes", nargs=-1, metavar="[PASS]...")
 @click.option("-c", "--config", help="Pipeline file, or the name of a shipped one.")
@@ -62,7 +48,16 @@ def bisect_command(
     overrides: Sequence[str],
     check: str | None,
 ) -> None:
-    """Find the first bad pass and rewrite of a pipeline over MODEL."""
+    """Find the first bad pass and rewrite of a pipeline over MODEL, then any others.
+
+    The pipeline runs unchecked. Its result and a logarithmic number of states on the way are
+    compared with the original on the reference data of the pipeline. With --check, a command
+    judges them, whose exit code is 0 for a good model.
+
+    Examples:
+      onnx-passes bisect -c pipeline.yaml model.onnx
+      onnx-passes bisect -c pipeline.yaml model.onnx --check './score {model}'
+    """
     from onnx_passes.configs.pipeline_files import default_config, load_config
     from onnx_passes.model.load import load_model
     from onnx_passes.pipeline.bisect import ByCheck, Judge, bisect, judge_by_score
@@ -514,30 +509,6 @@ def _one_check(given: PlainMapping) -> str:
     return asked[0]
 
 
-REDUCE_HELP = """\
-Reduce MODEL to the smallest model that still fails: fewest nodes, then smaller dimensions and
-simpler values. One of these decides what "fails" means:
-
-\b
-  --check CMD              a command that fails (exit code not 0) if bad
-  --check-function M:F     a function: does the model at this path fail?
-  --engine E --against E2  two engines (or E and golden values) that differ
-  --engine E               an engine that does not run it, or makes NaN or Inf
-  --interactive            you
-
-\b
-CMD gets each candidate as {model}, and its inputs as the .npz file {inputs}.
-Quote CMD, or put it last: all that follows --check is CMD then.
-
-\b
-Examples:
-  onnx-passes reduce m.onnx -o small.onnx -e onnxruntime{optimization=all} \\
-      --against onnxruntime
-  onnx-passes reduce m.onnx -o small.onnx --mode bisect --load-inputs in.npz \\
-      --fail-regex 'Op: Mul' --check trtexec --onnx={model}
-"""
-
-
 class _Reduce(ManyWords):
     """Takes all words after ``--check`` as the command, unless it is quoted as one word."""
 
@@ -550,7 +521,7 @@ class _Reduce(ManyWords):
         return super().parse_args(ctx, args)
 
 
-@click.command("reduce", cls=_Reduce, help=REDUCE_HELP, no_args_is_help=True)
+@click.command("reduce", cls=_Reduce, no_args_is_help=True)
 @click.argument("model", type=FILE)
 @click.option("-o", "--output", type=FILE, metavar="FILE", help="Where to write the result.")
 @click.option("--check", metavar="CMD", help="Command that judges candidates.")
@@ -602,7 +573,26 @@ class _Reduce(ManyWords):
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no line for each check.")
 def reduce_command(model: Path, output: Path | None, **given: Plain) -> None:
-    """Reduce a model."""
+    r"""Reduce MODEL to the smallest model that still fails.
+
+    Fewest nodes come first, then smaller dimensions and simpler values. One of these decides
+    what "fails" means:
+
+      --check CMD              a command that fails (exit code not 0) if bad
+      --check-function M:F     a function: does the model at this path fail?
+      --engine E --against E2  two engines (or E and golden values) that differ
+      --engine E               an engine that does not run it, or makes NaN or Inf
+      --interactive            you
+
+    CMD gets each candidate as {model}, and its inputs as the .npz file {inputs}. Quote CMD, or
+    put it last: all that follows --check is CMD then.
+
+    Examples:
+      onnx-passes reduce m.onnx -o small.onnx -e onnxruntime{optimization=all} \
+          --against onnxruntime
+      onnx-passes reduce m.onnx -o small.onnx --mode bisect --load-inputs in.npz \
+          --fail-regex 'Op: Mul' --check trtexec --onnx={model}
+    """
     if output is None:
         raise UsageError(
             "there is no -o: where to write the reduced model",

@@ -267,24 +267,7 @@ def save_result(
         )
 
 
-# click keeps the lines of a paragraph that begins with a backspace.
-HELP = """\
-Run a pipeline over MODEL, then the PASSes, and check each before the next one runs.
-
-Without a pipeline and PASSes this is 'optimize', with --precision as well. Without an output
-only a summary is printed.
-
-\b
-Examples:
-  onnx-passes model.onnx -o out.onnx
-  onnx-passes model.onnx out.onnx --dims batch=1,height=640
-  onnx-passes --precision float16 model.onnx -o out.onnx
-  onnx-passes -c optimize -e onnxruntime -e openvino -o out.onnx model.onnx
-  onnx-passes -o out.onnx model.onnx 'fold-constants{size_limit=1MiB}'
-"""
-
-
-@click.command("run", help=HELP, no_args_is_help=True)
+@click.command("run", no_args_is_help=True)
 @click.argument("model", type=FILE)
 @click.argument("passes", nargs=-1, metavar="[PASS]... [OUT]")
 @click.option(
@@ -393,7 +376,18 @@ def command(
     quiet: bool,
     **given: Plain,
 ) -> None:
-    """Run a pipeline over MODEL, and write the result and the reports."""
+    """Run a pipeline over MODEL, then the PASSes, and check each before the next one runs.
+
+    Without a pipeline and PASSes this is 'optimize', with --precision as well. Without an
+    output only a summary is printed.
+
+    Examples:
+      onnx-passes model.onnx -o out.onnx
+      onnx-passes model.onnx out.onnx --dims batch=1,height=640
+      onnx-passes --precision float16 model.onnx -o out.onnx
+      onnx-passes -c optimize -e onnxruntime -e openvino -o out.onnx model.onnx
+      onnx-passes -o out.onnx model.onnx 'fold-constants{size_limit=1MiB}'
+    """
     from onnx_passes.configs.imports import import_modules
     from onnx_passes.configs.pipeline_files import default_config, load_config
     from onnx_passes.model.load import load_model
