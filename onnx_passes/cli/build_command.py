@@ -40,11 +40,7 @@ _COMPILERS = ("tensorrt-rtx", "tensorrt")
     "several times has several profiles.",
 )
 def command(
-    model: Path,
-    output: Path,
-    engine: str,
-    capabilities: str | None,
-    profiles: tuple[str, ...],
+    model: Path, output: Path, engine: str, capabilities: str | None, profiles: tuple[str, ...]
 ) -> None:
     """Compile MODEL into a TensorRT engine.
 

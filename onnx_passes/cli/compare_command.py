@@ -352,15 +352,9 @@ def _same_inputs(models: Sequence[Path], interface: DataInterface) -> None:
 @click.option("--validate", is_flag=True, help="Count NaN and Inf as a failure.")
 @click.option("--fail-fast", is_flag=True, help="Stop a run at its first difference.")
 @click.option(
-    "--iterations",
-    type=click.IntRange(1),
-    help="Runs that --time times. Default: 100.",
+    "--iterations", type=click.IntRange(1), help="Runs that --time times. Default: 100."
 )
-@click.option(
-    "--warm-up",
-    type=click.IntRange(0),
-    help="Runs before those. Default: 10.",
-)
+@click.option("--warm-up", type=click.IntRange(0), help="Runs before those. Default: 10.")
 @click.option(
     "--time",
     "timed",
@@ -427,9 +421,7 @@ def command(
     recorded = read_runs(load_outputs)
     alone = len(runners) + len(recorded) == 1  # its results are reported
     settings = settings_of(
-        given,
-        keep=bool(save_outputs or alone),
-        hashes=bool(save_outputs or load_outputs),
+        given, keep=bool(save_outputs or alone), hashes=bool(save_outputs or load_outputs)
     )
     if not runners and (given["inputs"] or given["generate"] or given["data_loader"]):
         raise UsageError("inputs are given, and no MODEL to run on them")

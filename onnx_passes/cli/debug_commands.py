@@ -168,12 +168,7 @@ def make_check(given: PlainMapping, store: CandidateStore, boundary: Boundary) -
         rules = FailureCriteria(
             frozenset(given["fail_code"]), frozenset(given["ignore_fail_code"]), patterns
         )
-        return CommandCheck(
-            given["check"],
-            store,
-            rules,
-            given["timeout"],
-        )
+        return CommandCheck(given["check"], store, rules, given["timeout"])
     from onnx_passes.bench.reducing.checks import AskCheck, FunctionCheck, RunCheck
     from onnx_passes.contracts import Tolerance
 
@@ -303,11 +298,7 @@ def _why_not_smaller(given: PlainMapping, inner: bool) -> str | None:
 
 
 def _places(path: Path, output: Path, given: PlainMapping) -> None:
-    files = {
-        "-o": output,
-        "--min-good": given["min_good"],
-        "--replay": given["replay"],
-    }
+    files = {"-o": output, "--min-good": given["min_good"], "--replay": given["replay"]}
     read = {"the model": [path]}
     if given["load_inputs"]:
         read["the golden values"] = [Path(given["load_inputs"])]

@@ -167,11 +167,7 @@ def _read_bound(text: str) -> tuple[str, float]:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 def extract_command(
-    model: Path,
-    output: Path,
-    inputs: tuple[str, ...],
-    outputs: tuple[str, ...],
-    as_json: bool,
+    model: Path, output: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], as_json: bool
 ) -> None:
     """Extract the part of MODEL that computes the outputs named from the inputs named.
 

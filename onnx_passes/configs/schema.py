@@ -195,8 +195,7 @@ class PipelineConfig(Section):
     limits: Limits = Field(default_factory=Limits)
     """Where a run stops by itself."""
     dump_after: Annotated[
-        Literal["none", "changed", "all"] | tuple[str, ...],
-        BeforeValidator(_dumps),
+        Literal["none", "changed", "all"] | tuple[str, ...], BeforeValidator(_dumps)
     ] = "none"
     """After which passes the model is written: none, changed (those that changed it), all, or
     a list of passes."""

@@ -264,8 +264,7 @@ class DataSection(Section):
     """A whole data set. A text or a list is its source."""
 
     source: Annotated[
-        tuple[str, ...],
-        BeforeValidator(_sources, json_schema_input_type=str | list[str]),
+        tuple[str, ...], BeforeValidator(_sources, json_schema_input_type=str | list[str])
     ] = Field(default=(), validate_default=False)
     """Folders, files, patterns, or one 'module:function'."""
     files: dict[str, str] = Field(default={})

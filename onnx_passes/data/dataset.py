@@ -126,13 +126,7 @@ def as_sample(given: object, text: str) -> dict[str, Array]:
 FORMS["function"] = SequencePart
 
 
-FORM_OF = {
-    ".npy": "npy",
-    ".npz": "npz",
-    ".tar": "tar",
-    ".json": "json",
-    ".parquet": "parquet",
-}
+FORM_OF = {".npy": "npy", ".npz": "npz", ".tar": "tar", ".json": "json", ".parquet": "parquet"}
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _FORMS = (file_forms.ArrayPart, file_forms.JsonPart, file_forms.ParquetPart, TarPart)
 """Imported, so that their forms are known."""

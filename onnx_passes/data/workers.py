@@ -105,13 +105,7 @@ class InProcess:
 
 def worker_death_outcome(shard: int, samples: int, reason: str) -> PlainDict:
     """Return the outcome of a shard whose worker ended. ``reason`` is a sentence."""
-    return {
-        "shard": shard,
-        "samples": samples,
-        "error": reason,
-        "retry": True,
-        "died": True,
-    }
+    return {"shard": shard, "samples": samples, "error": reason, "retry": True, "died": True}
 
 
 _job: tuple[str, str] = ("", "")

@@ -67,10 +67,7 @@ def shape_key(shape: ir.Shape | None) -> Key | None:
     if shape is None:
         return None
     dims, denotations = walk.shape_fields(shape)
-    return (
-        tuple([d if isinstance(d, int) else (d.value,) for d in dims]),
-        tuple(denotations),
-    )
+    return (tuple([d if isinstance(d, int) else (d.value,) for d in dims]), tuple(denotations))
 
 
 def value_key(value: ir.Value) -> Key:

@@ -16,18 +16,8 @@ import click
 
 from onnx_passes.plain import Plain
 from onnx_passes.report import summary
-from onnx_passes.report.run_report import (
-    PassReport,
-    ReadBackReport,
-    RewriteSummary,
-    RunReport,
-)
-from onnx_passes.report.summary import (
-    EngineTally,
-    FailureRows,
-    Row,
-    limits,
-)
+from onnx_passes.report.run_report import PassReport, ReadBackReport, RewriteSummary, RunReport
+from onnx_passes.report.summary import EngineTally, FailureRows, Row, limits
 from onnx_passes.report.text import (
     NOISE,
     Glyphs,

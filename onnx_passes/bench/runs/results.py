@@ -382,11 +382,7 @@ def _run(told: PlainMapping, inputs: list[str]) -> Run:
 
 def metadata(runs: list[Run], found: Found) -> PlainDict:
     """Return what a file remembers; ``found`` has the digests of the inputs."""
-    return {
-        "schema": SCHEMA,
-        "inputs": found.inputs,
-        "runs": [run.as_dict() for run in runs],
-    }
+    return {"schema": SCHEMA, "inputs": found.inputs, "runs": [run.as_dict() for run in runs]}
 
 
 def fault(path: Path, what: str) -> ReferenceDataError:

@@ -112,11 +112,7 @@ class Runner:
     """
 
     def __init__(
-        self,
-        model: Source,
-        engine: Engine | None = None,
-        *,
-        name: str | None = None,
+        self, model: Source, engine: Engine | None = None, *, name: str | None = None
     ) -> None:
         """Load and prepare nothing yet.
 

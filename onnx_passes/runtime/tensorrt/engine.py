@@ -103,10 +103,7 @@ def values_of(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
 
 
 def add_profiles(
-    builder: Foreign,
-    network: Foreign,
-    config: Foreign,
-    given: Sequence[Sequence[Profile]],
+    builder: Foreign, network: Foreign, config: Foreign, given: Sequence[Sequence[Profile]]
 ) -> None:
     """Give a config the profiles that a network needs, if it needs any.
 
@@ -459,11 +456,7 @@ class TensorRtEngine:
         load_plugins(trt, log, self.options.plugins)
         try:
             session = TensorRtSession(
-                trt,
-                plan,
-                log,
-                interface=SessionInterface(model),
-                profile=self.options.profile,
+                trt, plan, log, interface=SessionInterface(model), profile=self.options.profile
             )
         except EngineUnavailableError as error:
             yield BuiltModel(plan, error.message, log.layers)
