@@ -27,6 +27,7 @@ from onnx_passes.errors import (
 )
 from onnx_passes.model.digest import digest
 from onnx_passes.model.save import pending
+from onnx_passes.optional import users_call
 from onnx_passes.plain import Foreign, PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import (
     BUILT_ONLY,
@@ -291,13 +292,9 @@ def _call(hook: str, option: str, trt: ModuleType, subject: object) -> None:
             f"{option}: {hook} cannot be found: {error}",
             help="list the module under 'imports', or put it beside the pipeline file",
         ) from error
-    try:
-        with forward_output():
-            found(trt, subject)
-    except Exception as error:
-        raise EngineError(
-            f"{option} {hook} failed: {type(error).__name__}: {error}"
-        ) from error
+    how = "it is called with the bindings and what it may change"
+    with users_call(f"{option} {hook}", EngineError, how), forward_output():
+        found(trt, subject)
 
 
 def _quote_log(log: BuildLog) -> str:
