@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from onnx_passes.cli.common import FILE
+from onnx_passes.cli.common import FILE, file, option, several
 from onnx_passes.cli.output import check_destinations, echo_line
 from onnx_passes.errors import UsageError, did_you_mean
 
@@ -15,27 +15,20 @@ _COMPILERS = ("tensorrt-rtx", "tensorrt")
 
 @click.command("build")
 @click.argument("model", type=FILE)
-@click.option("-o", "--output", type=FILE, required=True, help="The file.")
-@click.option(
-    "-e",
-    "--engine",
+@file("-o --output", "The file.", required=True)
+@option(
+    "-e --engine ENGINE",
+    "Compiler to use, tensorrt-rtx or tensorrt, with its options in braces.",
     default="tensorrt-rtx",
     show_default=True,
-    metavar="ENGINE",
-    help="Compiler to use, tensorrt-rtx or tensorrt, with its options in braces.",
 )
-@click.option(
-    "--compute-capabilities",
-    "capabilities",
-    metavar="X.Y,...",
-    help="GPUs to build for. Default: that of this machine, or 8.9 without a GPU.",
+@option(
+    "--compute-capabilities capabilities X.Y,...",
+    "GPUs to build for. Default: that of this machine, or 8.9 without a GPU.",
 )
-@click.option(
-    "--profile",
-    "profiles",
-    multiple=True,
-    metavar="INPUT=MIN:OPT:MAX",
-    help="Shapes of a dynamic input, such as image=1x3x8x8:4x3x8x8:8x3x8x8, or one shape for "
+@several(
+    "--profile profiles INPUT=MIN:OPT:MAX",
+    "Shapes of a dynamic input, such as image=1x3x8x8:4x3x8x8:8x3x8x8, or one shape for "
     "all three. Inputs left out get the shapes that generated inputs have. An input given "
     "several times has several profiles.",
 )

@@ -11,15 +11,16 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import click
 from click import _textwrap
 
 from onnx_passes.cli.output import check_destinations, echo_lines, ticking
 from onnx_passes.errors import UsageError, nearest
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.report.text import asked_color
 
 if TYPE_CHECKING:
@@ -273,22 +274,32 @@ class Family(click.Group):
         return super().resolve_command(ctx, args)
 
 
-Command: TypeAlias = Callable[..., object]
+Command = TypeVar("Command", bound=Callable[..., object])
 
 FILE = click.Path(path_type=Path)
-OVERRIDES = click.option(
-    "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key."
-)
+
+
+def option(spec: str, help: str, **rest: Plain) -> Callable[[Command], Command]:
+    """Return what gives a command an option, and its help.
+
+    The words of `spec` are the names of the option, that of the parameter if it is another
+    one, and what stands for the value: ``-e --engine engines ENGINE``.
+    """
+    words = spec.split()
+    names = [w for w in words if w.startswith("-") or (w.isidentifier() and w.islower())]
+    metavar = next((word for word in words if word not in names), None)
+    return click.option(*names, metavar=metavar, help=help, **rest)
+
+
+flag, several = partial(option, is_flag=True), partial(option, multiple=True)
+file = partial(option, type=FILE)
+OVERRIDES = several("-s --set overrides KEY=VALUE", "Override a key.")
 
 
 def edits(command: Command) -> Command:
     """Give a command the argument and the options that all of them have."""
-    output = click.option(
-        "-o", "--output", type=FILE, required=True, help="Where to write the model."
-    )
-    as_json = click.option(
-        "--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE."
-    )
+    output = file("-o --output", "Where to write the model.", required=True)
+    as_json = flag("--json as_json", "Print JSON, or write it to FILE.")
     return output(as_json(command))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from onnx_passes.cli.common import Family
+from onnx_passes.cli.common import Family, flag, option, several
 from onnx_passes.cli.data_options import add_options
 from onnx_passes.cli.output import check_destinations, check_folder, echo_line
 from onnx_passes.cli.word_syntax import ManyWords, Several
@@ -32,22 +32,15 @@ def command() -> None:
 
 
 _options = (
-    click.option("-o", "--output", required=True, help="Where to write."),
-    click.option(
-        "--as",
-        "kind",
+    option("-o --output", "Where to write.", required=True),
+    option(
+        "--as kind",
+        "What .json and test data are: feeds (inputs), or results (outputs).",
         type=click.Choice(["feeds", "results"]),
         default="feeds",
-        help="What .json and test data are: feeds (inputs), or results (outputs).",
     ),
-    click.option(
-        "--names",
-        cls=Several,
-        multiple=True,
-        metavar="NAME...",
-        help="Keep these values only.",
-    ),
-    click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON."),
+    several("--names NAME...", "Keep these values only.", cls=Several),
+    flag("--json as_json", "Print what was written as JSON."),
 )
 
 

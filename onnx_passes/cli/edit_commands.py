@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.common import FILE, edit, edits, pairs
+from onnx_passes.cli.common import FILE, edit, edits, file, flag, option, pairs, several
 from onnx_passes.cli.output import check_destinations, echo_line, echo_lines
 from onnx_passes.cli.word_syntax import (
     ManyWords,
@@ -36,33 +36,25 @@ if TYPE_CHECKING:
 
 @click.command("sanitize", cls=ManyWords, no_args_is_help=True)
 @click.argument("model", type=FILE)
-@click.option("-o", "--output", type=FILE, required=True, help="Where to write the model.")
-@click.option("--fold-constants", is_flag=True, help="Compute what depends on no input.")
-@click.option("--cleanup", is_flag=True, help="Remove what nothing reads.")
-@click.option("--toposort", is_flag=True, help="Sort the nodes topologically.")
-@click.option(
-    "--override-input-shapes",
-    "shapes",
+@file("-o --output", "Where to write the model.", required=True)
+@flag("--fold-constants", "Compute what depends on no input.")
+@flag("--cleanup", "Remove what nothing reads.")
+@flag("--toposort", "Sort the nodes topologically.")
+@several(
+    "--override-input-shapes shapes NAME:SHAPE...",
+    "x:1x3x224x224, or x:[batch,3,224,224].",
     cls=Several,
-    multiple=True,
-    metavar="NAME:SHAPE...",
-    help="x:1x3x224x224, or x:[batch,3,224,224].",
 )
-@click.option(
-    "--outputs", cls=Several, multiple=True, metavar="NAME...", help="End at these values."
-)
-@click.option(
-    "--set-upper-bound",
-    "bounds",
+@several("--outputs NAME...", "End at these values.", cls=Several)
+@several(
+    "--set-upper-bound bounds NAME:BOUND...",
+    "Bound a computed size, as TensorRT requires.",
     cls=Several,
-    multiple=True,
-    metavar="NAME:BOUND...",
-    help="Bound a computed size, as TensorRT requires.",
 )
-@click.option("--no-verify", is_flag=True, help="Check nothing. The report says so.")
-@click.option("--json", "json_path", type=FILE, metavar="FILE", help="Write the report.")
-@click.option("-v", "--verbose", count=True, help="Print more.")
-@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+@flag("--no-verify", "Check nothing. The report says so.")
+@file("--json json_path FILE", "Write the report.")
+@option("-v --verbose", "Print more.", count=True)
+@flag("-q --quiet", "Print errors only.")
 def sanitize_command(
     model: Path,
     output: Path,
@@ -150,22 +142,18 @@ def _read_bound(text: str) -> tuple[str, float]:
 
 @click.command("extract", cls=ManyWords, no_args_is_help=True)
 @click.argument("model", type=FILE)
-@click.option("-o", "--output", type=FILE, required=True, help="Where to write the part.")
-@click.option(
-    "--inputs",
+@file("-o --output", "Where to write the part.", required=True)
+@several(
+    "--inputs NAME[:SHAPE][:DTYPE|:auto]",
+    "Where to begin; one or several. Default: at the inputs of MODEL.",
     cls=Several,
-    multiple=True,
-    metavar="NAME[:SHAPE][:DTYPE|:auto]",
-    help="Where to begin; one or several. Default: at the inputs of MODEL.",
 )
-@click.option(
-    "--outputs",
+@several(
+    "--outputs NAME[:SHAPE][:DTYPE|:auto]",
+    "Where to end; one or several. Default: at the outputs of MODEL.",
     cls=Several,
-    multiple=True,
-    metavar="NAME[:SHAPE][:DTYPE|:auto]",
-    help="Where to end; one or several. Default: at the outputs of MODEL.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+@flag("--json as_json", "Print JSON, or write it to FILE.")
 def extract_command(
     model: Path, output: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], as_json: bool
 ) -> None:
@@ -259,10 +247,10 @@ _PART = re.compile(r"(:(auto|\[[^\[\]]*\]|\d+x[\dx]*|[a-z]+\d+\w*)){1,2}$")
 @click.command("insert", no_args_is_help=True)
 @click.argument("model", type=FILE)
 @click.argument("attributes", nargs=-1, metavar="[ATTRIBUTE=VALUE]...")
-@click.option("--op", required=True, metavar="OP", help="Operator, or domain::Operator.")
-@click.option("--inputs", default="", metavar="A,B", help="Values that it reads.")
-@click.option("--outputs", required=True, metavar="A,B", help="Values that it computes.")
-@click.option("--name", help="Name of the node.")
+@option("--op OP", "Operator, or domain::Operator.", required=True)
+@option("--inputs A,B", "Values that it reads.", default="")
+@option("--outputs A,B", "Values that it computes.", required=True)
+@option("--name", "Name of the node.")
 @edits
 def insert_command(
     model: Path,
@@ -313,7 +301,7 @@ def _attribute_value(text: str) -> Plain:
 @click.command("rename", no_args_is_help=True)
 @click.argument("model", type=FILE)
 @click.argument("names", nargs=-1, metavar="OLD=NEW...")
-@click.option("--node", "nodes", multiple=True, metavar="OLD=NEW", help="Rename a node.")
+@several("--node nodes OLD=NEW", "Rename a node.")
 @edits
 def rename_command(
     model: Path, names: tuple[str, ...], nodes: tuple[str, ...], output: Path, as_json: bool
@@ -371,8 +359,8 @@ def strip_weights_command(model: Path, output: Path, as_json: bool) -> None:
 
 @click.command("restore-weights", no_args_is_help=True)
 @click.argument("model", type=FILE)
-@click.option("--from", "source", type=FILE, help="The model that was stripped.")
-@click.option("--random", "seed", type=int, metavar="SEED", help="Draw random weights.")
+@file("--from source", "The model that was stripped.")
+@option("--random seed SEED", "Draw random weights.", type=int)
 @edits
 def restore_weights_command(
     model: Path, source: Path | None, seed: int | None, output: Path, as_json: bool

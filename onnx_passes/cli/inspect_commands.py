@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.common import FILE, Family
+from onnx_passes.cli.common import Family, file, flag, option, several
 from onnx_passes.cli.output import check_destinations, check_folder, echo_line, echo_lines
 from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.errors import UsageError
@@ -39,15 +39,14 @@ inspect_command.default = "model"
 
 @inspect_command.command("model", cls=ManyWords)
 @click.argument("file", metavar="MODEL")
-@click.option(
+@several(
     "--show",
+    "Print nodes, attributes, initializers, or their statistics; one or several.",
     cls=Several,
-    multiple=True,
     type=click.Choice(["layers", "attrs", "weights", "values"]),
-    help="Print nodes, attributes, initializers, or their statistics; one or several.",
 )
-@click.option("--list-unbounded", is_flag=True, help="List dimensions without a fixed size.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+@flag("--list-unbounded", "List dimensions without a fixed size.")
+@flag("--json as_json", "Print JSON, or write it to FILE.")
 def inspect_model_command(
     file: str, show: tuple[str, ...], list_unbounded: bool, as_json: bool
 ) -> None:
@@ -74,20 +73,9 @@ def inspect_model_command(
 
 @inspect_command.command("capability")
 @click.argument("file", metavar="MODEL")
-@click.option(
-    "-e",
-    "--engine",
-    required=True,
-    metavar="ENGINE",
-    help="onnxruntime[:PROVIDER], openvino, ...",
-)
-@click.option(
-    "--partition",
-    type=FILE,
-    metavar="DIR",
-    help="Save the parts that the engine accepts, and the rest, as models.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+@option("-e --engine ENGINE", "onnxruntime[:PROVIDER], openvino, ...", required=True)
+@file("--partition DIR", "Save the parts that the engine accepts, and the rest, as models.")
+@flag("--json as_json", "Print JSON, or write it to FILE.")
 def inspect_capability_command(
     file: str, engine: str, partition: Path | None, as_json: bool
 ) -> None:
@@ -141,12 +129,10 @@ def _save(parts: list[ModelPart], folder: Path, source: LoadedModel) -> list[Pla
 
 @inspect_command.command("data")
 @click.argument("file", metavar="DATA")
-@click.option("--all", "every", is_flag=True, help="Print every sample, not the first only.")
-@click.option(
-    "--stats", is_flag=True, help="Print mean, median, variance, min, max, NaN and Inf."
-)
-@click.option("--values", is_flag=True, help="Print the elements.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+@flag("--all every", "Print every sample, not the first only.")
+@flag("--stats", "Print mean, median, variance, min, max, NaN and Inf.")
+@flag("--values", "Print the elements.")
+@flag("--json as_json", "Print JSON, or write it to FILE.")
 def inspect_data_command(
     file: str, every: bool, stats: bool, values: bool, as_json: bool
 ) -> None:
@@ -194,7 +180,7 @@ _COLOURS = {"added": "green", "removed": "red"}
 @click.command("diff", no_args_is_help=True)
 @click.argument("a")
 @click.argument("b")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+@flag("--json as_json", "Print JSON, or write it to FILE.")
 def diff_command(a: str, b: str, as_json: bool) -> None:
     """List how model B differs from model A: nodes, attributes, weights, wiring, interface.
 
@@ -222,8 +208,8 @@ def diff_command(a: str, b: str, as_json: bool) -> None:
 
 @click.command("lint", no_args_is_help=True)
 @click.argument("model")
-@click.option("--no-engine", is_flag=True, help="Do not load nodes with ONNX Runtime.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+@flag("--no-engine", "Do not load nodes with ONNX Runtime.")
+@flag("--json as_json", "Print JSON, or write it to FILE.")
 def lint_command(model: str, no_engine: bool, as_json: bool) -> None:
     """List all that is wrong, or looks wrong, about MODEL.
 
@@ -253,19 +239,10 @@ def lint_command(model: str, no_engine: bool, as_json: bool) -> None:
 
 @click.command("view", no_args_is_help=True)
 @click.argument("model")
-@click.option(
-    "-o",
-    "--output",
-    type=FILE,
-    metavar="FILE",
-    help="Where to write the page; by default MODEL.html in the working folder.",
+@file(
+    "-o --output FILE", "Where to write the page; by default MODEL.html in the working folder."
 )
-@click.option(
-    "--report",
-    type=FILE,
-    metavar="FILE",
-    help="Report of a run (--json FILE) that read or wrote MODEL.",
-)
+@file("--report FILE", "Report of a run (--json FILE) that read or wrote MODEL.")
 def view_command(model: str, output: Path | None, report: Path | None) -> None:
     """Write the graph of MODEL as a page for a browser: one file, which needs no network.
 

@@ -15,7 +15,7 @@ from string import Template
 
 import click
 
-from onnx_passes.cli.common import OVERRIDES, Family
+from onnx_passes.cli.common import OVERRIDES, Family, flag, option
 from onnx_passes.cli.output import echo_line, echo_lines
 from onnx_passes.errors import UsageError
 from onnx_passes.library_index import ENTRY_POINTS, library_index
@@ -45,9 +45,9 @@ def preset_rows() -> list[Mapping[str, str]]:
 
 @click.command("list")
 @click.argument("words", nargs=-1, metavar="[WORD]...")
-@click.option("-c", "--config", help="Pipeline file whose imports are listed as well.")
-@click.option("--presets", is_flag=True, help="List the shipped pipelines, for -c.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+@option("-c --config", "Pipeline file whose imports are listed as well.")
+@flag("--presets", "List the shipped pipelines, for -c.")
+@flag("--json as_json", "Print JSON, or write it to FILE.")
 def list_command(
     words: tuple[str, ...], config: str | None, presets: bool, as_json: bool
 ) -> None:
@@ -85,7 +85,7 @@ def _table(rows: Sequence[PlainMapping]) -> None:
 
 @click.command("explain")
 @click.argument("name", metavar="PASS")
-@click.option("-c", "--config", help="Pipeline file whose imports are searched as well.")
+@option("-c --config", "Pipeline file whose imports are searched as well.")
 def explain_command(name: str, config: str | None) -> None:
     """Explain a PASS, or each pass of a group: docstring, options, contract. Print a preset.
 
@@ -107,12 +107,11 @@ def explain_command(name: str, config: str | None) -> None:
 
 @click.command("new-pass")
 @click.argument("name")
-@click.option(
-    "-d",
-    "--directory",
+@option(
+    "-d --directory",
+    "Folder of the two files. Default: the working folder.",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(),
-    help="Folder of the two files. Default: the working folder.",
 )
 def new_pass_command(name: str, directory: Path) -> None:
     """Write NAME (merge-relus, say) as a pass that runs, and a test that passes.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.common import FILE, OVERRIDES
+from onnx_passes.cli.common import FILE, OVERRIDES, file, flag, option
 from onnx_passes.cli.output import advance, check_destinations, echo_line, echo_lines
 from onnx_passes.cli.word_syntax import ManyWords
 from onnx_passes.errors import UsageError
@@ -23,17 +23,14 @@ if TYPE_CHECKING:
 
 @click.command("tune", cls=ManyWords, no_args_is_help=True)
 @click.argument("model", type=FILE)
-@click.option("-c", "--config", required=True, metavar="PIPELINE", help="The pipeline file.")
-@click.option("-o", "--output", type=FILE, metavar="FILE", help="Where to write the model.")
+@option("-c --config PIPELINE", "The pipeline file.", required=True)
+@file("-o --output FILE", "Where to write the model.")
 @OVERRIDES
-@click.option(
-    "--json", "json_file", type=FILE, metavar="FILE", help="Write the result as JSON."
-)
-@click.option("-q", "--quiet", is_flag=True, help="Print no line for each step.")
-@click.option(
+@file("--json json_file FILE", "Write the result as JSON.")
+@flag("-q --quiet", "Print no line for each step.")
+@flag(
     "--culprits",
-    is_flag=True,
-    help="Name the fewest nodes that must stay in float32, all others in the first format.",
+    "Name the fewest nodes that must stay in float32, all others in the first format.",
 )
 def command(
     model: Path,
