@@ -123,9 +123,6 @@ def _float32s(values: tuple[float, ...]) -> bytes | Key:
     return hashlib.sha256(packed).digest() if len(values) > _MANY else packed
 
 
-_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
-
-
 def canonical_hash(model: ir.Model, *, annotations: bool = True) -> str:
     """Hash a model so that equal graphs hash equally, whatever their inner names are.
 
@@ -253,10 +250,9 @@ class GraphHasher:
             self.values[value] = digest("result", own, index, notes)
 
     def _attribute(self, node: ir.Node, attribute: ir.Attr) -> Key:
-        if attribute.is_ref() or attribute.type not in _GRAPHS or attribute.value is None:
+        graphs = walk.graphs_of(attribute)
+        if not graphs:
             return leaf_key(attribute)
-        single = attribute.type == ir.AttributeType.GRAPH
-        graphs = (attribute.as_graph(),) if single else attribute.as_graphs()
         hashes = []
         for position, graph in enumerate(graphs):
             body, outside = self._hash(graph, interface=False)

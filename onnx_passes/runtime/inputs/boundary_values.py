@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array, float_limits
 from onnx_passes.contracts.scores import kind_of
-from onnx_passes.model.walk import all_nodes, captured_values
+from onnx_passes.model.walk import all_nodes, captured_values, subgraphs_of
 from onnx_passes.ops.input_hints import ValueHint, constant_of
 from onnx_passes.ops.node_queries import (
     ADDING_UP,
@@ -58,7 +58,7 @@ def steering_inputs(model: ir.Model) -> frozenset[str]:
     """
     found: set[ir.Value] = set()
     nodes = list(model.graph.all_nodes())
-    owners = {graph: node for node in nodes for graph in _graphs(node)}
+    owners = {graph: node for node in nodes for graph in subgraphs_of(node)}
     stack = [(value, False) for node in nodes for value in _steered(node)]
     stack += [(value, True) for node in nodes for value in _repeated(node)]
     while stack:
@@ -129,16 +129,8 @@ def _read_for(value: ir.Value, owners: Mapping[ir.Graph, ir.Node]) -> Iterator[i
     if node is not None:
         yield from (read for read in node.inputs if read is not None)
         yield from captured_values(node)
-        for graph in _graphs(node):
+        for graph in subgraphs_of(node):
             yield from graph.outputs
-
-
-def _graphs(node: ir.Node) -> list[ir.Graph]:
-    return [
-        attribute.as_graph()
-        for attribute in node.attributes.values()
-        if not attribute.is_ref() and attribute.type == ir.AttributeType.GRAPH
-    ]
 
 
 EXTREMES = "extremes"
