@@ -282,8 +282,8 @@ FILE = click.Path(path_type=Path)
 def option(spec: str, help: str, **rest: Plain) -> Callable[[Command], Command]:
     """Return what gives a command an option, and its help.
 
-    The words of `spec` are the names of the option, that of the parameter if it is another
-    one, and what stands for the value: ``-e --engine engines ENGINE``.
+    The words of `spec` are the names of the option, that of the parameter if it has its own,
+    and the word for its value in the help: ``-e --engine engines ENGINE``.
     """
     words = spec.split()
     names = [w for w in words if w.startswith("-") or (w.isidentifier() and w.islower())]

@@ -55,7 +55,7 @@ _FOREIGN = [
     (4, b"TFL3", "a TensorFlow Lite model", "export it to ONNX with tf2onnx"),
     (0, b"vtrt", "a TensorRT engine", "beside a GPU: --engine 'tensorrt-rtx{load=FILE}'"),
     (0, b"{", "JSON", "load it with onnx.load(FILE, format='json'), and onnx.save it"),
-    (0, b"ir_version:", "protobuf text", "onnx.load(FILE, format='textproto'), and onnx.save it"),
+    (0, b"ir_version:", "protobuf text", "load it with onnx.load(FILE, format='textproto')"),
     (4, b"ORTM", "in ONNX Runtime's own format", "give the .onnx file it was made from"),
 ]
 _EXPORT = "check that the file is complete, or export the model again"

@@ -101,15 +101,20 @@ def subgraphs_of(node: ir.Node) -> Iterator[ir.Graph]:
     """Yield the graphs that are attributes of a node, not those nested inside them."""
     for attribute in node_attributes(node).values():
         if attribute_type(attribute) in _GRAPHS:
-            yield from graphs_of(attribute)
+            yield from _graphs_of(attribute)
+
+
+def _graphs_of(attribute: ir.Attr) -> Sequence[ir.Graph]:
+    if attribute.is_ref():
+        return ()
+    single = attribute.type == ir.AttributeType.GRAPH
+    return (attribute.as_graph(),) if single else attribute.as_graphs()
 
 
 def graphs_of(attribute: ir.Attr) -> Sequence[ir.Graph]:
     """Return the graphs that an attribute holds; none of those of other types."""
-    if attribute.is_ref() or attribute.value is None or attribute.type not in _GRAPHS:
-        return ()
-    single = attribute.type == ir.AttributeType.GRAPH
-    return (attribute.as_graph(),) if single else attribute.as_graphs()
+    held = attribute.type in _GRAPHS and attribute.value is not None
+    return _graphs_of(attribute) if held else ()
 
 
 def graphs_within(graph: ir.Graph) -> Iterator[ir.Graph]:
@@ -124,7 +129,7 @@ def graphs_within(graph: ir.Graph) -> Iterator[ir.Graph]:
             for attributes in filter(None, map(node_attributes, nodes_of(current)))
             for attribute in attributes.values()
             if attribute_type(attribute) in _GRAPHS
-            for inner in graphs_of(attribute)
+            for inner in _graphs_of(attribute)
         ]
         pending.extend(reversed(nested))
 
@@ -147,7 +152,7 @@ def all_nodes(model: ir.Model) -> Iterator[ir.Node]:
                 continue  # the caller has taken it out
             for attribute in node_attributes(node).values():
                 if attribute.type in _GRAPHS:
-                    nested.extend(graphs_of(attribute))
+                    nested.extend(_graphs_of(attribute))
         pending.extend(reversed(nested))
 
 

@@ -32,10 +32,6 @@ from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.saved import write_samples
 
-if TYPE_CHECKING:
-    pass
-
-
 UNKNOWN = CheckOutcome(Status.UNJUDGED, "values of its inputs are not known")
 """What is said of a candidate that has no values."""
 
