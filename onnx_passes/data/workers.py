@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 from onnx_passes.data.evaluation_job import DataJob, Evaluator, evaluator_of
 from onnx_passes.errors import (
@@ -39,46 +39,13 @@ class WorkersGoneError(EngineError):
     code: ClassVar[str] = "workers-gone"
 
 
-class Executor(Protocol):
-    """Runs shards of a job."""
-
-    @property
-    def name(self) -> str:
-        """What a report calls it."""
-        ...
-
-    @property
-    def slots(self) -> int:
-        """How many shards should be under way, so that no worker waits."""
-        ...
-
-    def start(self, job: DataJob) -> None:
-        """Get ready for a job.
-
-        Raises ``OnnxPassesError`` if workers cannot be started or reached, or a model cannot
-        be run.
-        """
-        ...
-
-    def submit(self, shard: int) -> None:
-        """Have a shard evaluated; the same one may be submitted again after its outcome."""
-        ...
-
-    def collect(self) -> PlainDict:
-        """Wait for an outcome; see ``Evaluator.shard``.
-
-        A worker that died is an outcome too, with "error", "retry" and "died". Raises
-        ``WorkersGoneError`` if there are no workers any more.
-        """
-        ...
-
-    def close(self) -> None:
-        """End what :meth:`start` started; shards under way are given up."""
-        ...
-
-
 class InProcess:
-    """Evaluates shards in this process, one after the other."""
+    """Evaluates shards in this process, one after the other.
+
+    Attributes:
+        name: What a report calls it.
+        slots: How many shards should be under way, so that no worker waits.
+    """
 
     name = "in process"
     slots = 1
@@ -88,17 +55,29 @@ class InProcess:
         self._evaluator: Evaluator | None = None
 
     def start(self, job: DataJob) -> None:
+        """Get ready for a job.
+
+        Raises ``OnnxPassesError`` if workers cannot be started or reached, or a model cannot
+        be run.
+        """
         self._evaluator = Evaluator(job)
         self._evaluator.open_sessions()
 
     def submit(self, shard: int) -> None:
+        """Have a shard evaluated; the same one may be submitted again after its outcome."""
         self._todo.append(shard)
 
     def collect(self) -> PlainDict:
+        """Wait for an outcome; see ``Evaluator.shard``.
+
+        A worker that died is an outcome too, with "error", "retry" and "died". Raises
+        ``WorkersGoneError`` if there are no workers any more.
+        """
         assert self._evaluator is not None
         return self._evaluator.shard(self._todo.pop(0))
 
     def close(self) -> None:
+        """End what :meth:`start` started; shards under way are given up."""
         if self._evaluator is not None:
             self._evaluator.close()
 
@@ -374,6 +353,10 @@ class Dask:
             with suppress(Exception):
                 self._client.close(timeout=5)
         self._client = None
+
+
+Executor: TypeAlias = "InProcess | Pool | Dask"
+"""Runs shards of a job."""
 
 
 def choose_executor(jobs: int | None, scheduler: str | None) -> Executor:

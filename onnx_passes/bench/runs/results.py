@@ -18,7 +18,6 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from io import BufferedRandom
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -44,23 +43,6 @@ class _Place:
     offset: int
     dtype: DType
     shape: tuple[int, ...]
-
-
-class RecordedValues(Protocol):
-    """Values by sample and name, in the order of a run."""
-
-    def __len__(self) -> int: ...
-    def names(self, sample: int) -> list[str]:
-        """Return the names of a sample's values."""
-        ...
-
-    def get(self, sample: int, name: str) -> Data:
-        """Return a value."""
-        ...
-
-    def sample(self, sample: int) -> dict[str, Data]:
-        """Return all values of a sample."""
-        ...
 
 
 class Spool:
@@ -248,7 +230,7 @@ class Run:
     model_hash: str = ""
     makers: dict[str, str] = field(default_factory=dict)
     inputs: list[str] = field(default_factory=list)
-    values: RecordedValues | None = None
+    values: Spool | ZipValues | None = None
 
     @property
     def compared(self) -> bool:
@@ -584,6 +566,5 @@ def open_zip(path: Path) -> list[Run]:
     except (OSError, ValueError, TypeError, KeyError, zipfile.BadZipFile) as error:
         raise fault(path, f"holds no results: {error}") from error
     for run, samples in pairs:
-        values: RecordedValues = ZipValues(path, samples)
-        run.values = values
+        run.values = ZipValues(path, samples)
     return [run for run, _ in pairs]
