@@ -48,7 +48,7 @@ ROOMS = {
     "errors": Size(74, 1, 0),
     "library_index": Size(86, 1, 0),
     "risky_runs": Size(150, 1, 0),
-    "model": Size(3555, 14, 0),
+    "model": Size(3506, 14, 0),
     "ops": Size(7964, 34, 4),
     "optional": Size(49, 1, 0),
     "passes": Size(20348, 246, 0),
