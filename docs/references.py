@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import pairwise
+from types import ModuleType
 from typing import Any
 
 import click
@@ -13,8 +17,10 @@ import click
 import onnx_passes
 from onnx_passes import ops, passes, testing
 from onnx_passes.cli.main import COMMANDS, EXIT_CODES, GROUPS, program
+from onnx_passes.configs import schema as pipeline
+from onnx_passes.configs import sections
 from onnx_passes.configs.schema import PipelineConfig
-from onnx_passes.configs.sections import Reference
+from onnx_passes.configs.sections import Reference, Section
 
 AUTHORING = (passes, passes.base, passes.verify, ops, testing)
 """Modules that authors of passes import from."""
@@ -101,8 +107,12 @@ def pipeline_files() -> str:
     """Return the page of the keys of pipeline files."""
     schema = PipelineConfig.model_json_schema()
     for key, items in {"passes": "steps", "engines": "engines"}.items():
-        told = schema["properties"][key]["description"]
-        schema["properties"][key] = {"type": f"list of {items}", "description": told}
+        schema["properties"][key] = {"type": f"list of {items}"}
+    for cls in (PipelineConfig, *(getattr(sections, name, None) for name in schema["$defs"])):
+        if cls is not None and issubclass(cls, Section):
+            own = schema if cls is PipelineConfig else schema["$defs"][cls.__name__]
+            for key, told in _texts_of_keys(cls).items():
+                own["properties"][key]["description"] = told
     for other, name in Reference.also.items():
         keys = schema["$defs"]["Reference"]["properties"]
         keys[other] = {**keys[name], "description": f"Another name of '{name}'."}
@@ -119,6 +129,30 @@ def pipeline_files() -> str:
             told = (section.get("description") or "").replace("``", "`")
             lines += ["", f"## {name}", "", told, "", *_keys(section["properties"])]
     return "\n".join([*lines, ""])
+
+
+def _texts_of_keys(cls: type[Section]) -> dict[str, str]:
+    """Return what is written below each field of a section."""
+    known = _texts_of_fields(sections) | _texts_of_fields(pipeline)
+    told = {
+        n: text for base in cls.__mro__ for n, text in known.get(base.__name__, {}).items()
+    }
+    return {field.alias or name: told[name] for name, field in cls.model_fields.items()}
+
+
+@cache
+def _texts_of_fields(module: ModuleType) -> dict[str, dict[str, str]]:
+    """Return the text below each field by class."""
+    return {
+        cls.name: {
+            field.target.id: " ".join(said.value.value.split())
+            for field, said in pairwise(cls.body)
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+            if isinstance(said, ast.Expr) and isinstance(said.value, ast.Constant)
+        }
+        for cls in ast.parse(inspect.getsource(module)).body
+        if isinstance(cls, ast.ClassDef)
+    }
 
 
 def _keys(properties: Mapping[str, Any]) -> Iterator[str]:

@@ -1,13 +1,14 @@
-"""Libraries that may be missing, and functions of the user: imported by their names."""
+"""Libraries that may be missing, and functions of the user: imported by names, and called."""
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from onnx_passes.errors import UsageError, did_you_mean
+from onnx_passes.errors import OnnxPassesError, UsageError, did_you_mean
 from onnx_passes.plain import Foreign
 
 EXTRAS = {
@@ -58,3 +59,25 @@ def named_function(text: str, option: str) -> Callable[..., Foreign]:
         )
     found: Callable[..., Foreign] = function
     return found
+
+
+@contextmanager
+def users_call(
+    what: str,
+    kind: type[OnnxPassesError],
+    help: str,
+    *,
+    where: str | None = None,
+    let: tuple[type[Exception], ...] = (),
+) -> Iterator[None]:
+    """Make an error of a kind of what a function of the user raises.
+
+    Errors of this package, and those that are `let`, reach the caller as they are.
+    """
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        if isinstance(error, (OnnxPassesError, *let)):
+            raise
+        told = f"{what} raised {type(error).__name__}: {error}"
+        raise kind(told, where=where, help=help) from error

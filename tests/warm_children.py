@@ -94,6 +94,7 @@ def _read(stream: socket.socket, size: int) -> bytes:
 
 
 _server = cache(Server)
+_ONE_SERVER = threading.Lock()
 _ARGUMENTS = tuple(inspect.signature(START_ANEW._execute_child).parameters)[1:]
 _PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 _FIXED = _fixed(dict(os.environ))
@@ -118,7 +119,9 @@ class WarmPopen(subprocess.Popen):
             "numbers": [0, 1, 2, *given["pass_fds"]],
             "session": given["start_new_session"],
         }
-        self.pid = _server().fork(request, [*files, *given["pass_fds"]])
+        with _ONE_SERVER:  # threads may start children at once
+            server = _server()
+        self.pid = server.fork(request, [*files, *given["pass_fds"]])
         self._child_created = True
         self._close_pipe_fds(*(given[name] for name in _PIPES))
 

@@ -21,7 +21,7 @@ _TEXTS = {
     "unknown.yaml": "verify: {metrics: {happiness: [0, 1]}}\npasses: [eliminate-identity]\n",
     "engine.yaml": "engines: [{name: onnxruntime, threads: many}]\npasses: [merge-clips]\n",
     "merge.yaml": "a: &a {passes: [merge-clips]}\n<<: *a\nb: 1\n",
-    "proto.pbtxt": "graph { node { input: '" + "x" * 200_000 + "' } }",
+    "proto.pbtxt": "ir_version: 8 graph { node { input: '" + "x" * 200_000 + "' } }",
     "model.json": '{"graph": {"node": [{"opType": 5, "input": [null]}]}}',
     "journal.txt": '{"shard": 0}\nnot json\n',
 }
@@ -38,8 +38,8 @@ def hostile(folder: Path) -> Iterator[Case]:
     yield Case("a metric that is not there", ("-c", "unknown.yaml", M))
     yield Case("an engine with a text as a number", ("-c", "engine.yaml", M))
     yield Case("a merge of YAML maps", ("config", "check", "merge.yaml"))
-    yield Case("a name of 200,000 letters", ("inspect", "proto.pbtxt"))
-    yield Case("numbers and null as names, in JSON", ("lint", "model.json"))
+    yield Case("protobuf text", ("inspect", "proto.pbtxt"))
+    yield Case("JSON as a model", ("lint", "model.json"))
     data = ("compare", M, M, "--data", "data.npz", "--journal", "journal.txt")
     np.savez(folder / "data.npz", input=np.ones((4, 2), np.float32))
     yield Case("a journal of something else", data)

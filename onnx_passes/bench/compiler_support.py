@@ -312,10 +312,7 @@ def _by_parsing(model: ir.Model, compiler: TensorRtEngine, seconds: float | None
 
 
 def _rounds(
-    model: ir.Model,
-    compiler: TensorRtEngine,
-    seconds: float | None,
-    nodes: dict[str, ir.Node],
+    model: ir.Model, compiler: TensorRtEngine, seconds: float | None, nodes: dict[str, ir.Node]
 ) -> _Found:
     def ask(models: Sequence[ir.Model]) -> list[list[Refused]]:
         return parser_refusals(compiler.package, models, seconds=seconds)

@@ -10,7 +10,9 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts.scores import kind_of, shape_text, widen
+from onnx_passes.model.diff import operator
 from onnx_passes.model.tensor_bytes import string_data
+from onnx_passes.model.walk import graphs_of
 from onnx_passes.plain import Plain, PlainDict
 
 
@@ -67,7 +69,6 @@ def statistics_text(known: PlainDict) -> str:
 
 
 SHOWN = ("layers", "attrs", "weights", "values")
-_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
 def inspect_model(model: ir.Model, show: Collection[str] = ()) -> PlainDict:
@@ -145,16 +146,14 @@ def _value(value: ir.Value) -> PlainDict:
 def _node(node: ir.Node, shown: set[str]) -> PlainDict:
     told: PlainDict = {
         "name": node.name or "",
-        "op": "::".join(filter(None, (node.domain, node.op_type, node.overload))),
+        "op": operator(node),
         "inputs": ["" if v is None else v.name or "" for v in node.inputs],
         "outputs": [v.name or "" for v in node.outputs],
     }
     attributes = [node.attributes[name] for name in sorted(node.attributes)]
     inner = {}
     for attribute in attributes:
-        if attribute.type in _GRAPHS and not attribute.is_ref():
-            single = attribute.type == ir.AttributeType.GRAPH
-            held = (attribute.as_graph(),) if single else attribute.as_graphs()
+        if held := graphs_of(attribute):
             inner[attribute.name] = [_graph(graph, shown) for graph in held]
     if "attrs" in shown:
         told["attributes"] = {

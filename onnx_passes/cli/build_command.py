@@ -6,61 +6,46 @@ from pathlib import Path
 
 import click
 
-from onnx_passes.cli.common import FILE
+from onnx_passes.cli.common import FILE, file, option, several
 from onnx_passes.cli.output import check_destinations, echo_line
 from onnx_passes.errors import UsageError, did_you_mean
 
-# click keeps the lines of a paragraph that begins with a backspace.
-HELP = """\
-Compile MODEL into a TensorRT engine.
-
-TensorRT for RTX builds for named compute capabilities on any machine; TensorRT builds for the
-GPU of this one. Its options stand in braces, as those of any engine. Nothing is executed, and
-nothing verified: run a pipeline first.
-
-\b
-Examples:
-  onnx-passes build model.onnx -o model.engine
-  onnx-passes build model.onnx -o model.engine --compute-capabilities 8.6,8.9
-  onnx-passes build m.onnx -o m.engine -e 'tensorrt{workspace=512MiB}'
-"""
 _COMPILERS = ("tensorrt-rtx", "tensorrt")
 
 
-@click.command("build", help=HELP)
+@click.command("build")
 @click.argument("model", type=FILE)
-@click.option("-o", "--output", type=FILE, required=True, help="The file.")
-@click.option(
-    "-e",
-    "--engine",
+@file("-o --output", "The file.", required=True)
+@option(
+    "-e --engine ENGINE",
+    "Compiler to use, tensorrt-rtx or tensorrt, with its options in braces.",
     default="tensorrt-rtx",
     show_default=True,
-    metavar="ENGINE",
-    help="Compiler to use, tensorrt-rtx or tensorrt, with its options in braces.",
 )
-@click.option(
-    "--compute-capabilities",
-    "capabilities",
-    metavar="X.Y,...",
-    help="GPUs to build for. Default: that of this machine, or 8.9 without a GPU.",
+@option(
+    "--compute-capabilities capabilities X.Y,...",
+    "GPUs to build for. Default: that of this machine, or 8.9 without a GPU.",
 )
-@click.option(
-    "--profile",
-    "profiles",
-    multiple=True,
-    metavar="INPUT=MIN:OPT:MAX",
-    help="Shapes of a dynamic input, such as image=1x3x8x8:4x3x8x8:8x3x8x8, or one shape for "
+@several(
+    "--profile profiles INPUT=MIN:OPT:MAX",
+    "Shapes of a dynamic input, such as image=1x3x8x8:4x3x8x8:8x3x8x8, or one shape for "
     "all three. Inputs left out get the shapes that generated inputs have. An input given "
     "several times has several profiles.",
 )
 def command(
-    model: Path,
-    output: Path,
-    engine: str,
-    capabilities: str | None,
-    profiles: tuple[str, ...],
+    model: Path, output: Path, engine: str, capabilities: str | None, profiles: tuple[str, ...]
 ) -> None:
-    """Compile."""
+    """Compile MODEL into a TensorRT engine.
+
+    TensorRT for RTX builds for named compute capabilities on any machine; TensorRT builds for
+    the GPU of this one. Its options stand in braces, as those of any engine. Nothing is
+    executed, and nothing verified: run a pipeline first.
+
+    Examples:
+      onnx-passes build model.onnx -o model.engine
+      onnx-passes build model.onnx -o model.engine --compute-capabilities 8.6,8.9
+      onnx-passes build m.onnx -o m.engine -e 'tensorrt{workspace=512MiB}'
+    """
     from onnx_passes.configs.engine_text import read_engine
     from onnx_passes.model.load import load_model
     from onnx_passes.report.text import size

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.common import FILE
+from onnx_passes.cli.common import file, flag, option, several
 from onnx_passes.cli.output import advance, echo_line, echo_lines
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
 from onnx_passes.plain import PlainDict, PlainMapping
@@ -99,17 +99,6 @@ def _target(name: str, subject: str, found: object, cls: type[Pass] | None) -> T
 CERTIFICATES = "certificates"
 _MOST_FAULTS = 50
 _MODELS = 100
-HELP = """\
-Test and prove rewrite rules on their own, without a model.
-
-Without PASS and --rules: those of -c, or all registered passes.
-
-\b
-Examples:
-  onnx-passes certify fuse-gelu --time 30s
-  onnx-passes certify -c pipeline.yaml
-  onnx-passes certify --rules my_rules:RULES --level test --json verdicts.json
-"""
 
 
 class Seconds(click.ParamType[float]):
@@ -126,69 +115,47 @@ class Seconds(click.ParamType[float]):
         return float(match[1]) * {"ms": 0.001, "m": 60.0}.get(match[2], 1.0)
 
 
-@click.command("certify", help=HELP)
+@click.command("certify")
 @click.argument("passes", nargs=-1, metavar="[PASS]...")
-@click.option(
-    "--rules",
-    multiple=True,
-    metavar="MODULE:OBJECT",
-    help="Rules or passes of another module.",
-)
-@click.option(
-    "-c",
-    "--config",
-    metavar="FILE",
-    help="Certify the passes of this pipeline, with its imports.",
-)
-@click.option(
+@several("--rules MODULE:OBJECT", "Rules or passes of another module.")
+@option("-c --config FILE", "Certify the passes of this pipeline, with its imports.")
+@option(
     "--level",
+    "Property test, proof (needs z3), or both.",
     type=click.Choice(["test", "prove", "all"]),
     default="all",
     show_default=True,
-    help="Property test, proof (needs z3), or both.",
 )
-@click.option(
+@option(
     "--time",
+    "Limit of the property test of a rule, which is undecided after it.",
     type=Seconds(),
     default="10m",
     show_default=True,
-    help="Limit of the property test of a rule, which is undecided after it.",
 )
-@click.option(
+@option(
     "--models",
-    type=click.IntRange(1),
-    help="Models that the property test of a rule draws, besides those it enumerates. "
+    "Models that the property test of a rule draws, besides those it enumerates. "
     "For a pass that names the kinds of models it is tested on: those that it changes, 200 "
     f"by default. Default of others: {_MODELS}.",
+    type=click.IntRange(1),
 )
-@click.option(
-    "--all-faults",
-    is_flag=True,
-    help="Continue after the first fault, and list each distinct cause.",
+@flag("--all-faults", "Continue after the first fault, and list each distinct cause.")
+@option("-j jobs", "Rules certified at once.", type=click.IntRange(1), default=1)
+@file("--json json_file", "Write verdicts.")
+@option("--seed", "Seed of all random choices.", type=click.IntRange(0), default=0)
+@flag("--write", "Write the certificates of passes.")
+@flag("--check", "Only check certificates; warn of stale ones.")
+@flag("--strict", "With --check, refuse stale certificates.")
+@flag("--stale", "Certify only passes whose certificate --check would renew.")
+@file(
+    "--certificates folder", "Folder of certificates.", default=CERTIFICATES, show_default=True
 )
-@click.option("-j", "jobs", type=click.IntRange(1), default=1, help="Rules certified at once.")
-@click.option("--json", "json_file", type=FILE, help="Write verdicts.")
-@click.option("--seed", type=click.IntRange(0), default=0, help="Seed of all random choices.")
-@click.option("--write", is_flag=True, help="Write the certificates of passes.")
-@click.option("--check", is_flag=True, help="Only check certificates; warn of stale ones.")
-@click.option("--strict", is_flag=True, help="With --check, refuse stale certificates.")
-@click.option(
-    "--stale", is_flag=True, help="Certify only passes whose certificate --check would renew."
-)
-@click.option(
-    "--certificates",
-    "folder",
-    type=FILE,
-    default=CERTIFICATES,
-    show_default=True,
-    help="Folder of certificates.",
-)
-@click.option(
+@file(
     "--reproducers",
-    type=FILE,
+    "Folder that refutations are written under.",
     default="reproducers",
     show_default=True,
-    help="Folder that refutations are written under.",
 )
 def command(
     passes: tuple[str, ...],
@@ -208,7 +175,15 @@ def command(
     folder: Path,
     reproducers: Path,
 ) -> None:
-    """Test and prove rewrite rules on their own."""
+    """Test and prove rewrite rules on their own, without a model.
+
+    Without PASS and --rules: those of -c, or all registered passes.
+
+    Examples:
+      onnx-passes certify fuse-gelu --time 30s
+      onnx-passes certify -c pipeline.yaml
+      onnx-passes certify --rules my_rules:RULES --level test --json verdicts.json
+    """
     from onnx_passes.certifying.rule_paths import cap
     from onnx_passes.cli.pass_descriptions import (
         import_from,

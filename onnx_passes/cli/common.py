@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import click
 from click import _textwrap
 
 from onnx_passes.cli.output import check_destinations, echo_lines, ticking
 from onnx_passes.errors import UsageError, nearest
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
+from onnx_passes.report.text import asked_color
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -36,6 +40,7 @@ _asked: list[bool | None] = [None]
 
 def adopt(command: click.Command) -> click.Command:
     """Give a command, and those in it, the options that all have; once."""
+    command.help = _keep_lines(command.help or "")
     if isinstance(command, click.Group):
         for inner in command.commands.values():
             adopt(inner)
@@ -61,6 +66,13 @@ def adopt(command: click.Command) -> click.Command:
         make(ctx), prints=prints
     )
     return command
+
+
+def _keep_lines(text: str) -> str:
+    """Keep the lines of indented paragraphs, which click does behind a backspace."""
+    parts = re.split(r"\n{2,}", inspect.cleandoc(text))
+    lists = [re.search("^  ", part, re.M) and "\b" not in part for part in parts]
+    return "\n\n".join(f"\b\n{p}" if kept else p for p, kept in zip(parts, lists, strict=True))
 
 
 def _let_write(param: click.Parameter) -> None:
@@ -167,7 +179,7 @@ def _color(ctx: click.Context, param: click.Parameter, value: str | None) -> Non
     here: click.Context | None = ctx
     while here is not None:
         here.color, here = wanted, here.parent
-    # rich reads these; so do programs that a command starts.
+    # What prints a run reads these; so do programs that a command starts.
     _for_now(ctx, "FORCE_COLOR" if wanted else "NO_COLOR", "1")
     _for_now(ctx, "NO_COLOR" if wanted else "FORCE_COLOR", None)
 
@@ -179,17 +191,13 @@ def forget_color() -> None:
 
 def wants_color() -> bool | None:
     """Return what --color and the environment say; None leaves it to the stream."""
-    if _asked[0] is not None:
-        return _asked[0]
-    if os.environ.get("NO_COLOR"):
-        return False
-    return True if os.environ.get("FORCE_COLOR") else None
+    return asked_color() if _asked[0] is None else _asked[0]
 
 
 def _no_progress(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     del param
     if value:
-        # A terminal that cannot move its cursor: no spinner and no bar is drawn.
+        # A terminal that cannot move its cursor: no line of progress is drawn.
         _for_now(ctx, "TERM", "dumb")
 
 
@@ -266,22 +274,32 @@ class Family(click.Group):
         return super().resolve_command(ctx, args)
 
 
-Command: TypeAlias = Callable[..., object]
+Command = TypeVar("Command", bound=Callable[..., object])
 
 FILE = click.Path(path_type=Path)
-OVERRIDES = click.option(
-    "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key."
-)
+
+
+def option(spec: str, help: str, **rest: Plain) -> Callable[[Command], Command]:
+    """Return what gives a command an option, and its help.
+
+    The words of `spec` are the names of the option, that of the parameter if it has its own,
+    and the word for its value in the help: ``-e --engine engines ENGINE``.
+    """
+    words = spec.split()
+    names = [w for w in words if w.startswith("-") or (w.isidentifier() and w.islower())]
+    metavar = next((word for word in words if word not in names), None)
+    return click.option(*names, metavar=metavar, help=help, **rest)
+
+
+flag, several = partial(option, is_flag=True), partial(option, multiple=True)
+file = partial(option, type=FILE)
+OVERRIDES = several("-s --set overrides KEY=VALUE", "Override a key.")
 
 
 def edits(command: Command) -> Command:
     """Give a command the argument and the options that all of them have."""
-    output = click.option(
-        "-o", "--output", type=FILE, required=True, help="Where to write the model."
-    )
-    as_json = click.option(
-        "--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE."
-    )
+    output = file("-o --output", "Where to write the model.", required=True)
+    as_json = flag("--json as_json", "Print JSON, or write it to FILE.")
     return output(as_json(command))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.common import FILE
+from onnx_passes.cli.common import FILE, file, flag, option, several
 from onnx_passes.cli.data_options import (
     data_options,
     make_executor,
@@ -210,10 +210,10 @@ def compare_on_data(
 
 
 def _refuse(given: PlainMapping) -> None:
-    for name, option in _APART.items():
+    for name, named in _APART.items():
         if given[name]:
             raise UsageError(
-                f"{option} and --data do not go together", help="give one of the two"
+                f"{named} and --data do not go together", help="give one of the two"
             )
     if given["judge"] != "simple":
         raise UsageError(
@@ -280,113 +280,54 @@ def _same_inputs(models: Sequence[Path], interface: DataInterface) -> None:
             )
 
 
-HELP = """\
-Run MODELS on engines with the same inputs, and compare what they give with the first run.
-
-Without inputs three samples are drawn. A run that is not executed (an engine that is not on
-this machine, or only compiles) is never counted as compared.
-
-\b
-Examples:
-  onnx-passes compare m.onnx -e onnxruntime -e 'onnxruntime{optimization=all}'
-  onnx-passes compare model.onnx out.onnx --outputs all --html layers.html
-  onnx-passes compare model.onnx out.onnx --inputs data.npz --rtol y:1e-3
-  onnx-passes compare model.onnx -e onnxruntime -e openvino --time
-  onnx-passes compare m.onnx int8.onnx --data images/ --accuracy drop=0.5%
-"""
-
-
-@click.command("compare", cls=ManyWords, help=HELP, no_args_is_help=True)
+@click.command("compare", cls=ManyWords, no_args_is_help=True)
 @click.argument("models", nargs=-1, type=FILE, metavar="[MODEL]...")
-@click.option(
-    "-e",
-    "--engine",
-    "engines",
-    multiple=True,
-    metavar="ENGINE",
-    help="onnxruntime[:PROVIDER], openvino, reference, tensorrt; repeat for several.",
+@several(
+    "-e --engine engines ENGINE",
+    "onnxruntime[:PROVIDER], openvino, reference, tensorrt; repeat for several.",
 )
-@click.option("--isolate", is_flag=True, help="Run each engine in a child process.")
-@click.option(
-    "--inputs", "--load-inputs", "inputs", metavar="FILE", help="Saved inputs, or a folder."
+@flag("--isolate", "Run each engine in a child process.")
+@option("--inputs --load-inputs inputs FILE", "Saved inputs, or a folder.")
+@several(
+    "--generate KEY=VALUE,...",
+    "seed=0, samples=3, range=NAME:LOW:HIGH, shape=NAME:1x3x224x224.",
 )
-@click.option(
-    "--generate",
-    multiple=True,
-    metavar="KEY=VALUE,...",
-    help="seed=0, samples=3, range=NAME:LOW:HIGH, shape=NAME:1x3x224x224.",
-)
-@click.option(
-    "--data-loader", metavar="MODULE:FUNCTION", help="Function that yields inputs by name."
-)
-@click.option(
-    "--save-inputs",
+@option("--data-loader MODULE:FUNCTION", "Function that yields inputs by name.")
+@file("--save-inputs FILE", "Write the inputs: a folder, .json, or .npz of one sample.")
+@file("--save-outputs FILE", "Write the results: .json, .zip, .npz.")
+@several(
+    "--load-outputs FILE",
+    "Compare with saved results, or these among themselves. Repeat for several.",
     type=FILE,
-    metavar="FILE",
-    help="Write the inputs: a folder, .json, or .npz of one sample.",
 )
-@click.option(
-    "--save-outputs", type=FILE, metavar="FILE", help="Write the results: .json, .zip, .npz."
-)
-@click.option(
-    "--load-outputs",
-    multiple=True,
-    type=FILE,
-    metavar="FILE",
-    help="Compare with saved results, or these among themselves. Repeat for several.",
-)
-@click.option(
-    "--outputs",
-    cls=Several,
-    multiple=True,
-    metavar="NAME...|all",
-    help="Values to compare, inner ones too.",
-)
-@click.option("--memory-limit", default="2GiB", show_default=True, help="For values.")
-@click.option(
-    "--compare",
-    "judge",
+@several("--outputs NAME...|all", "Values to compare, inner ones too.", cls=Several)
+@option("--memory-limit", "For values.", default="2GiB", show_default=True)
+@option(
+    "--compare judge HOW",
+    "simple, l2=, cosine=, snr=, psnr=, quantile=0.99, indices=5, or MODULE:FUNCTION.",
     default="simple",
     show_default=True,
-    metavar="HOW",
-    help="simple, l2=, cosine=, snr=, psnr=, quantile=0.99, indices=5, or MODULE:FUNCTION.",
 )
-@click.option("--tolerance", metavar="LIMIT", help="exact, or 1e-3 for rtol and atol.")
-@click.option(
-    "--rtol", cls=Several, multiple=True, metavar="[NAME:]X...", help="Relative tolerance."
-)
-@click.option(
-    "--atol", cls=Several, multiple=True, metavar="[NAME:]X...", help="Absolute tolerance."
-)
-@click.option(
-    "--postprocess",
+@option("--tolerance LIMIT", "exact, or 1e-3 for rtol and atol.")
+@several("--rtol [NAME:]X...", "Relative tolerance.", cls=Several)
+@several("--atol [NAME:]X...", "Absolute tolerance.", cls=Several)
+@several(
+    "--postprocess [NAME:]top-k=5...",
+    "Compare the indices of the largest elements.",
     cls=Several,
-    multiple=True,
-    metavar="[NAME:]top-k=5...",
-    help="Compare the indices of the largest elements.",
 )
-@click.option("--validate", is_flag=True, help="Count NaN and Inf as a failure.")
-@click.option("--fail-fast", is_flag=True, help="Stop a run at its first difference.")
-@click.option(
-    "--iterations",
-    type=click.IntRange(1),
-    help="Runs that --time times. Default: 100.",
+@flag("--validate", "Count NaN and Inf as a failure.")
+@flag("--fail-fast", "Stop a run at its first difference.")
+@option("--iterations", "Runs that --time times. Default: 100.", type=click.IntRange(1))
+@option("--warm-up", "Runs before those. Default: 10.", type=click.IntRange(0))
+@flag(
+    "--time timed",
+    "Time each model on each engine: percentiles, layers, GPU clocks and temperature.",
 )
-@click.option(
-    "--warm-up",
-    type=click.IntRange(0),
-    help="Runs before those. Default: 10.",
-)
-@click.option(
-    "--time",
-    "timed",
-    is_flag=True,
-    help="Time each model on each engine: percentiles, layers, GPU clocks and temperature.",
-)
-@click.option("--html", type=FILE, metavar="FILE", help="Write the result as a page.")
+@file("--html FILE", "Write the result as a page.")
 @data_options
-@click.option("-v", "--verbose", is_flag=True, help="List every value.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+@flag("-v --verbose", "List every value.")
+@flag("--json as_json", "Print JSON, or write it to FILE.")
 def command(
     models: tuple[Path, ...],
     engines: tuple[str, ...],
@@ -399,7 +340,18 @@ def command(
     as_json: bool,
     **given: Plain,
 ) -> None:
-    """Run models side by side, and compare what they give."""
+    """Run MODELS on engines with the same inputs, and compare the results with the first run.
+
+    Without inputs three samples are drawn. A run that is not executed (an engine that is not
+    on this machine, or only compiles) is never counted as compared.
+
+    Examples:
+      onnx-passes compare m.onnx -e onnxruntime -e 'onnxruntime{optimization=all}'
+      onnx-passes compare model.onnx out.onnx --outputs all --html layers.html
+      onnx-passes compare model.onnx out.onnx --inputs data.npz --rtol y:1e-3
+      onnx-passes compare model.onnx -e onnxruntime -e openvino --time
+      onnx-passes compare m.onnx int8.onnx --data images/ --accuracy drop=0.5%
+    """
     for name in ("iterations", "warm_up"):
         if given[name] is not None and not timed:
             option = name.replace("_", "-")
@@ -432,9 +384,7 @@ def command(
     recorded = read_runs(load_outputs)
     alone = len(runners) + len(recorded) == 1  # its results are reported
     settings = settings_of(
-        given,
-        keep=bool(save_outputs or alone),
-        hashes=bool(save_outputs or load_outputs),
+        given, keep=bool(save_outputs or alone), hashes=bool(save_outputs or load_outputs)
     )
     if not runners and (given["inputs"] or given["generate"] or given["data_loader"]):
         raise UsageError("inputs are given, and no MODEL to run on them")

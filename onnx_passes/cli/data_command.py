@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from onnx_passes.cli.common import Family
+from onnx_passes.cli.common import Family, flag, option, several
 from onnx_passes.cli.data_options import add_options
 from onnx_passes.cli.output import check_destinations, check_folder, echo_line
 from onnx_passes.cli.word_syntax import ManyWords, Several
@@ -17,58 +17,30 @@ from onnx_passes.plain import Plain
 if TYPE_CHECKING:
     from onnx_passes.arrays import Array
 
-HELP = """\
-Join and convert saved inputs and outputs; 'inspect data' shows them.
 
-Forms: .npz, .npy, Polygraphy's .json (feeds and RunResults), and folders of ONNX test data.
-
-\b
-Examples:
-  onnx-passes data concat feeds.json -o inputs.npz
-  onnx-passes data merge inputs.npz outputs.json -o golden.json
-"""
-
-_MERGE = """\
-Join the values of FILES, sample by sample.
-
-\b
-Examples:
-  onnx-passes data merge a.npz b.npz -o both.npz
-  onnx-passes data merge inputs.json results.json -o golden.json
-"""
-_CONCAT = """\
-Put the samples of FILES one after the other, in the form that the output's extension says.
-
-\b
-Examples:
-  onnx-passes data concat day1.npz day2.npz -o week.json
-  onnx-passes data concat inputs.npz -o inputs.json
-  onnx-passes data concat results.json -o golden --as results
-"""
-
-
-@click.group("data", cls=Family, help=HELP, no_args_is_help=True)
+@click.group("data", cls=Family, no_args_is_help=True)
 def command() -> None:
-    """Join and convert saved data."""
+    """Join and convert saved inputs and outputs; 'inspect data' shows them.
+
+    Forms: .npz, .npy, Polygraphy's .json (feeds and RunResults), and folders of ONNX test
+    data.
+
+    Examples:
+      onnx-passes data concat feeds.json -o inputs.npz
+      onnx-passes data merge inputs.npz outputs.json -o golden.json
+    """
 
 
 _options = (
-    click.option("-o", "--output", required=True, help="Where to write."),
-    click.option(
-        "--as",
-        "kind",
+    option("-o --output", "Where to write.", required=True),
+    option(
+        "--as kind",
+        "What .json and test data are: feeds (inputs), or results (outputs).",
         type=click.Choice(["feeds", "results"]),
         default="feeds",
-        help="What .json and test data are: feeds (inputs), or results (outputs).",
     ),
-    click.option(
-        "--names",
-        cls=Several,
-        multiple=True,
-        metavar="NAME...",
-        help="Keep these values only.",
-    ),
-    click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON."),
+    several("--names NAME...", "Keep these values only.", cls=Several),
+    flag("--json as_json", "Print what was written as JSON."),
 )
 
 
@@ -101,22 +73,33 @@ def _write(
         echo_line(f"{output}: {count} of {', '.join(shown) or 'nothing'}")
 
 
-@command.command("merge", cls=ManyWords, help=_MERGE)
+@command.command("merge", cls=ManyWords)
 @click.argument("files", nargs=-1, required=True)
 @add_options(_options)
 def merge(files: tuple[str, ...], **rest: Plain) -> None:
-    """Join the values of FILES, sample by sample."""
+    """Join the values of FILES, sample by sample.
+
+    Examples:
+      onnx-passes data merge a.npz b.npz -o both.npz
+      onnx-passes data merge inputs.json results.json -o golden.json
+    """
     from onnx_passes.verify.saved import merge_samples, read_samples
 
     _check(rest["output"], files)
     _write(merge_samples([read_samples(file) for file in files]), **rest)
 
 
-@command.command("concat", cls=ManyWords, help=_CONCAT)
+@command.command("concat", cls=ManyWords)
 @click.argument("files", nargs=-1, required=True)
 @add_options(_options)
 def concat(files: tuple[str, ...], **rest: Plain) -> None:
-    """Put the samples of FILES one after the other."""
+    """Put the samples of FILES one after the other, in the form of the output's extension.
+
+    Examples:
+      onnx-passes data concat day1.npz day2.npz -o week.json
+      onnx-passes data concat inputs.npz -o inputs.json
+      onnx-passes data concat results.json -o golden --as results
+    """
     from onnx_passes.verify.saved import read_samples
 
     _check(rest["output"], files)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from onnx_passes.cli.common import FILE
+from onnx_passes.cli.common import file, flag, option, several
 from onnx_passes.cli.word_syntax import Several, SeveralFiles, read_range
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainMapping
@@ -21,55 +21,37 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., object])
 
 DATA = (
-    click.option(
-        "--data",
+    several(
+        "--data SOURCE...",
+        "A whole data set: folders, files, patterns, or MODULE:FUNCTION.",
         cls=SeveralFiles,
-        multiple=True,
-        metavar="SOURCE...",
-        help="A whole data set: folders, files, patterns, or MODULE:FUNCTION.",
     ),
-    click.option(
-        "--columns",
+    several(
+        "--columns INPUT=COLUMN...",
+        "Columns of the data that feed inputs; by default those of the same name.",
         cls=Several,
-        multiple=True,
-        metavar="INPUT=COLUMN...",
-        help="Columns of the data that feed inputs; by default those of the same name.",
     ),
-    click.option("--labels", metavar="COLUMN", help="The column of labels."),
-    click.option("--prepare", metavar="MODULE:FUNCTION", help="Transforms each sample."),
-    click.option("--batch", type=click.IntRange(1), help="Samples fed at once; default 1."),
-    click.option(
-        "--shuffle", type=click.IntRange(0), metavar="SEED", help="Seed of a shuffle."
-    ),
-    click.option("--limit", type=click.IntRange(1), help="Use at most this many samples."),
-    click.option("--shard", type=click.IntRange(1), help="Samples evaluated at once [8192]."),
-    click.option(
-        "--accuracy",
-        metavar="drop=0.5%,...",
-        help="The accuracy that may be lost; with confidence=95% and early, to stop once the "
+    option("--labels COLUMN", "The column of labels."),
+    option("--prepare MODULE:FUNCTION", "Transforms each sample."),
+    option("--batch", "Samples fed at once; default 1.", type=click.IntRange(1)),
+    option("--shuffle SEED", "Seed of a shuffle.", type=click.IntRange(0)),
+    option("--limit", "Use at most this many samples.", type=click.IntRange(1)),
+    option("--shard", "Samples evaluated at once [8192].", type=click.IntRange(1)),
+    option(
+        "--accuracy drop=0.5%,...",
+        "The accuracy that may be lost; with confidence=95% and early, to stop once the "
         "verdict is known.",
     ),
-    click.option(
-        "--metric",
-        "metrics",
-        multiple=True,
-        metavar="NAME=LOW:HIGH",
-        help="A metric and its range; registered, or MODULE:CLASS.",
+    several(
+        "--metric metrics NAME=LOW:HIGH",
+        "A metric and its range; registered, or MODULE:CLASS.",
     ),
-    click.option("--scores", metavar="OUTPUT", help="The output that holds class scores."),
-    click.option("--jobs", type=click.IntRange(1), help="Worker processes; default none."),
-    click.option(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="The scheduler of a Dask cluster: tcp://host:8786.",
-    ),
-    click.option(
-        "--mixed-cpus", is_flag=True, help="Allow different processors for 8-bit models."
-    ),
-    click.option("--journal", type=FILE, metavar="FILE", help="Continue from, and extend."),
-    click.option(
-        "--save-worst", type=FILE, metavar="DIR", help="Write the worst samples as inputs."
-    ),
+    option("--scores OUTPUT", "The output that holds class scores."),
+    option("--jobs", "Worker processes; default none.", type=click.IntRange(1)),
+    option("--scheduler ADDRESS", "The scheduler of a Dask cluster: tcp://host:8786."),
+    flag("--mixed-cpus", "Allow different processors for 8-bit models."),
+    file("--journal FILE", "Continue from, and extend."),
+    file("--save-worst DIR", "Write the worst samples as inputs."),
 )
 
 
@@ -82,8 +64,8 @@ def add_options(options: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
     """Return what adds options to a command, in order."""
 
     def add(function: F) -> F:
-        for option in reversed(options):
-            function = option(function)
+        for each in reversed(options):
+            function = each(function)
         return function
 
     return add
@@ -91,9 +73,9 @@ def add_options(options: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
 
 def refuse_without_data(given: PlainMapping) -> None:
     """Check that options of a data set come with one."""
-    for option in click.command()(data_options(lambda: None)).params:
-        if option.name != "data" and given.get(str(option.name)) not in (None, False, ()):
-            raise UsageError(f"{option.opts[0]} needs a data set", help="give --data SOURCE")
+    for param in click.command()(data_options(lambda: None)).params:
+        if param.name != "data" and given.get(str(param.name)) not in (None, False, ()):
+            raise UsageError(f"{param.opts[0]} needs a data set", help="give --data SOURCE")
 
 
 def read_spec(given: PlainMapping) -> DataSpec:

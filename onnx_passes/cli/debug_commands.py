@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.common import FILE, OVERRIDES
+from onnx_passes.cli.common import FILE, OVERRIDES, file, flag, option, several
 from onnx_passes.cli.output import check_destinations, echo_line, echo_lines
 from onnx_passes.cli.word_syntax import ManyWords, read_named_shape
 from onnx_passes.errors import ReferenceDataError, UsageError, did_you_mean
@@ -35,26 +35,12 @@ if TYPE_CHECKING:
     from onnx_passes.runtime.engine_base import Engine
 
 
-BISECT_HELP = """\
-Find the first bad pass and rewrite of a pipeline over MODEL, then any others.
-
-The pipeline runs unchecked. Its result and a logarithmic number of states on the way
-are compared with the original on the reference data of the pipeline. With --check,
-a command judges them, whose exit code is 0 for a good model.
-
-\b
-Examples:
-  onnx-passes bisect -c pipeline.yaml model.onnx
-  onnx-passes bisect -c pipeline.yaml model.onnx --check './score {model}'
-"""
-
-
-@click.command("bisect", help=BISECT_HELP, no_args_is_help=True)
+@click.command("bisect", no_args_is_help=True)
 @click.argument("model", type=FILE)
 @click.argument("passes", nargs=-1, metavar="[PASS]...")
-@click.option("-c", "--config", help="Pipeline file, or the name of a shipped one.")
+@option("-c --config", "Pipeline file, or the name of a shipped one.")
 @OVERRIDES
-@click.option("--check", metavar="CMD", help="Command that judges the model {model}.")
+@option("--check CMD", "Command that judges the model {model}.")
 def bisect_command(
     model: Path,
     passes: Sequence[str],
@@ -62,7 +48,16 @@ def bisect_command(
     overrides: Sequence[str],
     check: str | None,
 ) -> None:
-    """Find the first bad pass and rewrite of a pipeline over MODEL."""
+    """Find the first bad pass and rewrite of a pipeline over MODEL, then any others.
+
+    The pipeline runs unchecked. Its result and a logarithmic number of states on the way are
+    compared with the original on the reference data of the pipeline. With --check, a command
+    judges them, whose exit code is 0 for a good model.
+
+    Examples:
+      onnx-passes bisect -c pipeline.yaml model.onnx
+      onnx-passes bisect -c pipeline.yaml model.onnx --check './score {model}'
+    """
     from onnx_passes.configs.pipeline_files import default_config, load_config
     from onnx_passes.model.load import load_model
     from onnx_passes.pipeline.bisect import ByCheck, Judge, bisect, judge_by_score
@@ -173,12 +168,7 @@ def make_check(given: PlainMapping, store: CandidateStore, boundary: Boundary) -
         rules = FailureCriteria(
             frozenset(given["fail_code"]), frozenset(given["ignore_fail_code"]), patterns
         )
-        return CommandCheck(
-            given["check"],
-            store,
-            rules,
-            given["timeout"],
-        )
+        return CommandCheck(given["check"], store, rules, given["timeout"])
     from onnx_passes.bench.reducing.checks import AskCheck, FunctionCheck, RunCheck
     from onnx_passes.contracts import Tolerance
 
@@ -308,18 +298,14 @@ def _why_not_smaller(given: PlainMapping, inner: bool) -> str | None:
 
 
 def _places(path: Path, output: Path, given: PlainMapping) -> None:
-    files = {
-        "-o": output,
-        "--min-good": given["min_good"],
-        "--replay": given["replay"],
-    }
+    files = {"-o": output, "--min-good": given["min_good"], "--replay": given["replay"]}
     read = {"the model": [path]}
     if given["load_inputs"]:
         read["the golden values"] = [Path(given["load_inputs"])]
-    for option, file in files.items():
-        if file is not None and file.exists() and path.exists() and file.samefile(path):
+    for named, place in files.items():
+        if place is not None and place.exists() and path.exists() and place.samefile(path):
             raise UsageError(
-                f"{option} {file} is the model itself, which stays as it is",
+                f"{named} {place} is the model itself, which stays as it is",
                 help="give another path",
             )
     check_destinations(output, {k: v for k, v in files.items() if k != "-o"}, read)
@@ -514,30 +500,6 @@ def _one_check(given: PlainMapping) -> str:
     return asked[0]
 
 
-REDUCE_HELP = """\
-Reduce MODEL to the smallest model that still fails: fewest nodes, then smaller dimensions and
-simpler values. One of these decides what "fails" means:
-
-\b
-  --check CMD              a command that fails (exit code not 0) if bad
-  --check-function M:F     a function: does the model at this path fail?
-  --engine E --against E2  two engines (or E and golden values) that differ
-  --engine E               an engine that does not run it, or makes NaN or Inf
-  --interactive            you
-
-\b
-CMD gets each candidate as {model}, and its inputs as the .npz file {inputs}.
-Quote CMD, or put it last: all that follows --check is CMD then.
-
-\b
-Examples:
-  onnx-passes reduce m.onnx -o small.onnx -e onnxruntime{optimization=all} \\
-      --against onnxruntime
-  onnx-passes reduce m.onnx -o small.onnx --mode bisect --load-inputs in.npz \\
-      --fail-regex 'Op: Mul' --check trtexec --onnx={model}
-"""
-
-
 class _Reduce(ManyWords):
     """Takes all words after ``--check`` as the command, unless it is quoted as one word."""
 
@@ -550,59 +512,60 @@ class _Reduce(ManyWords):
         return super().parse_args(ctx, args)
 
 
-@click.command("reduce", cls=_Reduce, help=REDUCE_HELP, no_args_is_help=True)
+@click.command("reduce", cls=_Reduce, no_args_is_help=True)
 @click.argument("model", type=FILE)
-@click.option("-o", "--output", type=FILE, metavar="FILE", help="Where to write the result.")
-@click.option("--check", metavar="CMD", help="Command that judges candidates.")
-@click.option("--check-function", metavar="MODULE:FUNCTION", help="Function that judges.")
-@click.option(
-    "-e", "--engine", metavar="ENGINE", help="Engine under test, in the form of compare."
-)
-@click.option(
-    "--against",
-    metavar="ENGINE|golden",
-    help="Reference: an engine, or golden (--load-inputs).",
-)
-@click.option("--interactive", is_flag=True, help="Ask whether each candidate passes.")
-@click.option("--rtol", type=float, help="Relative tolerance of --engine.")
-@click.option("--atol", type=float, help="Absolute tolerance of --engine.")
-@click.option(
+@file("-o --output FILE", "Where to write the result.")
+@option("--check CMD", "Command that judges candidates.")
+@option("--check-function MODULE:FUNCTION", "Function that judges.")
+@option("-e --engine ENGINE", "Engine under test, in the form of compare.")
+@option("--against ENGINE|golden", "Reference: an engine, or golden (--load-inputs).")
+@flag("--interactive", "Ask whether each candidate passes.")
+@option("--rtol", "Relative tolerance of --engine.", type=float)
+@option("--atol", "Absolute tolerance of --engine.", type=float)
+@option(
     "--mode",
+    "auto bisects for one needed node after the other, then removes what it can.",
     type=click.Choice(["auto", "bisect", "linear"]),
     default="auto",
     show_default=True,
-    help="auto bisects for one needed node after the other, then removes what it can.",
 )
-@click.option("--no-reduce-inputs", is_flag=True, help="Take nodes from the end only.")
-@click.option("--no-reduce-outputs", is_flag=True, help="Take nodes from the start only.")
-@click.option("--no-shrink", is_flag=True, help="Leave dimensions and values as they are.")
-@click.option("--load-inputs", metavar="FILE", help="Inputs, and golden values of all layers.")
-@click.option(
-    "--model-input-shapes",
-    multiple=True,
-    metavar="NAME:1x3x224x224",
-    help="Fix the shape of an input.",
+@flag("--no-reduce-inputs", "Take nodes from the end only.")
+@flag("--no-reduce-outputs", "Take nodes from the start only.")
+@flag("--no-shrink", "Leave dimensions and values as they are.")
+@option("--load-inputs FILE", "Inputs, and golden values of all layers.")
+@several("--model-input-shapes NAME:1x3x224x224", "Fix the shape of an input.")
+@option(
+    "--timeout SECONDS", "Seconds for a check.", type=float, default=600.0, show_default=True
 )
-@click.option(
-    "--timeout",
-    type=float,
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Seconds for a check.",
-)
-@click.option("--fail-code", type=int, multiple=True, help="Only these exit codes fail.")
-@click.option("--ignore-fail-code", type=int, multiple=True, help="These exit codes pass.")
-@click.option("--fail-regex", multiple=True, metavar="RE", help="Text of a failure.")
-@click.option("--min-good", type=FILE, metavar="FILE", help="Write the nearest good model.")
-@click.option("--artifacts", type=FILE, metavar="DIR", help="Save candidates: good/, bad/.")
-@click.option(
-    "--replay", type=FILE, metavar="FILE", help="Read answers from FILE, and add new ones."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
-@click.option("-q", "--quiet", is_flag=True, help="Print no line for each check.")
+@several("--fail-code", "Only these exit codes fail.", type=int)
+@several("--ignore-fail-code", "These exit codes pass.", type=int)
+@several("--fail-regex RE", "Text of a failure.")
+@file("--min-good FILE", "Write the nearest good model.")
+@file("--artifacts DIR", "Save candidates: good/, bad/.")
+@file("--replay FILE", "Read answers from FILE, and add new ones.")
+@flag("--json as_json", "Print JSON, or write it to FILE.")
+@flag("-q --quiet", "Print no line for each check.")
 def reduce_command(model: Path, output: Path | None, **given: Plain) -> None:
-    """Reduce a model."""
+    r"""Reduce MODEL to the smallest model that still fails.
+
+    Fewest nodes come first, then smaller dimensions and simpler values. One of these decides
+    what "fails" means:
+
+      --check CMD              a command that fails (exit code not 0) if bad
+      --check-function M:F     a function: does the model at this path fail?
+      --engine E --against E2  two engines (or E and golden values) that differ
+      --engine E               an engine that does not run it, or makes NaN or Inf
+      --interactive            you
+
+    CMD gets each candidate as {model}, and its inputs as the .npz file {inputs}. Quote CMD, or
+    put it last: all that follows --check is CMD then.
+
+    Examples:
+      onnx-passes reduce m.onnx -o small.onnx -e onnxruntime{optimization=all} \
+          --against onnxruntime
+      onnx-passes reduce m.onnx -o small.onnx --mode bisect --load-inputs in.npz \
+          --fail-regex 'Op: Mul' --check trtexec --onnx={model}
+    """
     if output is None:
         raise UsageError(
             "there is no -o: where to write the reduced model",

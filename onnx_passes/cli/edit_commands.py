@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.common import FILE, edit, edits, pairs
+from onnx_passes.cli.common import FILE, edit, edits, file, flag, option, pairs, several
 from onnx_passes.cli.output import check_destinations, echo_line, echo_lines
 from onnx_passes.cli.word_syntax import (
     ManyWords,
@@ -34,47 +34,27 @@ if TYPE_CHECKING:
     from onnx_passes.model.extract import Cut
 
 
-SANITIZE_HELP = """\
-Tidy MODEL: shorthand for passes, each verified. Changes of the interface are made first, and
-the passes are verified against the model with that interface. Shapes are written as extract
-has them: x:1x3x224x224, or x:[batch,3,224,224] with names for dynamic dimensions.
-
-\b
-Examples:
-  onnx-passes sanitize model.onnx -o out.onnx --fold-constants --cleanup
-  onnx-passes sanitize m.onnx -o out.onnx --override-input-shapes x:1x3x8x8
-"""
-
-
-@click.command("sanitize", cls=ManyWords, help=SANITIZE_HELP, no_args_is_help=True)
+@click.command("sanitize", cls=ManyWords, no_args_is_help=True)
 @click.argument("model", type=FILE)
-@click.option("-o", "--output", type=FILE, required=True, help="Where to write the model.")
-@click.option("--fold-constants", is_flag=True, help="Compute what depends on no input.")
-@click.option("--cleanup", is_flag=True, help="Remove what nothing reads.")
-@click.option("--toposort", is_flag=True, help="Sort the nodes topologically.")
-@click.option(
-    "--override-input-shapes",
-    "shapes",
+@file("-o --output", "Where to write the model.", required=True)
+@flag("--fold-constants", "Compute what depends on no input.")
+@flag("--cleanup", "Remove what nothing reads.")
+@flag("--toposort", "Sort the nodes topologically.")
+@several(
+    "--override-input-shapes shapes NAME:SHAPE...",
+    "x:1x3x224x224, or x:[batch,3,224,224].",
     cls=Several,
-    multiple=True,
-    metavar="NAME:SHAPE...",
-    help="x:1x3x224x224, or x:[batch,3,224,224].",
 )
-@click.option(
-    "--outputs", cls=Several, multiple=True, metavar="NAME...", help="End at these values."
-)
-@click.option(
-    "--set-upper-bound",
-    "bounds",
+@several("--outputs NAME...", "End at these values.", cls=Several)
+@several(
+    "--set-upper-bound bounds NAME:BOUND...",
+    "Bound a computed size, as TensorRT requires.",
     cls=Several,
-    multiple=True,
-    metavar="NAME:BOUND...",
-    help="Bound a computed size, as TensorRT requires.",
 )
-@click.option("--no-verify", is_flag=True, help="Check nothing. The report says so.")
-@click.option("--json", "json_path", type=FILE, metavar="FILE", help="Write the report.")
-@click.option("-v", "--verbose", count=True, help="Print more.")
-@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+@flag("--no-verify", "Check nothing. The report says so.")
+@file("--json json_path FILE", "Write the report.")
+@option("-v --verbose", "Print more.", count=True)
+@flag("-q --quiet", "Print errors only.")
 def sanitize_command(
     model: Path,
     output: Path,
@@ -89,7 +69,16 @@ def sanitize_command(
     verbose: int,
     quiet: bool,
 ) -> None:
-    """Tidy a model."""
+    """Tidy MODEL: shorthand for passes, each verified.
+
+    Changes of the interface are made first, and the passes are verified against the model with
+    that interface. Shapes are written as extract has them: x:1x3x224x224, or
+    x:[batch,3,224,224] with names for dynamic dimensions.
+
+    Examples:
+      onnx-passes sanitize model.onnx -o out.onnx --fold-constants --cleanup
+      onnx-passes sanitize m.onnx -o out.onnx --override-input-shapes x:1x3x8x8
+    """
     from onnx_passes.cli.run_command import execute
     from onnx_passes.configs.pipeline_files import default_config
     from onnx_passes.model.load import load_model
@@ -151,46 +140,33 @@ def _read_bound(text: str) -> tuple[str, float]:
         ) from error
 
 
-EXTRACT_HELP = """\
-Extract the part of MODEL that computes the outputs named from the inputs named.
-
-Types and shapes are those of the model or inferred (auto) unless they are given, as in
-x:1x3x224x224:float32, or x:[batch,3,224,224]:float32 with names for dynamic dimensions. Values
-of subgraphs are cut out of these.
-
-\b
-Examples:
-  onnx-passes extract model.onnx -o part.onnx --inputs hidden --outputs logits
-  onnx-passes extract model.onnx -o part.onnx --outputs hidden:auto --json
-"""
-
-
-@click.command("extract", cls=ManyWords, help=EXTRACT_HELP, no_args_is_help=True)
+@click.command("extract", cls=ManyWords, no_args_is_help=True)
 @click.argument("model", type=FILE)
-@click.option("-o", "--output", type=FILE, required=True, help="Where to write the part.")
-@click.option(
-    "--inputs",
+@file("-o --output", "Where to write the part.", required=True)
+@several(
+    "--inputs NAME[:SHAPE][:DTYPE|:auto]",
+    "Where to begin; one or several. Default: at the inputs of MODEL.",
     cls=Several,
-    multiple=True,
-    metavar="NAME[:SHAPE][:DTYPE|:auto]",
-    help="Where to begin; one or several. Default: at the inputs of MODEL.",
 )
-@click.option(
-    "--outputs",
+@several(
+    "--outputs NAME[:SHAPE][:DTYPE|:auto]",
+    "Where to end; one or several. Default: at the outputs of MODEL.",
     cls=Several,
-    multiple=True,
-    metavar="NAME[:SHAPE][:DTYPE|:auto]",
-    help="Where to end; one or several. Default: at the outputs of MODEL.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+@flag("--json as_json", "Print JSON, or write it to FILE.")
 def extract_command(
-    model: Path,
-    output: Path,
-    inputs: tuple[str, ...],
-    outputs: tuple[str, ...],
-    as_json: bool,
+    model: Path, output: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], as_json: bool
 ) -> None:
-    """Cut a part out of a model."""
+    """Extract the part of MODEL that computes the outputs named from the inputs named.
+
+    Types and shapes are those of the model or inferred (auto) unless they are given, as in
+    x:1x3x224x224:float32, or x:[batch,3,224,224]:float32 with names for dynamic dimensions.
+    Values of subgraphs are cut out of these.
+
+    Examples:
+      onnx-passes extract model.onnx -o part.onnx --inputs hidden --outputs logits
+      onnx-passes extract model.onnx -o part.onnx --outputs hidden:auto --json
+    """
     from onnx_passes.model.load import load_model
     from onnx_passes.model.save import save_model
     from onnx_passes.surgery.graph_edits import extract, find_unranked
@@ -268,24 +244,13 @@ _PART = re.compile(r"(:(auto|\[[^\[\]]*\]|\d+x[\dx]*|[a-z]+\d+\w*)){1,2}$")
 """What is not part of a name, most likely."""
 
 
-INSERT_HELP = """\
-Replace what computes some values of MODEL from others by one node. The old nodes are removed
-unless something else reads them. Not verified: compare the two models.
-
-\b
-Examples:
-  onnx-passes insert m.onnx -o out.onnx --op Clip --inputs x,a,b --outputs y
-  onnx-passes insert m.onnx -o o.onnx --op my::Fast --inputs x --outputs y k=1
-"""
-
-
-@click.command("insert", help=INSERT_HELP, no_args_is_help=True)
+@click.command("insert", no_args_is_help=True)
 @click.argument("model", type=FILE)
 @click.argument("attributes", nargs=-1, metavar="[ATTRIBUTE=VALUE]...")
-@click.option("--op", required=True, metavar="OP", help="Operator, or domain::Operator.")
-@click.option("--inputs", default="", metavar="A,B", help="Values that it reads.")
-@click.option("--outputs", required=True, metavar="A,B", help="Values that it computes.")
-@click.option("--name", help="Name of the node.")
+@option("--op OP", "Operator, or domain::Operator.", required=True)
+@option("--inputs A,B", "Values that it reads.", default="")
+@option("--outputs A,B", "Values that it computes.", required=True)
+@option("--name", "Name of the node.")
 @edits
 def insert_command(
     model: Path,
@@ -297,7 +262,15 @@ def insert_command(
     output: Path,
     as_json: bool,
 ) -> None:
-    """Insert a node."""
+    """Replace what computes some values of MODEL from others by one node.
+
+    The old nodes are removed unless something else reads them. Not verified: compare the two
+    models.
+
+    Examples:
+      onnx-passes insert m.onnx -o out.onnx --op Clip --inputs x,a,b --outputs y
+      onnx-passes insert m.onnx -o o.onnx --op my::Fast --inputs x --outputs y k=1
+    """
     from onnx_passes.surgery.graph_edits import insert
 
     domain, _, op_type = op.rpartition("::")
@@ -325,27 +298,22 @@ def _attribute_value(text: str) -> Plain:
         return text
 
 
-RENAME_HELP = """\
-Give values of MODEL other names, and nodes with --node. Two names may change places.
-
-The pass rename-io does it for inputs and outputs in a pipeline, where it is verified.
-
-\b
-Examples:
-  onnx-passes rename model.onnx -o out.onnx input.1=image 1234=logits
-  onnx-passes rename model.onnx -o out.onnx --node Conv_0=stem
-"""
-
-
-@click.command("rename", help=RENAME_HELP, no_args_is_help=True)
+@click.command("rename", no_args_is_help=True)
 @click.argument("model", type=FILE)
 @click.argument("names", nargs=-1, metavar="OLD=NEW...")
-@click.option("--node", "nodes", multiple=True, metavar="OLD=NEW", help="Rename a node.")
+@several("--node nodes OLD=NEW", "Rename a node.")
 @edits
 def rename_command(
     model: Path, names: tuple[str, ...], nodes: tuple[str, ...], output: Path, as_json: bool
 ) -> None:
-    """Rename values and nodes."""
+    """Give values of MODEL other names, and nodes with --node. Two names may change places.
+
+    The pass rename-io does it for inputs and outputs in a pipeline, where it is verified.
+
+    Examples:
+      onnx-passes rename model.onnx -o out.onnx input.1=image 1234=logits
+      onnx-passes rename model.onnx -o out.onnx --node Conv_0=stem
+    """
     from onnx_passes.surgery.graph_edits import rename
 
     values, made = pairs(names, "OLD=NEW"), pairs(nodes, "OLD=NEW")
@@ -360,21 +328,18 @@ def rename_command(
     edit(model, output, change, as_json=as_json)
 
 
-STRIP_WEIGHTS_HELP = """\
-Remove the weights of MODEL. Each becomes a ConstantOfShape of its mean, so that the result
-is small, valid and can be run; its metadata notes what restore-weights needs.
-
-\b
-Examples:
-  onnx-passes strip-weights model.onnx -o stripped.onnx
-"""
-
-
-@click.command("strip-weights", help=STRIP_WEIGHTS_HELP, no_args_is_help=True)
+@click.command("strip-weights", no_args_is_help=True)
 @click.argument("model", type=FILE)
 @edits
 def strip_weights_command(model: Path, output: Path, as_json: bool) -> None:
-    """Take the weights out."""
+    """Remove the weights of MODEL.
+
+    Each becomes a ConstantOfShape of its mean, so that the result is small, valid and can be
+    run; its metadata notes what restore-weights needs.
+
+    Examples:
+      onnx-passes strip-weights model.onnx -o stripped.onnx
+    """
     from onnx_passes.surgery.weights import LEAST, large_tensors, strip_weights
 
     def change(model: ir.Model) -> tuple[PlainDict, str]:
@@ -392,26 +357,23 @@ def strip_weights_command(model: Path, output: Path, as_json: bool) -> None:
     edit(model, output, change, as_json=as_json)
 
 
-RESTORE_WEIGHTS_HELP = """\
-Put weights into MODEL, which strip-weights made: those of the original, checked by their
-digests, or random ones of the same mean, deviation and range.
-
-\b
-Examples:
-  onnx-passes restore-weights stripped.onnx -o model.onnx --from original.onnx
-  onnx-passes restore-weights stripped.onnx -o model.onnx --random 0
-"""
-
-
-@click.command("restore-weights", help=RESTORE_WEIGHTS_HELP, no_args_is_help=True)
+@click.command("restore-weights", no_args_is_help=True)
 @click.argument("model", type=FILE)
-@click.option("--from", "source", type=FILE, help="The model that was stripped.")
-@click.option("--random", "seed", type=int, metavar="SEED", help="Draw random weights.")
+@file("--from source", "The model that was stripped.")
+@option("--random seed SEED", "Draw random weights.", type=int)
 @edits
 def restore_weights_command(
     model: Path, source: Path | None, seed: int | None, output: Path, as_json: bool
 ) -> None:
-    """Put weights back."""
+    """Put weights into MODEL, which strip-weights made.
+
+    They are those of the original, checked by their digests, or random ones of the same mean,
+    deviation and range.
+
+    Examples:
+      onnx-passes restore-weights stripped.onnx -o model.onnx --from original.onnx
+      onnx-passes restore-weights stripped.onnx -o model.onnx --random 0
+    """
     from onnx_passes.model.load import load_model
     from onnx_passes.surgery.weights import restore_weights
 

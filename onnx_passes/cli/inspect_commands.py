@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.common import FILE, Family
+from onnx_passes.cli.common import Family, file, flag, option, several
 from onnx_passes.cli.output import check_destinations, check_folder, echo_line, echo_lines
 from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.errors import UsageError
@@ -23,67 +23,39 @@ if TYPE_CHECKING:
     from onnx_passes.model.load import LoadedModel
 
 
-_INSPECT_HELP = """\
-Print what a model or saved data hold, and which nodes an engine accepts.
-
-\b
-Examples:
-  onnx-passes inspect model model.onnx --show layers
-  onnx-passes inspect data inputs.npz --stats
-  onnx-passes inspect capability model.onnx --engine tensorrt-rtx
-"""
-_MODEL = """\
-Print the inputs, outputs, opsets and nodes of MODEL, in stable text meant for diff.
-
-\b
-Examples:
-  onnx-passes inspect model model.onnx --show layers attrs
-  onnx-passes inspect model model.onnx --show values --json
-"""
-_DATA = """\
-Print what saved inputs or outputs hold: .npz, .npy, .json, .pb, ONNX test data folders.
-
-\b
-Examples:
-  onnx-passes inspect data inputs.npz --stats
-  onnx-passes inspect data results.json --all --json
-"""
-_CAPABILITY = """\
-Print which nodes of MODEL an engine rejects, and why.
-
-TensorRT's parser is called again on the remaining nodes, until it accepts them. ONNX Runtime
-loads each node by itself, on a provider without the CPU as fallback. Nothing is executed.
-
-\b
-Examples:
-  onnx-passes inspect capability model.onnx --engine onnxruntime:CUDA
-  onnx-passes inspect capability model.onnx -e tensorrt-rtx --partition parts
-"""
-
-
-@click.group("inspect", cls=Family, help=_INSPECT_HELP, no_args_is_help=True)
+@click.group("inspect", cls=Family, no_args_is_help=True)
 def inspect_command() -> None:
-    """Print what a model, or saved data, hold."""
+    """Print what a model or saved data hold, and which nodes an engine accepts.
+
+    Examples:
+      onnx-passes inspect model model.onnx --show layers
+      onnx-passes inspect data inputs.npz --stats
+      onnx-passes inspect capability model.onnx --engine tensorrt-rtx
+    """
 
 
 inspect_command.default = "model"
 
 
-@inspect_command.command("model", cls=ManyWords, help=_MODEL)
+@inspect_command.command("model", cls=ManyWords)
 @click.argument("file", metavar="MODEL")
-@click.option(
+@several(
     "--show",
+    "Print nodes, attributes, initializers, or their statistics; one or several.",
     cls=Several,
-    multiple=True,
     type=click.Choice(["layers", "attrs", "weights", "values"]),
-    help="Print nodes, attributes, initializers, or their statistics; one or several.",
 )
-@click.option("--list-unbounded", is_flag=True, help="List dimensions without a fixed size.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+@flag("--list-unbounded", "List dimensions without a fixed size.")
+@flag("--json as_json", "Print JSON, or write it to FILE.")
 def inspect_model_command(
     file: str, show: tuple[str, ...], list_unbounded: bool, as_json: bool
 ) -> None:
-    """Print what a model is made of."""
+    """Print the inputs, outputs, opsets and nodes of MODEL, in stable text meant for diff.
+
+    Examples:
+      onnx-passes inspect model model.onnx --show layers attrs
+      onnx-passes inspect model model.onnx --show values --json
+    """
     from onnx_passes.bench.inspection import inspect_lines, inspect_model, unbounded
     from onnx_passes.model.load import load_model
 
@@ -99,26 +71,24 @@ def inspect_model_command(
     echo_lines((f"note: {note}" for note in loaded.notes), err=True)
 
 
-@inspect_command.command("capability", help=_CAPABILITY)
+@inspect_command.command("capability")
 @click.argument("file", metavar="MODEL")
-@click.option(
-    "-e",
-    "--engine",
-    required=True,
-    metavar="ENGINE",
-    help="onnxruntime[:PROVIDER], openvino, ...",
-)
-@click.option(
-    "--partition",
-    type=FILE,
-    metavar="DIR",
-    help="Save the parts that the engine accepts, and the rest, as models.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+@option("-e --engine ENGINE", "onnxruntime[:PROVIDER], openvino, ...", required=True)
+@file("--partition DIR", "Save the parts that the engine accepts, and the rest, as models.")
+@flag("--json as_json", "Print JSON, or write it to FILE.")
 def inspect_capability_command(
     file: str, engine: str, partition: Path | None, as_json: bool
 ) -> None:
-    """Print which nodes of a model an engine rejects."""
+    """Print which nodes of MODEL an engine rejects, and why.
+
+    TensorRT's parser is called again on the remaining nodes, until it accepts them. ONNX
+    Runtime loads each node by itself, on a provider without the CPU as fallback. Nothing is
+    executed.
+
+    Examples:
+      onnx-passes inspect capability model.onnx --engine onnxruntime:CUDA
+      onnx-passes inspect capability model.onnx -e tensorrt-rtx --partition parts
+    """
     from onnx_passes.bench import compiler_support as capabilities
     from onnx_passes.configs.engine_text import parse_engine
     from onnx_passes.model.load import load_model
@@ -157,18 +127,21 @@ def _save(parts: list[ModelPart], folder: Path, source: LoadedModel) -> list[Pla
     return report
 
 
-@inspect_command.command("data", help=_DATA)
+@inspect_command.command("data")
 @click.argument("file", metavar="DATA")
-@click.option("--all", "every", is_flag=True, help="Print every sample, not the first only.")
-@click.option(
-    "--stats", is_flag=True, help="Print mean, median, variance, min, max, NaN and Inf."
-)
-@click.option("--values", is_flag=True, help="Print the elements.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+@flag("--all every", "Print every sample, not the first only.")
+@flag("--stats", "Print mean, median, variance, min, max, NaN and Inf.")
+@flag("--values", "Print the elements.")
+@flag("--json as_json", "Print JSON, or write it to FILE.")
 def inspect_data_command(
     file: str, every: bool, stats: bool, values: bool, as_json: bool
 ) -> None:
-    """Print what saved data hold: the first sample, or ``every`` one."""
+    """Print what saved inputs or outputs hold: .npz, .npy, .json, .pb, ONNX test data folders.
+
+    Examples:
+      onnx-passes inspect data inputs.npz --stats
+      onnx-passes inspect data results.json --all --json
+    """
     import numpy as np
 
     from onnx_passes.bench import inspection as numbers
@@ -201,25 +174,22 @@ def inspect_data_command(
         raise UsageError(f"{file} holds no values", help="save values by name: np.savez")
 
 
-DIFF_HELP = """\
-List how model B differs from model A: nodes, attributes, weights, wiring, interface.
-
-Names of inner values, the order of nodes and annotations do not count.
-
-\b
-Examples:
-  onnx-passes diff model.onnx optimized.onnx
-  onnx-passes diff before.onnx after.onnx --json
-"""
 _COLOURS = {"added": "green", "removed": "red"}
 
 
-@click.command("diff", help=DIFF_HELP, no_args_is_help=True)
+@click.command("diff", no_args_is_help=True)
 @click.argument("a")
 @click.argument("b")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+@flag("--json as_json", "Print JSON, or write it to FILE.")
 def diff_command(a: str, b: str, as_json: bool) -> None:
-    """List how two models differ."""
+    """List how model B differs from model A: nodes, attributes, weights, wiring, interface.
+
+    Names of inner values, the order of nodes and annotations do not count.
+
+    Examples:
+      onnx-passes diff model.onnx optimized.onnx
+      onnx-passes diff before.onnx after.onnx --json
+    """
     from onnx_passes.model.diff import diff
     from onnx_passes.model.load import load_model
 
@@ -236,23 +206,20 @@ def diff_command(a: str, b: str, as_json: bool) -> None:
     raise click.exceptions.Exit(1 if found else 0)
 
 
-LINT_HELP = """\
-List all that is wrong, or looks wrong, about MODEL: the checker's findings, nodes that ONNX
-Runtime does not load by themselves, unused inputs, NaN weights, dynamic shapes.
-
-\b
-Examples:
-  onnx-passes lint model.onnx
-  onnx-passes lint model.onnx --json
-"""
-
-
-@click.command("lint", help=LINT_HELP, no_args_is_help=True)
+@click.command("lint", no_args_is_help=True)
 @click.argument("model")
-@click.option("--no-engine", is_flag=True, help="Do not load nodes with ONNX Runtime.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+@flag("--no-engine", "Do not load nodes with ONNX Runtime.")
+@flag("--json as_json", "Print JSON, or write it to FILE.")
 def lint_command(model: str, no_engine: bool, as_json: bool) -> None:
-    """List all that is wrong about a model."""
+    """List all that is wrong, or looks wrong, about MODEL.
+
+    That is the checker's findings, nodes that ONNX Runtime does not load by themselves, unused
+    inputs, NaN weights, dynamic shapes.
+
+    Examples:
+      onnx-passes lint model.onnx
+      onnx-passes lint model.onnx --json
+    """
     from onnx_passes.model.load import load_model
     from onnx_passes.runtime.ort import OnnxRuntimeEngine
     from onnx_passes.verify.validity import lint
@@ -270,37 +237,23 @@ def lint_command(model: str, no_engine: bool, as_json: bool) -> None:
     raise click.exceptions.Exit(1 if errors else 0)
 
 
-VIEW_HELP = """\
-Write the graph of MODEL as a page for a browser: one file, which needs no network.
-
-Nodes are collapsed by scope; click a group to open it. The page finds nodes and values by
-name, and colours them by operator, format, range, or (with --report) by what a run has changed
-and the evidence for it.
-
-\b
-Examples:
-  onnx-passes view model.onnx
-  onnx-passes view out.onnx --report run.json -o out.html
-"""
-
-
-@click.command("view", help=VIEW_HELP, no_args_is_help=True)
+@click.command("view", no_args_is_help=True)
 @click.argument("model")
-@click.option(
-    "-o",
-    "--output",
-    type=FILE,
-    metavar="FILE",
-    help="Where to write the page; by default MODEL.html in the working folder.",
+@file(
+    "-o --output FILE", "Where to write the page; by default MODEL.html in the working folder."
 )
-@click.option(
-    "--report",
-    type=FILE,
-    metavar="FILE",
-    help="Report of a run (--json FILE) that read or wrote MODEL.",
-)
+@file("--report FILE", "Report of a run (--json FILE) that read or wrote MODEL.")
 def view_command(model: str, output: Path | None, report: Path | None) -> None:
-    """Write the graph of a model as a page."""
+    """Write the graph of MODEL as a page for a browser: one file, which needs no network.
+
+    Nodes are collapsed by scope; click a group to open it. The page finds nodes and values by
+    name, and colours them by operator, format, range, or (with --report) by what a run has
+    changed and the evidence for it.
+
+    Examples:
+      onnx-passes view model.onnx
+      onnx-passes view out.onnx --report run.json -o out.html
+    """
     from onnx_passes.bench.model_page import PageContent, facts_of, marks_of, to_page
     from onnx_passes.model.inference import annotate
     from onnx_passes.model.load import load_model

@@ -346,9 +346,6 @@ def _guarded(words: list[str], *, debug: bool, kept: bool) -> int:
         _tell(f"error[{error.code}]: {error}")
         return error.exit_code
     except SystemExit as error:
-        if isinstance(error.__context__, BrokenPipeError):  # so rich ends
-            abandon_stdout()
-            return CLOSED
         _tell(
             f"error[usage]: code that the command called ended the program ({error.code!r})\n"
             "  = help: let your function, plugin or hook return or raise an error instead"

@@ -58,14 +58,7 @@ def check_folder(option: str, path: Path) -> None:
     """Raise UsageError if a folder can neither be written to nor made."""
     if os.path.lexists(path) and not path.is_dir():
         raise UsageError(f"{option} {path} is not a folder", help="name a folder")
-    folder = path.absolute()
-    while not os.path.lexists(folder):
-        folder = folder.parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise UsageError(
-            f"{option} {path}: {folder} may not be written to",
-            help="give a path in a folder that you may write to",
-        )
+    _check_writable(option, path, path.absolute())
 
 
 def _check_place(option: str, path: Path) -> None:
@@ -79,7 +72,10 @@ def _check_place(option: str, path: Path) -> None:
             f"{option} {path} is a pipe or device",
             help="name a file; -o - prints the model" if option == "-o" else "name a file",
         )
-    folder = path.absolute().parent
+    _check_writable(option, path, path.absolute().parent)
+
+
+def _check_writable(option: str, path: Path, folder: Path) -> None:
     while not os.path.lexists(folder):  # folders are made
         folder = folder.parent
     if not folder.is_dir():
@@ -157,7 +153,7 @@ class StepCount:
     """How far a command is, in steps that take about equally long.
 
     ``began`` and ``latest``, the end of the last step, are seconds of the monotonic clock.
-    ``unit`` is in the singular.
+    ``unit`` is in the singular, and ``name`` that of the step that is at work, if it has one.
     """
 
     unit: str
@@ -165,10 +161,12 @@ class StepCount:
     began: float
     done: int
     latest: float
+    name: str = ""
 
     def text(self, now: float) -> str:
         """Return how many steps are done and how long the rest takes, if that is known."""
         count = f"{self.done:,} of {plural(self.total, self.unit)}"
+        count += f", {self.name}" if self.name else ""
         if not self.done:
             return count
         each = (self.latest - self.began) / self.done
@@ -206,14 +204,14 @@ class Ticker:
                 self._line_ended = text.endswith("\n")
             return written
 
-    def advance(self, done: int, total: int, unit: str) -> None:
+    def advance(self, done: int, total: int, unit: str, name: str) -> None:
         """Say how far the command is: see ``advance`` of this module."""
         now = time.monotonic()
         with self._lock:
             steps = self._steps
             if steps is None or (steps.unit, steps.total) != (unit, total) or not done:
                 steps = self._steps = StepCount(unit, total, now, 0, now)
-            steps.done, steps.latest = done, now
+            steps.done, steps.latest, steps.name = done, now, name
 
     def _clear(self) -> None:
         if self._drawn:
@@ -271,14 +269,14 @@ def ticking(label: str) -> Iterator[None]:
         ticker.stop()
 
 
-def advance(done: int, total: int, unit: str) -> None:
+def advance(done: int, total: int, unit: str, name: str = "") -> None:
     """Say how far a command is; the line shows it, with the time that the rest takes.
 
     ``done`` is 0 as the first step begins. Each step should take about as long as another.
-    ``unit`` is in the singular.
+    ``unit`` is in the singular. ``name`` is that of the step that begins.
     """
     if _active is not None:
-        _active.advance(done, total, unit)
+        _active.advance(done, total, unit, name)
 
 
 def _is_dumb() -> bool:

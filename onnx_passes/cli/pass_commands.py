@@ -15,7 +15,7 @@ from string import Template
 
 import click
 
-from onnx_passes.cli.common import OVERRIDES, Family
+from onnx_passes.cli.common import OVERRIDES, Family, flag, option
 from onnx_passes.cli.output import echo_line, echo_lines
 from onnx_passes.errors import UsageError
 from onnx_passes.library_index import ENTRY_POINTS, library_index
@@ -43,26 +43,21 @@ def preset_rows() -> list[Mapping[str, str]]:
     ]
 
 
-LIST_HELP = """\
-List the passes: group, contract, what they do. With WORDs, those that hold them all.
-
-\b
-Examples:
-  onnx-passes list --presets
-  onnx-passes list
-  onnx-passes list fuse gelu --json
-"""
-
-
-@click.command("list", help=LIST_HELP)
+@click.command("list")
 @click.argument("words", nargs=-1, metavar="[WORD]...")
-@click.option("-c", "--config", help="Pipeline file whose imports are listed as well.")
-@click.option("--presets", is_flag=True, help="List the shipped pipelines, for -c.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+@option("-c --config", "Pipeline file whose imports are listed as well.")
+@flag("--presets", "List the shipped pipelines, for -c.")
+@flag("--json as_json", "Print JSON, or write it to FILE.")
 def list_command(
     words: tuple[str, ...], config: str | None, presets: bool, as_json: bool
 ) -> None:
-    """List the passes: group, contract, what they do. With WORDs, those that hold them all."""
+    """List the passes: group, contract, what they do. With WORDs, those that hold them all.
+
+    Examples:
+      onnx-passes list --presets
+      onnx-passes list
+      onnx-passes list fuse gelu --json
+    """
     rows = [
         row
         for row in (preset_rows() if presets else pass_rows(config))
@@ -88,22 +83,17 @@ def _table(rows: Sequence[PlainMapping]) -> None:
         echo_line(f"  {row['name']:<{name}}  {row['contract']:<{contract}}  {row['summary']}")
 
 
-EXPLAIN_HELP = """\
-Explain a PASS, or each pass of a group: docstring, options, contract. Print a preset.
-
-\b
-Examples:
-  onnx-passes explain optimize
-  onnx-passes explain fuse-batch-normalization
-  onnx-passes explain eliminate
-"""
-
-
-@click.command("explain", help=EXPLAIN_HELP)
+@click.command("explain")
 @click.argument("name", metavar="PASS")
-@click.option("-c", "--config", help="Pipeline file whose imports are searched as well.")
+@option("-c --config", "Pipeline file whose imports are searched as well.")
 def explain_command(name: str, config: str | None) -> None:
-    """Explain a PASS, or each pass of a group: docstring, options, contract."""
+    """Explain a PASS, or each pass of a group: docstring, options, contract. Print a preset.
+
+    Examples:
+      onnx-passes explain optimize
+      onnx-passes explain fuse-batch-normalization
+      onnx-passes explain eliminate
+    """
     from onnx_passes.cli.pass_descriptions import explanation, import_from
     from onnx_passes.configs.pipeline_files import shipped_configs, shipped_source
     from onnx_passes.passes.registry import is_known, lookup
@@ -115,27 +105,21 @@ def explain_command(name: str, config: str | None) -> None:
     echo_lines("\n\n".join(map(explanation, lookup(name, scope=scope))).splitlines())
 
 
-NEW_PASS_HELP = """\
-Write NAME (merge-relus, say) as a pass that runs, and a test that passes.
-
-\b
-Examples:
-  onnx-passes new-pass merge-relus
-  onnx-passes new-pass fold-my-scales -d my_passes
-"""
-
-
-@click.command("new-pass", help=NEW_PASS_HELP)
+@click.command("new-pass")
 @click.argument("name")
-@click.option(
-    "-d",
-    "--directory",
+@option(
+    "-d --directory",
+    "Folder of the two files. Default: the working folder.",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(),
-    help="Folder of the two files. Default: the working folder.",
 )
 def new_pass_command(name: str, directory: Path) -> None:
-    """Write NAME (merge-relus, say) as a pass that runs, and a test that passes."""
+    """Write NAME (merge-relus, say) as a pass that runs, and a test that passes.
+
+    Examples:
+      onnx-passes new-pass merge-relus
+      onnx-passes new-pass fold-my-scales -d my_passes
+    """
     from onnx_passes.passes.registry import all_passes
 
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
@@ -178,42 +162,26 @@ def _imported(path: Path) -> str:
     return ".".join(path.parts)
 
 
-CONFIG_HELP = """\
-Check or print a pipeline file.
-
-\b
-Examples:
-  onnx-passes config show optimize > pipeline.yaml
-  onnx-passes config check optimize --set verify.memory_limit=2GiB
-"""
-_CHECK = """\
-Check each FILE (or shipped pipeline), and print the pipeline that results from it.
-
-\b
-Examples:
-  onnx-passes config check pipeline.yaml
-  onnx-passes config check optimize
-"""
-_SHOW = """\
-Print FILE (or a shipped pipeline) as YAML, with what it extends: a file to begin from.
-
-\b
-Examples:
-  onnx-passes config show optimize > pipeline.yaml
-  onnx-passes config show pipeline.yaml --set verify.scope=model
-"""
-
-
-@click.group("config", cls=Family, help=CONFIG_HELP, no_args_is_help=True)
+@click.group("config", cls=Family, no_args_is_help=True)
 def config_command() -> None:
-    """Check or print a pipeline file."""
+    """Check or print a pipeline file.
+
+    Examples:
+      onnx-passes config show optimize > pipeline.yaml
+      onnx-passes config check optimize --set verify.memory_limit=2GiB
+    """
 
 
-@config_command.command("check", help=_CHECK)
+@config_command.command("check")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @OVERRIDES
 def check_command(files: tuple[str, ...], overrides: tuple[str, ...]) -> None:
-    """Check FILE (or a shipped pipeline), and print the pipeline that results from it."""
+    """Check each FILE (or shipped pipeline), and print the pipeline that results from it.
+
+    Examples:
+      onnx-passes config check pipeline.yaml
+      onnx-passes config check optimize
+    """
     from onnx_passes.configs.engine_configs import resolve_engines
     from onnx_passes.configs.pipeline_files import load_config
     from onnx_passes.configs.resolve import format_pipeline, resolve
@@ -225,11 +193,16 @@ def check_command(files: tuple[str, ...], overrides: tuple[str, ...]) -> None:
         click.echo(format_pipeline(pipeline))
 
 
-@config_command.command("show", help=_SHOW)
+@config_command.command("show")
 @click.argument("file")
 @OVERRIDES
 def show_command(file: str, overrides: tuple[str, ...]) -> None:
-    """Print a pipeline file, or a shipped pipeline, as YAML."""
+    """Print FILE (or a shipped pipeline) as YAML, with what it extends: a file to begin from.
+
+    Examples:
+      onnx-passes config show optimize > pipeline.yaml
+      onnx-passes config show pipeline.yaml --set verify.scope=model
+    """
     import yaml
 
     from onnx_passes.configs.pipeline_files import load_config

@@ -15,8 +15,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.common import FILE, OVERRIDES
-from onnx_passes.cli.output import abandon_stdout, check_destinations, echo_line, echo_lines
+from onnx_passes.cli.common import FILE, OVERRIDES, file, flag, option, several
+from onnx_passes.cli.output import (
+    abandon_stdout,
+    advance,
+    check_destinations,
+    echo_line,
+    echo_lines,
+)
 from onnx_passes.cli.supervision import Watch, received
 from onnx_passes.cli.word_syntax import names_a_model, read_range
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
@@ -200,9 +206,9 @@ def keys_of(given: PlainMapping) -> Iterator[str]:
     """Yield what options say as keys of a pipeline file."""
     yield from given["overrides"]
     yield from budget_keys(given["metrics"])
-    for key, file in {"inputs": given["inputs"], "outputs": given["labels"]}.items():
-        if file is not None:
-            yield f"reference.{key}={json.dumps(os.path.abspath(file))}"
+    for key, path in {"inputs": given["inputs"], "outputs": given["labels"]}.items():
+        if path is not None:
+            yield f"reference.{key}={json.dumps(os.path.abspath(path))}"
     data, dump = given["data"], given["dump_after"]
     found = {
         "engines": given["engines"] and engines_text(given["engines"]),
@@ -261,123 +267,72 @@ def save_result(
         )
 
 
-# click keeps the lines of a paragraph that begins with a backspace.
-HELP = """\
-Run a pipeline over MODEL, then the PASSes, and check each before the next one runs.
-
-Without a pipeline and PASSes this is 'optimize', with --precision as well. Without an output
-only a summary is printed.
-
-\b
-Examples:
-  onnx-passes model.onnx -o out.onnx
-  onnx-passes model.onnx out.onnx --dims batch=1,height=640
-  onnx-passes --precision float16 model.onnx -o out.onnx
-  onnx-passes -c optimize -e onnxruntime -e openvino -o out.onnx model.onnx
-  onnx-passes -o out.onnx model.onnx 'fold-constants{size_limit=1MiB}'
-"""
-
-
-@click.command("run", help=HELP, no_args_is_help=True)
+@click.command("run", no_args_is_help=True)
 @click.argument("model", type=FILE)
 @click.argument("passes", nargs=-1, metavar="[PASS]... [OUT]")
-@click.option(
-    "-c",
-    "--config",
-    help="Pipeline file, or a preset: cleanup, lower, optimize, optimize-ort, simplify, "
+@option(
+    "-c --config",
+    "Pipeline file, or a preset: cleanup, lower, optimize, optimize-ort, simplify, "
     "streamline, tensorrt ('onnx-passes list --presets' explains them).",
 )
-@click.option(
-    "-o", "--output", type=FILE, help="Where to write the result; - prints it as ONNX text."
+@file("-o --output", "Where to write the result; - prints it as ONNX text.")
+@several("--skip PASS", "Leave a pass or group out of the pipeline.")
+@several(
+    "--keep NODE",
+    "Leave out the rewrites that remove a node, named by itself or by a value of it.",
 )
-@click.option(
-    "--skip", multiple=True, metavar="PASS", help="Leave a pass or group out of the pipeline."
-)
-@click.option(
-    "--keep",
-    multiple=True,
-    metavar="NODE",
-    help="Leave out the rewrites that remove a node, named by itself or by a value of it.",
-)
-@click.option("--no-passes", is_flag=True, help="Run no pass: copy the model.")
-@click.option(
-    "--dims",
-    multiple=True,
-    metavar="NAME=SIZE,...",
-    help="Fix dynamic dimensions before the passes run.",
-)
+@flag("--no-passes", "Run no pass: copy the model.")
+@several("--dims NAME=SIZE,...", "Fix dynamic dimensions before the passes run.")
 @OVERRIDES
-@click.option(
-    "-e",
-    "--engine",
-    "engines",
-    multiple=True,
-    metavar="ENGINE",
-    help="Check on this engine, not on the pipeline's: openvino, onnxruntime:CUDA. Repeat "
+@several(
+    "-e --engine engines ENGINE",
+    "Check on this engine, not on the pipeline's: openvino, onnxruntime:CUDA. Repeat "
     "for several.",
 )
-@click.option(
+@option(
     "--objective",
-    type=click.Choice(["nodes", "time", "size"]),
-    help="Undo rewrites that do not pay, measured by nodes, by time on the last engine, or by "
+    "Undo rewrites that do not pay, measured by nodes, by time on the last engine, or by "
     "the size of the file.",
+    type=click.Choice(["nodes", "time", "size"]),
 )
-@click.option(
+@option(
     "--precision",
+    "Convert or quantise the result of the passes; int8-static needs --calib.",
     type=click.Choice(["float16", "int8", "int8-static", "int4"]),
-    help="Convert or quantise the result of the passes; int8-static needs --calib.",
 )
-@click.option(
-    "--inputs",
-    "--calib",
-    "inputs",
-    metavar="FILE",
-    help="Check and calibrate on these inputs: .npz, .npy, .pb, or a folder of them.",
+@option(
+    "--inputs --calib inputs FILE",
+    "Check and calibrate on these inputs: .npz, .npy, .pb, or a folder of them.",
 )
-@click.option("--labels", metavar="FILE", help="Labels or expected outputs of the inputs.")
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    metavar="NAME=LOW:HIGH",
-    help="Range of a metric, in which passes such as convert-float16 may change results.",
+@option("--labels FILE", "Labels or expected outputs of the inputs.")
+@several(
+    "--metric metrics NAME=LOW:HIGH",
+    "Range of a metric, in which passes such as convert-float16 may change results.",
 )
-@click.option("--no-verify", is_flag=True, help="Check nothing. The report says so.")
-@click.option(
-    "--allow-invalid",
-    is_flag=True,
-    help="Accept a MODEL that breaks the rules of ONNX. The report says which.",
+@flag("--no-verify", "Check nothing. The report says so.")
+@flag(
+    "--allow-invalid", "Accept a MODEL that breaks the rules of ONNX. The report says which."
 )
-@click.option("--strict", is_flag=True, help="Fail (4) if anything could not be verified.")
-@click.option(
-    "--data",
-    multiple=True,
-    metavar="SOURCE",
-    help="Compare the result over a whole data set: a folder, file, pattern or function.",
+@flag("--strict", "Fail (4) if anything could not be verified.")
+@several(
+    "--data SOURCE",
+    "Compare the result over a whole data set: a folder, file, pattern or function.",
 )
-@click.option(
-    "--rewrite-limit", type=int, metavar="N", help="Stop rewriting after N rewrites."
+@option("--rewrite-limit N", "Stop rewriting after N rewrites.", type=int)
+@option(
+    "--why-not RULE[@NODE]",
+    "Print why a rule, or those of a pass, did not match at a node, or at any.",
 )
-@click.option(
-    "--why-not",
-    metavar="RULE[@NODE]",
-    help="Print why a rule, or those of a pass, did not match at a node, or at any.",
+@option("--dump-after PASS|all|changed", "Write the model after these passes.")
+@file("--json json_path", "Write the report.")
+@file("--html html_path", "Write the report as a page.")
+@file("--junit junit_path", "Write the report for a CI system, as JUnit XML.")
+@option(
+    "--start-at STEP",
+    "Leave out the steps before this one, a name or a number: MODEL is what they gave.",
 )
-@click.option(
-    "--dump-after", metavar="PASS|all|changed", help="Write the model after these passes."
-)
-@click.option("--json", "json_path", type=FILE, help="Write the report.")
-@click.option("--html", "html_path", type=FILE, help="Write the report as a page.")
-@click.option(
-    "--junit", "junit_path", type=FILE, help="Write the report for a CI system, as JUnit XML."
-)
-@click.option(
-    "--start-at",
-    metavar="STEP",
-    help="Leave out the steps before this one, a name or a number: MODEL is what they gave.",
-)
-@click.option("-v", "--verbose", count=True, help="Print more: each rewrite, each check.")
-@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+@option("-v --verbose", "Print more: each rewrite, each check.", count=True)
+@flag("-q --quiet", "Print errors only.")
 def command(
     model: Path,
     passes: Sequence[str],
@@ -387,7 +342,18 @@ def command(
     quiet: bool,
     **given: Plain,
 ) -> None:
-    """Run a pipeline over MODEL, and write the result and the reports."""
+    """Run a pipeline over MODEL, then the PASSes, and check each before the next one runs.
+
+    Without a pipeline and PASSes this is 'optimize', with --precision as well. Without an
+    output only a summary is printed.
+
+    Examples:
+      onnx-passes model.onnx -o out.onnx
+      onnx-passes model.onnx out.onnx --dims batch=1,height=640
+      onnx-passes --precision float16 model.onnx -o out.onnx
+      onnx-passes -c optimize -e onnxruntime -e openvino -o out.onnx model.onnx
+      onnx-passes -o out.onnx model.onnx 'fold-constants{size_limit=1MiB}'
+    """
     from onnx_passes.configs.imports import import_modules
     from onnx_passes.configs.pipeline_files import default_config, load_config
     from onnx_passes.model.load import load_model
@@ -461,8 +427,10 @@ def _announcer(reporter: ConsoleReporter) -> Instrument:
         def start(self, report: RunReport, model: ir.Model) -> None:
             reporter.start(report)
 
+            self.run = report
+
         def before_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
-            reporter.pass_started(report)
+            advance(report.index, self.run.planned or 0, "pass", report.name.partition("{")[0])
 
         def after_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
             reporter.pass_finished(report)
@@ -496,7 +464,7 @@ def execute(
     places = [path.absolute() if path is not None else None for path in reports.values()]
     with ExitStack() as stack:
         stderr = sys.stderr or stack.enter_context(open(os.devnull, "w"))
-        reporter = stack.enter_context(ConsoleReporter(stderr, verbosity=verbosity))
+        reporter = ConsoleReporter(stderr, verbosity=verbosity)
         # Stdout is for the result: what a pass prints must not get into it.
         with redirect_stdout(stderr):
             settings, budget = with_budget(settings, loaded.model)

@@ -381,6 +381,6 @@ def _fail(code: int, stage: str) -> NoReturn:
 
 def _tell(text: str) -> None:
     with suppress(OSError, ValueError, AttributeError):
-        # What was at work may have left half a line there, and no cursor.
-        clear = "\r\x1b[2K\x1b[?25h" if sys.stderr.isatty() else ""
+        # What was at work may have left half a line there.
+        clear = "\r\x1b[2K" if sys.stderr.isatty() else ""
         print(f"{clear}{text}", file=sys.stderr, flush=True)

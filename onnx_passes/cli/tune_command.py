@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.common import FILE, OVERRIDES
+from onnx_passes.cli.common import FILE, OVERRIDES, file, flag, option
 from onnx_passes.cli.output import advance, check_destinations, echo_line, echo_lines
 from onnx_passes.cli.word_syntax import ManyWords
 from onnx_passes.errors import UsageError
@@ -20,35 +20,17 @@ if TYPE_CHECKING:
     from onnx_passes.model.load import LoadedModel
     from onnx_passes.tuning.search_record import SearchResult, Task
 
-HELP = """\
-Choose the precision of each part of MODEL: the least time, size or bit operations within a
-budget of what may be lost. PIPELINE holds the data (reference), the budget (verify.metrics,
-tune.flips), and the formats, groups and objective (tune).
 
-Parts are scored by runs of their own on values that were recorded once. A choice is written
-only after the whole model was run, kept the budget, and its file was read back. Without a
-better one, the original is written.
-
-\b
-Examples:
-  onnx-passes tune model.onnx -c tune.yaml -o small.onnx --json=found.json
-  onnx-passes tune model.onnx -c tune.yaml --culprits
-"""
-
-
-@click.command("tune", cls=ManyWords, help=HELP, no_args_is_help=True)
+@click.command("tune", cls=ManyWords, no_args_is_help=True)
 @click.argument("model", type=FILE)
-@click.option("-c", "--config", required=True, metavar="PIPELINE", help="The pipeline file.")
-@click.option("-o", "--output", type=FILE, metavar="FILE", help="Where to write the model.")
+@option("-c --config PIPELINE", "The pipeline file.", required=True)
+@file("-o --output FILE", "Where to write the model.")
 @OVERRIDES
-@click.option(
-    "--json", "json_file", type=FILE, metavar="FILE", help="Write the result as JSON."
-)
-@click.option("-q", "--quiet", is_flag=True, help="Print no line for each step.")
-@click.option(
+@file("--json json_file FILE", "Write the result as JSON.")
+@flag("-q --quiet", "Print no line for each step.")
+@flag(
     "--culprits",
-    is_flag=True,
-    help="Name the fewest nodes that must stay in float32, all others in the first format.",
+    "Name the fewest nodes that must stay in float32, all others in the first format.",
 )
 def command(
     model: Path,
@@ -59,7 +41,19 @@ def command(
     quiet: bool,
     culprits: bool,
 ) -> None:
-    """Choose precisions."""
+    """Choose the precision of each part of MODEL within a budget of what may be lost.
+
+    It has the least time, size or bit operations. PIPELINE holds the data (reference), the
+    budget (verify.metrics, tune.flips), and the formats, groups and objective (tune).
+
+    Parts are scored by runs of their own on values that were recorded once. A choice is
+    written only after the whole model was run, kept the budget, and its file was read back.
+    Without a better one, the original is written.
+
+    Examples:
+      onnx-passes tune model.onnx -c tune.yaml -o small.onnx --json=found.json
+      onnx-passes tune model.onnx -c tune.yaml --culprits
+    """
     from onnx_passes.configs.pipeline_files import load_config
     from onnx_passes.model.load import load_model
     from onnx_passes.tuning.configured_search import task_of

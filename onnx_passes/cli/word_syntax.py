@@ -96,7 +96,7 @@ class Several(click.Option):
         return not Path(word).is_file()
 
 
-_MODELS = (".onnx", ".onnxtxt", ".onnxtext", ".onnxjson", ".textproto", ".prototxt", ".pbtxt")
+_MODELS = (".onnx", ".onnxtxt", ".onnxtext")
 
 
 def names_a_model(word: str) -> bool:

@@ -137,122 +137,81 @@ def _reproducers(value: object) -> object:
 class PipelineConfig(Section):
     """A pipeline file."""
 
-    imports: tuple[str, ...] = Field(
-        default=(),
-        description="Modules to import first, which register passes, metrics or engines. They "
-        "are found from the folder of this file, the working folder and the environment.",
-    )
-    extends: str | None = Field(
-        default=None,
-        description="A shipped pipeline: its steps come first, and its engines and settings "
-        "count where this file has none.",
-    )
-    passes: Annotated[tuple[Step, ...], PlainValidator(_steps)] = Field(
-        default=(), description="The steps, in order. A shipped pipeline means its steps."
-    )
-    skip: tuple[str, ...] = Field(
-        default=(), description="Passes and groups that are left out of the steps."
-    )
-    keep: tuple[str, ...] = Field(
-        default=(),
-        description="Nodes that stay, by their names or those of values that they compute: "
-        "rewrites that remove one are left out, or the whole pass.",
-    )
-    exhaustive: bool = Field(
-        default=False,
-        description="Whether to repeat all steps until the model stops changing.",
-    )
-    engines: Annotated[tuple[EngineUse, ...], PlainValidator(_engines)] = Field(
-        default=DEFAULT_ENGINES,
-        description="The engines that models are compared on, and when.",
-    )
-    reference: Reference = Field(
-        default_factory=Reference, description="The data that models are compared on."
-    )
+    imports: tuple[str, ...] = ()
+    """Modules to import first, which register passes, metrics or engines. They are found from
+    the folder of this file, the working folder and the environment."""
+    extends: str | None = None
+    """A shipped pipeline: its steps come first, and its engines and settings count where this
+    file has none."""
+    passes: Annotated[tuple[Step, ...], PlainValidator(_steps)] = ()
+    """The steps, in order. A shipped pipeline means its steps."""
+    skip: tuple[str, ...] = ()
+    """Passes and groups that are left out of the steps."""
+    keep: tuple[str, ...] = ()
+    """Nodes that stay, by their names or those of values that they compute: rewrites that
+    remove one are left out, or the whole pass."""
+    exhaustive: bool = False
+    """Whether to repeat all steps until the model stops changing."""
+    engines: Annotated[tuple[EngineUse, ...], PlainValidator(_engines)] = DEFAULT_ENGINES
+    """The engines that models are compared on, and when."""
+    reference: Reference = Field(default_factory=Reference)
+    """The data that models are compared on."""
     verify: Annotated[
         Verify, BeforeValidator(_verify, json_schema_input_type=bool | Verify)
-    ] = Field(
-        default_factory=Verify,
-        description="What a pass must show; false switches verification off.",
-    )
-    on_failure: Policy = Field(
-        default="stop",
-        description="What a failed pass leads to: stop; rollback, to the model before it, and "
-        "go on; or warn, and go on with its model.",
-    )
-    granularity: Literal["pass", "application"] = Field(
-        default="pass",
-        description="What 'on_failure: rollback' undoes: the whole pass, or only the rewrites "
-        "that are wrong, where what is left of the pass then passes its checks.",
-    )
-    objective: Literal["nodes", "time", "size"] | None = Field(
-        default=None,
-        description="What rewrites that do not always pay are measured by, each before and "
-        "after: nodes, the time of runs on the last engine, or the size of the file. Those "
-        "that do not pay are undone. Without it none is measured.",
-    )
-    strict: bool = Field(
-        default=False, description="Whether a run fails if something could not be verified."
-    )
-    waivers: tuple[WaiverSection, ...] = Field(
-        default=(),
-        description="What is accepted though it is not verified or fails its check; every "
-        "report shows it.",
-    )
-    onnxruntime: OnnxRuntime = Field(
-        default_factory=OnnxRuntime, description="Options of every engine 'onnxruntime'."
-    )
-    logging: Logging = Field(
-        default_factory=Logging, description="What is printed and kept during a run."
-    )
-    model_checker: PlainDict = Field(
-        default={}, description="Default options of the pass model-checker."
-    )
-    shape_inference: PlainDict = Field(
-        default={}, description="Default options of the pass shape-inference."
-    )
-    layouts: PlainDict = Field(
-        default={}, description="Default options of the pass convert-layouts: inp and out."
-    )
-    infer_thresholds: PlainDict = Field(
-        default={}, description="Default options of the pass infer-thresholds, such as max."
-    )
-    fold_constants: PlainDict = Field(
-        default={}, description="Read by passes of the seed system's own, and by none here."
-    )
-    lift_constants: PlainDict = Field(
-        default={}, description="Read by passes of the seed system's own, and by none here."
-    )
-    deduplicate_initializers: PlainDict = Field(
-        default={}, description="Read by passes of the seed system's own, and by none here."
-    )
-    limits: Limits = Field(default_factory=Limits, description="Where a run stops by itself.")
+    ] = Field(default_factory=Verify)
+    """What a pass must show; false switches verification off."""
+    on_failure: Policy = "stop"
+    """What a failed pass leads to: stop; rollback, to the model before it, and go on; or warn,
+    and go on with its model."""
+    granularity: Literal["pass", "application"] = "pass"
+    """What 'on_failure: rollback' undoes: the whole pass, or only the rewrites that are wrong,
+    where what is left of the pass then passes its checks."""
+    objective: Literal["nodes", "time", "size"] | None = None
+    """What rewrites that do not always pay are measured by, each before and after: nodes, the
+    time of runs on the last engine, or the size of the file. Those that do not pay are undone.
+    Without it none is measured."""
+    strict: bool = False
+    """Whether a run fails if something could not be verified."""
+    waivers: tuple[WaiverSection, ...] = ()
+    """What is accepted though it is not verified or fails its check; every report shows it."""
+    onnxruntime: OnnxRuntime = Field(default_factory=OnnxRuntime)
+    """Options of every engine 'onnxruntime'."""
+    logging: Logging = Field(default_factory=Logging)
+    """What is printed and kept during a run."""
+    model_checker: PlainDict = Field(default={})
+    """Default options of the pass model-checker."""
+    shape_inference: PlainDict = Field(default={})
+    """Default options of the pass shape-inference."""
+    layouts: PlainDict = Field(default={})
+    """Default options of the pass convert-layouts: inp and out."""
+    infer_thresholds: PlainDict = Field(default={})
+    """Default options of the pass infer-thresholds, such as max."""
+    fold_constants: PlainDict = Field(default={})
+    """Read by passes of the seed system's own, and by none here."""
+    lift_constants: PlainDict = Field(default={})
+    """Read by passes of the seed system's own, and by none here."""
+    deduplicate_initializers: PlainDict = Field(default={})
+    """Read by passes of the seed system's own, and by none here."""
+    limits: Limits = Field(default_factory=Limits)
+    """Where a run stops by itself."""
     dump_after: Annotated[
-        Literal["none", "changed", "all"] | tuple[str, ...],
-        BeforeValidator(_dumps),
-    ] = Field(
-        default="none",
-        description="After which passes the model is written: none, changed (those that "
-        "changed it), all, or a list of passes.",
-    )
-    dump_dir: str = Field(
-        default="onnx-passes-dump", min_length=1, description="Folder that those models go to."
-    )
+        Literal["none", "changed", "all"] | tuple[str, ...], BeforeValidator(_dumps)
+    ] = "none"
+    """After which passes the model is written: none, changed (those that changed it), all, or
+    a list of passes."""
+    dump_dir: str = Field(default="onnx-passes-dump", min_length=1)
+    """Folder that those models go to."""
     reproducers: Annotated[
         str, BeforeValidator(_reproducers, json_schema_input_type=str | Literal[False])
-    ] = Field(
-        default="onnx-passes-failures",
-        description="Folder, from the working folder, that gets a reproducer of each failed "
-        "check; false for none.",
-    )
-    save: Save = Field(default_factory=Save, description="How the result is written.")
-    tune: TuneSection = Field(
-        default_factory=TuneSection, description="What 'onnx-passes tune' looks for."
-    )
-    extra: PlainDict = Field(
-        default={},
-        description="Data for your own passes, each key a key of their 'self.config'.",
-    )
+    ] = "onnx-passes-failures"
+    """Folder, from the working folder, that gets a reproducer of each failed check; false for
+    none."""
+    save: Save = Field(default_factory=Save)
+    """How the result is written."""
+    tune: TuneSection = Field(default_factory=TuneSection)
+    """What 'onnx-passes tune' looks for."""
+    extra: PlainDict = Field(default={})
+    """Data for your own passes, each key a key of their 'self.config'."""
 
     _tree: Tree = PrivateAttr(default_factory=Tree)
     _folder: Path = PrivateAttr(default_factory=Path)

@@ -174,12 +174,11 @@ class OnnxRuntime(Section):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     providers: Annotated[list[Plain], AfterValidator(lambda v: _providers(v))] = Field(
-        default=[],
-        description="Execution providers: names, or lists of a name and a mapping of options.",
+        default=[]
     )
-    full_context_dump: bool = Field(
-        default=False, description="Whether every intermediate value is recorded."
-    )
+    """Execution providers: names, or lists of a name and a mapping of options."""
+    full_context_dump: bool = False
+    """Whether every intermediate value is recorded."""
 
     def engine_options(self) -> PlainDict:
         """Return the options as the engine has them, whose provider is the first."""
@@ -208,48 +207,35 @@ def _providers(value: list[Plain]) -> list[tuple[str, PlainDict]]:
 class Logging(Section):
     """What is reported and kept while the pipeline runs."""
 
-    verbose: bool = Field(
-        default=False, description="Whether every pass says when it starts and ends."
-    )
-    checkpoint: PathOrFalse = Field(
-        default=None,
-        description="Name of files written before and after each pass; false for none.",
-    )
-    keep_intermediates: PathOrFalse = Field(
-        default=None, description="Folder that gets the model after each pass; false for none."
-    )
+    verbose: bool = False
+    """Whether every pass says when it starts and ends."""
+    checkpoint: PathOrFalse = None
+    """Name of files written before and after each pass; false for none."""
+    keep_intermediates: PathOrFalse = None
+    """Folder that gets the model after each pass; false for none."""
 
 
 class Limits(Section):
     """Where a run stops by itself."""
 
-    pass_seconds: Annotated[float, Strict(), Field(gt=0)] | None = Field(
-        default=600.0, description="Time limit of one pass in seconds; null for none."
-    )
-    rewrites: Annotated[int, Strict(), Field(ge=0)] | None = Field(
-        default=None,
-        description="Number of rewrites after which no other is made; null for no limit.",
-    )
-    reproducer_seconds: Annotated[float, Strict(), Field(ge=0)] = Field(
-        default=20.0,
-        description="Time in seconds for making the reproducer of a failure smaller.",
-    )
+    pass_seconds: Annotated[float, Strict(), Field(gt=0)] | None = 600.0
+    """Time limit of one pass in seconds; null for none."""
+    rewrites: Annotated[int, Strict(), Field(ge=0)] | None = None
+    """Number of rewrites after which no other is made; null for no limit."""
+    reproducer_seconds: Annotated[float, Strict(), Field(ge=0)] = 20.0
+    """Time in seconds for making the reproducer of a failure smaller."""
 
 
 class Save(Section):
     """How the result is written."""
 
-    external_data: Literal["keep", "inline", "external"] = Field(
-        default="keep",
-        description="Where weights go: where they were (keep), into the model, or into a file "
-        "beside it. Over 2 GiB always the latter.",
-    )
+    external_data: Literal["keep", "inline", "external"] = "keep"
+    """Where weights go: where they were (keep), into the model, or into a file beside it. Over
+    2 GiB always the latter."""
     size_threshold: Annotated[
         Size, Field(ge=0), WithJsonSchema({"type": ["integer", "string"]})
-    ] = Field(
-        default=1024,
-        description="Weights of at least this size go into the file beside the model.",
-    )
+    ] = 1024
+    """Weights of at least this size go into the file beside the model."""
 
 
 def _share(value: object) -> float:
@@ -278,48 +264,31 @@ class DataSection(Section):
     """A whole data set. A text or a list is its source."""
 
     source: Annotated[
-        tuple[str, ...],
-        BeforeValidator(_sources, json_schema_input_type=str | list[str]),
-    ] = Field(
-        default=(),
-        validate_default=False,
-        description="Folders, files, patterns, or one 'module:function'.",
-    )
-    files: dict[str, str] = Field(
-        default={}, description="In place of a source: .npy files by the column they hold."
-    )
-    columns: dict[str, str] = Field(
-        default={}, description="Column of each input; by default that of the same name."
-    )
-    labels: str | None = Field(default=None, description="The column of labels.")
-    prepare: str | None = Field(
-        default=None, description="'module:function' that turns a sample into another one."
-    )
-    batch: Whole | None = Field(
-        default=None,
-        ge=1,
-        description="Samples fed at once; by default what the model demands, else 1.",
-    )
-    shuffle: Whole | None = Field(
-        default=None, ge=0, description="Seed of the order; null for that of the files."
-    )
-    limit: Whole | None = Field(
-        default=None, ge=1, description="Number of samples that are used."
-    )
-    shard: Whole | None = Field(
-        default=None,
-        ge=1,
-        description="Samples evaluated at once; by default 8192, or 512 with 'early'.",
-    )
-    jobs: Whole | None = Field(
-        default=None, ge=1, description="Worker processes; null for this process."
-    )
-    scheduler: str | None = Field(
-        default=None, description="The scheduler of a Dask cluster: tcp://host:8786."
-    )
-    scores: str | None = Field(
-        default=None, description="The output that holds class scores; by default the first."
-    )
+        tuple[str, ...], BeforeValidator(_sources, json_schema_input_type=str | list[str])
+    ] = Field(default=(), validate_default=False)
+    """Folders, files, patterns, or one 'module:function'."""
+    files: dict[str, str] = Field(default={})
+    """In place of a source: .npy files by the column they hold."""
+    columns: dict[str, str] = Field(default={})
+    """Column of each input; by default that of the same name."""
+    labels: str | None = None
+    """The column of labels."""
+    prepare: str | None = None
+    """'module:function' that turns a sample into another one."""
+    batch: Whole | None = Field(default=None, ge=1)
+    """Samples fed at once; by default what the model demands, else 1."""
+    shuffle: Whole | None = Field(default=None, ge=0)
+    """Seed of the order; null for that of the files."""
+    limit: Whole | None = Field(default=None, ge=1)
+    """Number of samples that are used."""
+    shard: Whole | None = Field(default=None, ge=1)
+    """Samples evaluated at once; by default 8192, or 512 with 'early'."""
+    jobs: Whole | None = Field(default=None, ge=1)
+    """Worker processes; null for this process."""
+    scheduler: str | None = None
+    """The scheduler of a Dask cluster: tcp://host:8786."""
+    scores: str | None = None
+    """The output that holds class scores; by default the first."""
 
     def spec(self, base: str, *, early: bool, allow_nan: bool) -> DataSpec:
         """Return the data set.
@@ -342,15 +311,12 @@ def read_data(value: object) -> object:
 class AccuracySection(Section):
     """How much accuracy the result may lose over the data set, and how sure that must be."""
 
-    drop: Share = Field(
-        default=0.0, description="The most that may be lost: 0.5 % of the samples, or 0.005."
-    )
-    confidence: Share = Field(
-        default=0.95, description="Probability with which each verdict is right."
-    )
-    early: bool = Field(
-        default=False, description="Whether to stop as soon as the verdict is known."
-    )
+    drop: Share = 0.0
+    """The most that may be lost: 0.5 % of the samples, or 0.005."""
+    confidence: Share = 0.95
+    """Probability with which each verdict is right."""
+    early: bool = False
+    """Whether to stop as soon as the verdict is known."""
 
 
 def read_accuracy(value: object) -> Plain:
@@ -362,20 +328,17 @@ def read_accuracy(value: object) -> Plain:
 class ToleranceSection(Section):
     """How far floats may be off: ``|new - old| <= atol + rtol * |old|``."""
 
-    rtol: Limit | None = Field(
-        default=None, description="Relative tolerance; by default that of the output's type."
-    )
-    atol: Limit | None = Field(
-        default=None, description="Absolute tolerance; by default that of the output's type."
-    )
+    rtol: Limit | None = None
+    """Relative tolerance; by default that of the output's type."""
+    atol: Limit | None = None
+    """Absolute tolerance; by default that of the output's type."""
 
 
 class OutputTolerance(ToleranceSection):
     """A tolerance with exceptions for some outputs."""
 
-    outputs: dict[str, ToleranceSection] = Field(
-        default={}, description="Tolerances of single outputs, by name."
-    )
+    outputs: dict[str, ToleranceSection] = Field(default={})
+    """Tolerances of single outputs, by name."""
 
 
 class _Default(OutputTolerance):
@@ -407,75 +370,51 @@ class Verify(Section):
     a value, there are the defaults.
     """
 
-    enabled: bool = Field(default=True, description="Whether anything is verified.")
-    scope: Scope = Field(
-        default="auto",
-        description="What is run after a pass: the changed region, the whole model, or the "
-        "region where that is enough (auto).",
-    )
-    inputs: Inputs = Field(
-        default="random",
-        description="Whether special values, and dimensions of size 1 and 0, are added to the "
-        "reference data (adversarial), or not (random).",
-    )
+    enabled: bool = True
+    """Whether anything is verified."""
+    scope: Scope = "auto"
+    """What is run after a pass: the changed region, the whole model, or the region where that
+    is enough (auto)."""
+    inputs: Inputs = "random"
+    """Whether special values, and dimensions of size 1 and 0, are added to the reference data
+    (adversarial), or not (random)."""
     tolerance: Annotated[
         OutputTolerance,
         BeforeValidator(_limits, json_schema_input_type=OutputTolerance | LimitsName),
-    ] = Field(
-        default_factory=OutputTolerance,
-        description="Tolerance after each pass that declares tolerance. 'derived', which is "
-        "the default, lets double precision decide where nobody gave a limit; 'default' holds "
-        "such values to the limit of their type.",
-    )
-    reference: Truth = Field(
-        default="engine",
-        description="What floats under tolerance are judged by: the distance between two "
-        "results of an engine, or how much farther they are from one in float64.",
-    )
-    growth: Annotated[float, Strict(), Field(ge=1, allow_inf_nan=False)] = Field(
-        default=2.0,
-        description="How many times its error against float64 a result may have, with "
-        "'reference: float64'.",
-    )
-    drawn_parts: Annotated[int, Strict(), Field(ge=0)] = Field(
-        default=1000,
-        description="How many parts of a run are run on drawn values at most, which show what "
-        "the samples may lack; 0 runs none.",
-    )
-    drift: ToleranceSection = Field(
-        default_factory=ToleranceSection,
-        description="Tolerance against the original model: the error budget that passes under "
-        "tolerance share, and the limit of the result. By default 'tolerance'.",
-    )
-    metrics: dict[str, Interval] = Field(
-        default={},
-        description="Registered metrics by name, each with its range [least, greatest].",
-    )
+    ] = Field(default_factory=OutputTolerance)
+    """Tolerance after each pass that declares tolerance. 'derived', which is the default, lets
+    double precision decide where nobody gave a limit; 'default' holds such values to the limit
+    of their type."""
+    reference: Truth = "engine"
+    """What floats under tolerance are judged by: the distance between two results of an
+    engine, or how much farther they are from one in float64."""
+    growth: Annotated[float, Strict(), Field(ge=1, allow_inf_nan=False)] = 2.0
+    """How many times its error against float64 a result may have, with 'reference:
+    float64'."""
+    drawn_parts: Annotated[int, Strict(), Field(ge=0)] = 1000
+    """How many parts of a run are run on drawn values at most, which show what the samples may
+    lack; 0 runs none."""
+    drift: ToleranceSection = Field(default_factory=ToleranceSection)
+    """Tolerance against the original model: the error budget that passes under tolerance
+    share, and the limit of the result. By default 'tolerance'."""
+    metrics: dict[str, Interval] = Field(default={})
+    """Registered metrics by name, each with its range [least, greatest]."""
     accuracy: Annotated[
         AccuracySection | None,
         BeforeValidator(
             read_accuracy, json_schema_input_type=str | float | AccuracySection | None
         ),
-    ] = Field(
-        default=None,
-        description="The accuracy that the result may lose over 'reference.data', in place of "
-        "limits on its outputs there.",
-    )
-    allow_invalid: bool = Field(
-        default=False,
-        description="Whether a model that onnx's checker and the engines refuse is accepted, "
-        "with a note.",
-    )
-    negative_zero: bool = Field(
-        default=False, description="Whether -0 and 0 are different under equality."
-    )
+    ] = None
+    """The accuracy that the result may lose over 'reference.data', in place of limits on its
+    outputs there."""
+    allow_invalid: bool = False
+    """Whether a model that onnx's checker and the engines refuse is accepted, with a note."""
+    negative_zero: bool = False
+    """Whether -0 and 0 are different under equality."""
     memory_limit: Annotated[
         Size, Field(ge=0), WithJsonSchema({"type": ["integer", "string"]})
-    ] = Field(
-        default=1 << 30,
-        description="Memory for recorded values, by which regions are checked; beyond it they "
-        "go to disk.",
-    )
+    ] = 1 << 30
+    """Memory for recorded values, by which regions are checked; beyond it they go to disk."""
 
     _for_seed: bool = PrivateAttr(default=False)
 
@@ -504,48 +443,34 @@ class Reference(Section):
 
     also: ClassVar[dict[str, str]] = {"inp": "inputs", "out": "outputs"}
 
-    inputs: Files = Field(
-        default=None,
-        description="Inputs: .npy, .npz or .pb files in the order of the model's inputs, a "
-        "mapping of input names to files, or a folder of ONNX test data.",
-    )
-    outputs: Files = Field(
-        default=None, description="Expected outputs or labels, in the forms of 'inputs'."
-    )
+    inputs: Files = None
+    """Inputs: .npy, .npz or .pb files in the order of the model's inputs, a mapping of input
+    names to files, or a folder of ONNX test data."""
+    outputs: Files = None
+    """Expected outputs or labels, in the forms of 'inputs'."""
     data: Annotated[
         DataSection | None,
         BeforeValidator(
             read_data, json_schema_input_type=str | list[str] | DataSection | None
         ),
-    ] = Field(
-        default=None,
-        description="A whole data set, which the result is compared with the original on at "
-        "checkpoints and at the end. Each pass is checked on its first samples.",
-    )
-    seed: Whole = Field(default=0, ge=0, description="Seed of generated inputs.")
-    samples: Whole | None = Field(
-        default=None,
-        ge=1,
-        description="Number of generated samples; by default the generator's.",
-    )
-    ranges: dict[str, Interval] = Field(
-        default={}, description="Range of the generated values of an input, by input name."
-    )
-    dims: dict[str, Sizes] = Field(
-        default={},
-        description="Sizes of dynamic dimensions by name, one or several that take turns from "
-        "sample to sample; or the whole shape of an input, by its name.",
-    )
-    allow_nan: bool = Field(default=False, description="Whether given inputs may hold NaN.")
-    steps: Whole | None = Field(
-        default=None,
-        ge=1,
-        description="Number of steps of a model with states. Each step is a sample.",
-    )
-    feed: dict[str, str] = Field(
-        default={},
-        description="For each input that is a state, the output of the step before it.",
-    )
+    ] = None
+    """A whole data set, which the result is compared with the original on at checkpoints and
+    at the end. Each pass is checked on its first samples."""
+    seed: Whole = Field(default=0, ge=0)
+    """Seed of generated inputs."""
+    samples: Whole | None = Field(default=None, ge=1)
+    """Number of generated samples; by default the generator's."""
+    ranges: dict[str, Interval] = Field(default={})
+    """Range of the generated values of an input, by input name."""
+    dims: dict[str, Sizes] = Field(default={})
+    """Sizes of dynamic dimensions by name, one or several that take turns from sample to
+    sample; or the whole shape of an input, by its name."""
+    allow_nan: bool = False
+    """Whether given inputs may hold NaN."""
+    steps: Whole | None = Field(default=None, ge=1)
+    """Number of steps of a model with states. Each step is a sample."""
+    feed: dict[str, str] = Field(default={})
+    """For each input that is a state, the output of the step before it."""
 
     @model_validator(mode="after")
     def _check_steps(self) -> Reference:
@@ -560,41 +485,31 @@ class Reference(Section):
 class FlipsSection(Section):
     """How often the largest score may be another one."""
 
-    most: Share = Field(description="Share of the decisions: 1 % or 0.01.")
-    confidence: Share = Field(
-        default=0.95, description="With which the share of all data is at most that."
-    )
-    output: str | None = Field(
-        default=None, description="The output that holds scores; by default the first."
-    )
+    most: Share
+    """Share of the decisions: 1 % or 0.01."""
+    confidence: Share = 0.95
+    """With which the share of all data is at most that."""
+    output: str | None = None
+    """The output that holds scores; by default the first."""
 
 
 class GroupSection(Section):
     """Nodes that get one format: those that all keys mean."""
 
-    nodes: tuple[str, ...] = Field(
-        default=(),
-        description="Names of nodes, or patterns such as /encoder/*; empty for all.",
-    )
-    operators: tuple[str, ...] = Field(
-        default=(), description="Operators, or patterns of them; empty for all."
-    )
-    skip: tuple[str, ...] = Field(
-        default=(), description="Names or patterns of nodes that are not of the group."
-    )
-    skip_operators: tuple[str, ...] = Field(
-        default=(), description="Operators, or patterns of them, that are not of the group."
-    )
-    after: tuple[str, ...] = Field(
-        default=(), description="Values; only nodes that depend on one of them, empty for all."
-    )
-    before: tuple[str, ...] = Field(
-        default=(),
-        description="Values; only nodes that one of them depends on, empty for all.",
-    )
-    formats: tuple[str, ...] = Field(
-        default=(), description="Formats that the group may have; by default all."
-    )
+    nodes: tuple[str, ...] = ()
+    """Names of nodes, or patterns such as /encoder/*; empty for all."""
+    operators: tuple[str, ...] = ()
+    """Operators, or patterns of them; empty for all."""
+    skip: tuple[str, ...] = ()
+    """Names or patterns of nodes that are not of the group."""
+    skip_operators: tuple[str, ...] = ()
+    """Operators, or patterns of them, that are not of the group."""
+    after: tuple[str, ...] = ()
+    """Values; only nodes that depend on one of them, empty for all."""
+    before: tuple[str, ...] = ()
+    """Values; only nodes that one of them depends on, empty for all."""
+    formats: tuple[str, ...] = ()
+    """Formats that the group may have; by default all."""
 
 
 def _formats(value: object) -> object:
@@ -611,43 +526,32 @@ def _formats(value: object) -> object:
 class TuneSection(Section):
     """Which precision each part of a model may have, and what is looked for."""
 
-    formats: Annotated[tuple[Any, ...], BeforeValidator(_formats)] = Field(
-        default=("float16", "int8-dynamic", "int8-weights"),
-        description="Formats by name, or {name: {pass: {option: value}}} for one of your own; "
-        "a list of passes if it takes several.",
+    formats: Annotated[tuple[Any, ...], BeforeValidator(_formats)] = (
+        "float16",
+        "int8-dynamic",
+        "int8-weights",
     )
-    groups: dict[str, GroupSection] = Field(
-        default={},
-        description="Nodes that get one format each; by default each layer with a weight, "
-        "with the nodes behind it.",
-    )
-    most_groups: Whole = Field(
-        default=24, ge=1, description="Number of groups if none are given; neighbours join."
-    )
-    objective: Literal["time", "size", "bops"] = Field(
-        default="time",
-        description="What has to be small: measured time, bytes of the file, or operations "
-        "times bits of both operands.",
-    )
-    flips: FlipsSection | None = Field(
-        default=None, description="How often the largest score may be another one."
-    )
-    samples: Whole = Field(
-        default=64,
-        ge=1,
-        description="Number of samples that groups are scored on, of 'reference.inputs'.",
-    )
-    evaluations: Whole = Field(
-        default=8, ge=1, description="Number of whole models that may be tried on all samples."
-    )
-    gap: Share = Field(
-        default=0.01,
-        description="The search ends once no choice is expected to cost less by more than "
-        "this share: 1 % or 0.01. A smaller one takes more runs.",
-    )
-    seconds: Annotated[float, Strict(), Field(gt=0)] | None = Field(
-        default=None, description="After which no other model is tried; null for no limit."
-    )
+    """Formats by name, or {name: {pass: {option: value}}} for one of your own; a list of
+    passes if it takes several."""
+    groups: dict[str, GroupSection] = Field(default={})
+    """Nodes that get one format each; by default each layer with a weight, with the nodes
+    behind it."""
+    most_groups: Whole = Field(default=24, ge=1)
+    """Number of groups if none are given; neighbours join."""
+    objective: Literal["time", "size", "bops"] = "time"
+    """What has to be small: measured time, bytes of the file, or operations times bits of both
+    operands."""
+    flips: FlipsSection | None = None
+    """How often the largest score may be another one."""
+    samples: Whole = Field(default=64, ge=1)
+    """Number of samples that groups are scored on, of 'reference.inputs'."""
+    evaluations: Whole = Field(default=8, ge=1)
+    """Number of whole models that may be tried on all samples."""
+    gap: Share = 0.01
+    """The search ends once no choice is expected to cost less by more than this share: 1 % or
+    0.01. A smaller one takes more runs."""
+    seconds: Annotated[float, Strict(), Field(gt=0)] | None = None
+    """After which no other model is tried; null for no limit."""
 
 
 def _text(value: object) -> object:
@@ -671,25 +575,19 @@ Text = Annotated[str, BeforeValidator(_text, json_schema_input_type=str)]
 class WaiverSection(Section):
     """Something that is not verified, or fails its check, and is accepted."""
 
-    rule: Text | None = Field(
-        default=None, description="Name of the rule, as reports print it."
-    )
-    pass_name: Text | None = Field(
-        default=None,
-        alias="pass",
-        description="Name of the pass; a waiver has this or 'rule'.",
-    )
-    model: Text = Field(
-        default="*", description="Pattern of the names of model files: 'bert-*.onnx'."
-    )
-    reason: Text = Field(description="Why it is accepted. Reports print it.")
+    rule: Text | None = None
+    """Name of the rule, as reports print it."""
+    pass_name: Text | None = Field(default=None, alias="pass")
+    """Name of the pass; a waiver has this or 'rule'."""
+    model: Text = "*"
+    """Pattern of the names of model files: 'bert-*.onnx'."""
+    reason: Text
+    """Why it is accepted. Reports print it."""
     expires: Annotated[
         date | None, BeforeValidator(_day, json_schema_input_type=str | None)
-    ] = Field(
-        default=None,
-        description="The last day on which it counts, such as 2027-01-31; by default it has "
-        "no end, and reports say so.",
-    )
+    ] = None
+    """The last day on which it counts, such as 2027-01-31; by default it has no end, and
+    reports say so."""
 
     @model_validator(mode="after")
     def _check_what(self) -> WaiverSection:

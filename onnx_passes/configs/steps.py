@@ -85,35 +85,28 @@ Step: TypeAlias = PassUse | Group | Checkpoint
 class UseSettings(Section):
     """Settings of one use of a pass, beside its options."""
 
-    on_failure: Policy | None = Field(
-        default=None, description="What to do if this pass fails: stop, rollback or warn."
-    )
-    tolerance: OutputTolerance | None = Field(
-        default=None, description="Tolerance of this pass, instead of the pipeline's."
-    )
+    on_failure: Policy | None = None
+    """What to do if this pass fails: stop, rollback or warn."""
+    tolerance: OutputTolerance | None = None
+    """Tolerance of this pass, instead of the pipeline's."""
 
 
 class GroupSettings(Section):
     """Settings of a group."""
 
-    name: str | None = Field(
-        default=None, min_length=1, description="What a report calls the group."
-    )
-    repeat: Repeat = Field(
-        default="once", description="Once, or until the model stops changing (fixpoint)."
-    )
-    limit: Annotated[int, Strict(), Field(ge=1)] = Field(
-        default=DEFAULT_LIMIT,
-        description="Number of rounds after which a fixpoint has failed.",
-    )
+    name: str | None = Field(default=None, min_length=1)
+    """What a report calls the group."""
+    repeat: Repeat = "once"
+    """Once, or until the model stops changing (fixpoint)."""
+    limit: Annotated[int, Strict(), Field(ge=1)] = DEFAULT_LIMIT
+    """Number of rounds after which a fixpoint has failed."""
 
 
 class CheckpointSettings(Section):
     """Settings of a checkpoint."""
 
-    name: str = Field(
-        default="checkpoint", min_length=1, description="What a report calls the checkpoint."
-    )
+    name: str = Field(default="checkpoint", min_length=1)
+    """What a report calls the checkpoint."""
 
 
 _NAME = re.compile(r"""[^\s,(){}<>=\[\]"'#]+""")

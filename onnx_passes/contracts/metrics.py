@@ -23,12 +23,12 @@ from onnx_passes.contracts import scores
 from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import (
     ConfigError,
-    OnnxPassesError,
     ReferenceDataError,
     UnknownMetricError,
     VerificationError,
     did_you_mean,
 )
+from onnx_passes.optional import users_call
 from onnx_passes.plain import PlainMapping
 
 Function: TypeAlias = Callable[[list[Array], list[Array]], float]
@@ -97,16 +97,10 @@ class RegisteredMetric:
         return float(_COMBINE[self.samples](values))
 
     def _call(self, produced: list[Array], expected: list[Array]) -> float:
-        try:
+        how = "a metric is called as f(produced, expected), two lists of arrays in the order "
+        how += "of the model's outputs, and returns a number"
+        with users_call(f"metric {self.name!r}", VerificationError, how):
             return float(self.function(produced, expected))
-        except OnnxPassesError:
-            raise
-        except Exception as error:
-            raise VerificationError(
-                f"metric {self.name!r} raised {type(error).__name__}: {error}",
-                help="a metric is called as f(produced, expected), two lists of arrays in "
-                "the order of the model's outputs, and returns a number",
-            ) from error
 
 
 def _fits(given: Sequence[Sequence[Array]], original: Sequence[Sequence[Array]]) -> bool:

@@ -23,6 +23,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.configs.data_spec import EARLY_SAMPLES, SHARD_BYTES, SHARD_SAMPLES, DataSpec
 from onnx_passes.data import file_forms
 from onnx_passes.data.file_forms import (
+    AGAIN,
     FORMS,
     Column,
     Columns,
@@ -34,11 +35,14 @@ from onnx_passes.data.file_forms import (
 )
 from onnx_passes.data.input_binding import Binding, DataInterface, bind, check_column
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.optional import named_function
+from onnx_passes.optional import named_function, users_call
 from onnx_passes.plain import Foreign, PlainDict
 from onnx_passes.runtime.engine_base import Feeds
 
 _LOOKED_AT = 16
+_PREPARES = "it is called with a mapping of columns to values, and returns one"
+_MAY_PASS = (MemoryError, OSError)
+"""Faults behind which a shard is tried again."""
 
 
 class SequencePart:
@@ -53,25 +57,16 @@ class SequencePart:
 
     @property
     def count(self) -> int:
-        try:
+        with users_call(f"data 'len({self._text})'", ReferenceDataError, AGAIN):
             return len(self._samples)
-        except Exception as error:  # whatever the sequence raises
-            raise broken_file_error(
-                f"len({self._text})", f"raised {type(error).__name__}: {error}"
-            ) from error
 
     def take(self, rows: Array) -> Columns:
         return join([self._sample(int(row)) for row in rows], self._text)
 
     def _sample(self, row: int) -> PlainDict:
-        try:
+        what = f"data {self.name(row)!r}"
+        with users_call(what, ReferenceDataError, AGAIN, let=_MAY_PASS):
             return as_sample(self._samples[row], self._text)
-        except (ReferenceDataError, MemoryError, OSError):
-            raise  # the last two may pass, so that the shard is tried again
-        except Exception as error:  # whatever the sequence raises
-            raise broken_file_error(
-                f"{self._text}[{row}]", f"raised {type(error).__name__}: {error}"
-            ) from error
 
     def name(self, row: int) -> str:
         return f"{self._text}[{row}]"
@@ -95,17 +90,13 @@ def call_once(text: str) -> Foreign:
     no samples.
     """
     function: Callable[[], Foreign] = named_function(text, "--data")
-    try:
+    how = "it is called without arguments, and gives mappings of columns to arrays"
+    with users_call(f"--data {text}", ReferenceDataError, how):
         given = function()
         if hasattr(given, "__len__") and hasattr(given, "__getitem__"):
             return given
         if isinstance(given, Iterable):
             return list(given)
-    except (Exception, SystemExit) as error:  # whatever the function raises
-        raise ReferenceDataError(
-            f"--data {text} raised {type(error).__name__}: {error}",
-            help="it is called without arguments, and gives mappings of columns to arrays",
-        ) from error
     raise ReferenceDataError(
         f"--data {text} gives {type(given).__name__}, which is not an iterable",
         help="return a sequence of mappings, or yield them",
@@ -126,13 +117,7 @@ def as_sample(given: object, text: str) -> dict[str, Array]:
 FORMS["function"] = SequencePart
 
 
-FORM_OF = {
-    ".npy": "npy",
-    ".npz": "npz",
-    ".tar": "tar",
-    ".json": "json",
-    ".parquet": "parquet",
-}
+FORM_OF = {".npy": "npy", ".npz": "npz", ".tar": "tar", ".json": "json", ".parquet": "parquet"}
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _FORMS = (file_forms.ArrayPart, file_forms.JsonPart, file_forms.ParquetPart, TarPart)
 """Imported, so that their forms are known."""
@@ -390,15 +375,8 @@ def _prepare(columns: Columns, spec: DataSpec) -> Columns:
         return columns
     function = named_function(spec.prepare, "prepare")
     sample = {name: values[0] for name, values in columns.items()}
-    try:
+    with users_call(f"prepare {spec.prepare}", ReferenceDataError, _PREPARES):
         done = as_sample(function(sample), f"prepare {spec.prepare}")
-    except ReferenceDataError:
-        raise
-    except Exception as error:  # whatever the function raises
-        raise ReferenceDataError(
-            f"prepare {spec.prepare} raised {type(error).__name__}: {error}",
-            help="it is called with a mapping of columns to values, and returns one",
-        ) from error
     return {name: [value] for name, value in done.items()}
 
 
@@ -628,20 +606,13 @@ class DataSet:
         return columns if prepare is None else self._apply(prepare, columns, rows)
 
     def _apply(self, prepare: Callable[..., object], columns: Columns, rows: Array) -> Columns:
-        text, done = str(self.plan.spec.prepare), []
+        what, done = f"prepare {self.plan.spec.prepare}", []
         for place in range(len(rows)):
             sample = {name: values[place] for name, values in columns.items()}
-            try:
-                done.append(as_sample(prepare(sample), f"prepare {text}"))
-            except (ReferenceDataError, MemoryError, OSError):
-                raise  # the last two may pass, so that the shard is tried again
-            except Exception as error:  # whatever the function raises
-                raise ReferenceDataError(
-                    f"prepare {text} raised {type(error).__name__}: {error}",
-                    where=self.name(int(rows[place])),
-                    help="it is called with a mapping of columns to values, and returns one",
-                ) from error
-        return join(done, f"prepare {text}")
+            where = self.name(int(rows[place]))
+            with users_call(what, ReferenceDataError, _PREPARES, where=where, let=_MAY_PASS):
+                done.append(as_sample(prepare(sample), what))
+        return join(done, what)
 
     def feeds(self, row: int) -> Feeds:
         """Return what a model is run on for one sample, by its number."""

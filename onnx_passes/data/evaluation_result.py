@@ -186,11 +186,7 @@ _NAMED = 5
 
 
 def result_lines(
-    data: PlainMapping,
-    timing: RunTiming,
-    notes: Sequence[str] = (),
-    *,
-    verbose: bool = False,
+    data: PlainMapping, timing: RunTiming, notes: Sequence[str] = (), *, verbose: bool = False
 ) -> Iterator[str]:
     """Yield a result as lines for a terminal."""
     counts = data["counts"]

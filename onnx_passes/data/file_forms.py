@@ -114,9 +114,10 @@ FORMS: dict[str, Callable[[PartSpec], SourcePart]] = {}
 """What opens a part, by its form. A family of forms adds itself when it is imported."""
 
 
-def broken_file_error(
-    name: str, what: str, help_: str = "write it again, or leave it out"
-) -> ReferenceDataError:
+AGAIN = "write it again, or leave it out"
+
+
+def broken_file_error(name: str, what: str, help_: str = AGAIN) -> ReferenceDataError:
     """Return the error of a file that cannot be used; ``what`` ends a sentence."""
     return ReferenceDataError(f"data {name!r} {what}", help=help_)
 

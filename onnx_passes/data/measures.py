@@ -28,13 +28,8 @@ from onnx_passes.contracts.scores import (
     shape_text,
     widen,
 )
-from onnx_passes.errors import (
-    OnnxPassesError,
-    ReferenceDataError,
-    UsageError,
-    VerificationError,
-)
-from onnx_passes.optional import named_function
+from onnx_passes.errors import ReferenceDataError, UsageError, VerificationError
+from onnx_passes.optional import named_function, users_call
 from onnx_passes.plain import Plain, PlainDict, PlainMapping, spelled
 from onnx_passes.verify.judge import Limit
 
@@ -524,15 +519,9 @@ class Metrics(Sums):
         produced = [np.asarray(value) for value in block.right.values()]
         for name, state in self.states.items():
             expected = self._expected(name, block)
-            try:
+            how = "update(produced, expected) gets two lists of arrays"
+            with users_call(f"metric {name!r}", VerificationError, how):
                 state.update(produced, expected)
-            except OnnxPassesError:
-                raise
-            except Exception as error:  # whatever the metric raises
-                raise VerificationError(
-                    f"metric {name!r} raised {type(error).__name__}: {error}",
-                    help="update(produced, expected) gets two lists of arrays",
-                ) from error
 
     def _expected(self, name: str, block: Block) -> list[Array]:
         by_labels = ":" in name or metrics.lookup(name).expects != "reference"

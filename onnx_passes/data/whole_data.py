@@ -33,12 +33,7 @@ from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.save import save_model
 from onnx_passes.runtime.engine_base import Data
 from onnx_passes.runtime.tensorrt.engine import compiler_of
-from onnx_passes.verify.evidence import (
-    Check,
-    MetricCheck,
-    OutputCheck,
-    Verdict,
-)
+from onnx_passes.verify.evidence import Check, MetricCheck, OutputCheck, Verdict
 from onnx_passes.verify.reference_data import ReferenceData
 
 KIND = "data set"

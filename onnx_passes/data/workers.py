@@ -1,4 +1,4 @@
-"""What runs shards: this process, a pool of processes, or a Dask cluster.
+"""What runs shards: this process, some child processes, or a Dask cluster.
 
 Shards go in by number, and outcomes come out in any order.
 """
@@ -6,25 +6,27 @@ Shards go in by number, and outcomes come out in any order.
 from __future__ import annotations
 
 import logging
-import multiprocessing
-import os
 import queue
 import re
-import signal
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from multiprocessing.connection import wait as wait_for
-from typing import ClassVar, Protocol, TypeVar
+from functools import partial
+from typing import ClassVar, TypeAlias, TypeVar
 
 from onnx_passes.data.evaluation_job import DataJob, Evaluator, evaluator_of
-from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
+from onnx_passes.errors import (
+    EngineCrashedError,
+    EngineError,
+    EngineUnavailableError,
+    UsageError,
+)
 from onnx_passes.optional import import_optional
 from onnx_passes.plain import Foreign, PlainDict
+from onnx_passes.runtime.isolated import Child, ChildSpec, call
+from onnx_passes.runtime.processes import forward_output
 
 T = TypeVar("T")
 WAIT = 0.5
@@ -37,46 +39,13 @@ class WorkersGoneError(EngineError):
     code: ClassVar[str] = "workers-gone"
 
 
-class Executor(Protocol):
-    """Runs shards of a job."""
-
-    @property
-    def name(self) -> str:
-        """What a report calls it."""
-        ...
-
-    @property
-    def slots(self) -> int:
-        """How many shards should be under way, so that no worker waits."""
-        ...
-
-    def start(self, job: DataJob) -> None:
-        """Get ready for a job.
-
-        Raises ``OnnxPassesError`` if workers cannot be started or reached, or a model cannot
-        be run.
-        """
-        ...
-
-    def submit(self, shard: int) -> None:
-        """Have a shard evaluated; the same one may be submitted again after its outcome."""
-        ...
-
-    def collect(self) -> PlainDict:
-        """Wait for an outcome; see ``Evaluator.shard``.
-
-        A worker that died is an outcome too, with "error", "retry" and "died". Raises
-        ``WorkersGoneError`` if there are no workers any more.
-        """
-        ...
-
-    def close(self) -> None:
-        """End what :meth:`start` started; shards under way are given up."""
-        ...
-
-
 class InProcess:
-    """Evaluates shards in this process, one after the other."""
+    """Evaluates shards in this process, one after the other.
+
+    Attributes:
+        name: What a report calls it.
+        slots: How many shards should be under way, so that no worker waits.
+    """
 
     name = "in process"
     slots = 1
@@ -86,135 +55,103 @@ class InProcess:
         self._evaluator: Evaluator | None = None
 
     def start(self, job: DataJob) -> None:
+        """Get ready for a job.
+
+        Raises ``OnnxPassesError`` if workers cannot be started or reached, or a model cannot
+        be run.
+        """
         self._evaluator = Evaluator(job)
         self._evaluator.open_sessions()
 
     def submit(self, shard: int) -> None:
+        """Have a shard evaluated; the same one may be submitted again after its outcome."""
         self._todo.append(shard)
 
     def collect(self) -> PlainDict:
+        """Wait for an outcome; see ``Evaluator.shard``.
+
+        A worker that died is an outcome too, with "error", "retry" and "died". Raises
+        ``WorkersGoneError`` if there are no workers any more.
+        """
         assert self._evaluator is not None
         return self._evaluator.shard(self._todo.pop(0))
 
     def close(self) -> None:
+        """End what :meth:`start` started; shards under way are given up."""
         if self._evaluator is not None:
             self._evaluator.close()
 
 
 def worker_death_outcome(shard: int, samples: int, reason: str) -> PlainDict:
     """Return the outcome of a shard whose worker ended. ``reason`` is a sentence."""
-    return {
-        "shard": shard,
-        "samples": samples,
-        "error": reason,
-        "retry": True,
-        "died": True,
-    }
+    return {"shard": shard, "samples": samples, "error": reason, "retry": True, "died": True}
 
 
 _job: tuple[str, str] = ("", "")
 """The job of this process, and its digest."""
+_HOME = ChildSpec("a worker")
 
 
 class Pool:
-    """Evaluates shards in worker processes.
+    """Evaluates shards in child processes, each one shard at a time.
 
-    When a worker dies, the pool is made anew. The shards that were under way then run one at
-    a time, so that the one to blame is found.
+    So it is known which shard was under way in a process that dies.
     """
 
     def __init__(self, workers: int) -> None:
         if workers < 1:
             raise UsageError(f"--jobs must be at least 1, not {workers}")
-        self._workers, self.slots = workers, 2 * workers
-        self.name = f"{workers} processes"
-        self._pool: ProcessPoolExecutor | None = None
-        self._running: dict[Future[PlainDict], int] = {}
-        self._suspects: deque[int] = deque()
+        self.slots, self.name = 2 * workers, f"{workers} processes"
+        self._threads = ThreadPoolExecutor(workers)
+        self._own = threading.local()
+        self._children: list[Child] = []
+        self._closed = False
+        self._done: queue.Queue[Future[PlainDict]] = queue.Queue()
 
     def start(self, job: DataJob) -> None:
-        self._job = job
-        self._text = job.to_text()
-        self._make()
-
-    def _make(self) -> None:
-        # Not fork: the threads of an engine do not survive it.
-        context = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(
-            self._workers, context, initializer=_begin, initargs=(self._text, self._job.digest)
-        )
+        self._job, self._text = job, job.to_text()
 
     def submit(self, shard: int) -> None:
-        if self._suspects:
-            self._suspects.append(shard)
-        else:
-            self._run(shard)
+        self._threads.submit(self._evaluate, shard).add_done_callback(self._done.put)
 
-    def _run(self, shard: int) -> None:
-        assert self._pool is not None
+    def _evaluate(self, shard: int) -> PlainDict:
+        """Have the child of this thread evaluate a shard."""
+        child: Child | None = getattr(self._own, "child", None)
+        first, stop = self._job.plan.range(shard)
+        ask = partial(call, while_=f"it evaluated shard {shard}", seconds=None)
         try:
-            future = self._pool.submit(_evaluate, shard)
-            self._running[future] = shard
-        except BrokenProcessPool:
-            self._suspects.append(shard)
-            self._restart()
+            if child is None or not child.alive:
+                child = self._own.child = Child(_HOME)
+                self._children.append(child)
+                if self._closed:
+                    child.end()
+                ask(child, _begin, self._text, self._job.digest)
+            found: PlainDict = ask(child, _evaluate, shard)
+        except EngineCrashedError:
+            reason = "the worker process ended; it may have run out of memory"
+            return worker_death_outcome(shard, stop - first, reason)
+        return found
 
     def collect(self) -> PlainDict:
-        while True:
-            if not self._running:
-                self._run(self._suspects.popleft())
-            alone = len(self._running) == 1
-            finished, _ = wait(self._running, return_when=FIRST_COMPLETED)
-            future = next(iter(finished))
-            shard = self._running.pop(future)
-            try:
-                return future.result()
-            except BrokenProcessPool:
-                if alone:
-                    self._restart()
-                    first, stop = self._job.plan.range(shard)
-                    reason = "the worker process ended; it may have run out of memory"
-                    return worker_death_outcome(shard, stop - first, reason)
-                self._suspects.append(shard)
-                self._restart()
-
-    def _restart(self) -> None:
-        self._suspects.extend(self._running.values())
-        self._running.clear()
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-        self._make()
+        return self._done.get().result()
 
     def close(self) -> None:
         """End the workers, whatever they do."""
-        pool, self._pool = self._pool, None
-        if pool is None:
-            return
-        processes = list((pool._processes or {}).values())
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.join()
+        self._closed = True
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for child in self._children:
+            child.end()
+        self._threads.shutdown()
 
 
 def _begin(text: str, digest: str) -> None:
     global _job
-    # Ctrl-C reaches the whole group of processes; the client ends the workers.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     _job = text, digest
 
 
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait_for([parent.sentinel])
-        os._exit(1)
-
-
 def _evaluate(shard: int) -> PlainDict:
-    return evaluator_of(*_job).shard(shard)
+    with forward_output():
+        return evaluator_of(*_job).shard(shard)
 
 
 def version() -> str:
@@ -416,6 +353,10 @@ class Dask:
             with suppress(Exception):
                 self._client.close(timeout=5)
         self._client = None
+
+
+Executor: TypeAlias = "InProcess | Pool | Dask"
+"""Runs shards of a job."""
 
 
 def choose_executor(jobs: int | None, scheduler: str | None) -> Executor:

@@ -16,7 +16,7 @@ from onnx_passes.contracts.scores import blocks, widen
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.digest import canonical_hash, digest, leaf_key, tensor_digest, value_key
 from onnx_passes.model.tensor_bytes import string_data
-from onnx_passes.model.walk import all_graphs, captured_values, topological_order
+from onnx_passes.model.walk import all_graphs, captured_values, graphs_of, topological_order
 from onnx_passes.plain import PlainDict
 
 _SHOWN = 8
@@ -117,20 +117,14 @@ class _Printer:
         shown = []
         for name in sorted(node.attributes):
             attribute = node.attributes[name]
-            if attribute.is_ref() or attribute.type not in (
-                ir.AttributeType.GRAPH,
-                ir.AttributeType.GRAPHS,
-            ):
-                shown.append(_attribute(attribute))
-                continue
-            single = attribute.type == ir.AttributeType.GRAPH
-            for graph in (attribute.as_graph(),) if single else attribute.as_graphs():
+            graphs = graphs_of(attribute)
+            shown += [] if graphs else [_attribute(attribute)]
+            for graph in graphs:
                 inner += self.subgraph(name, graph, indent + "  ")
         made = ", ".join(self.names[value] for value in node.outputs)
-        operator = "::".join(filter(None, (node.domain, node.op_type, node.overload)))
         attributes = f"<{', '.join(shown)}>" if shown else ""
         taken = ", ".join(map(self.name, node.inputs))
-        return [f"{indent}{made} = {operator}{attributes}({taken})", *inner]
+        return [f"{indent}{made} = {operator(node)}{attributes}({taken})", *inner]
 
     def subgraph(self, name: str, graph: ir.Graph, indent: str) -> list[str]:
         for value in graph.inputs:
@@ -239,9 +233,6 @@ def _unread(value: ir.Value) -> bool:
     return not (value.uses() or value.is_graph_input() or value.is_graph_output())
 
 
-_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
-
-
 def align(a: ir.Graph, b: ir.Graph) -> dict[ir.Node, ir.Node]:
     """Pair the nodes of two graphs, each with one of the same operator, or with none.
 
@@ -284,7 +275,7 @@ def _forward(*, exact: bool) -> Callable[[ir.Graph], dict[ir.Node, Hashable]]:
 
         for node in topological_order(graph):
             leaves = (
-                (name, attribute.type in _GRAPHS or leaf_key(attribute))
+                (name, bool(graphs_of(attribute)) or leaf_key(attribute))
                 for name, attribute in sorted(node.attributes.items())
             )
             mark = digest(
@@ -487,8 +478,8 @@ def _nodes(
     where = f"{operator(a)} {a.name or _outputs(a)}{within}"
     for name in sorted({*a.attributes, *b.attributes}):
         one, other = a.attributes.get(name), b.attributes.get(name)
-        if one and other and _holds_graphs(one) and _holds_graphs(other):
-            for old, new in zip(_held(one), _held(other), strict=False):
+        if one and other and graphs_of(one) and graphs_of(other):
+            for old, new in zip(graphs_of(one), graphs_of(other), strict=False):
                 yield from _graphs(old, new, f" in {name} of {where}", values)
             continue
         if (one and leaf_key(one)) != (other and leaf_key(other)):
@@ -497,15 +488,6 @@ def _nodes(
         x = a.inputs[place] if place < len(a.inputs) else None
         y = b.inputs[place] if place < len(b.inputs) else None
         yield from _wire(x, y, values, known, f"{where} input {place}")
-
-
-def _holds_graphs(attribute: ir.Attr) -> bool:
-    return attribute.type in _GRAPHS and not attribute.is_ref()
-
-
-def _held(attribute: ir.Attr) -> tuple[ir.Graph, ...]:
-    single = attribute.type == ir.AttributeType.GRAPH
-    return (attribute.as_graph(),) if single else tuple(attribute.as_graphs())
 
 
 def _wire(

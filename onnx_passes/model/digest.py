@@ -67,10 +67,7 @@ def shape_key(shape: ir.Shape | None) -> Key | None:
     if shape is None:
         return None
     dims, denotations = walk.shape_fields(shape)
-    return (
-        tuple([d if isinstance(d, int) else (d.value,) for d in dims]),
-        tuple(denotations),
-    )
+    return (tuple([d if isinstance(d, int) else (d.value,) for d in dims]), tuple(denotations))
 
 
 def value_key(value: ir.Value) -> Key:
@@ -124,9 +121,6 @@ def _float32s(values: tuple[float, ...]) -> bytes | Key:
     except OverflowError:
         return tuple(map(_float32, values))
     return hashlib.sha256(packed).digest() if len(values) > _MANY else packed
-
-
-_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
 def canonical_hash(model: ir.Model, *, annotations: bool = True) -> str:
@@ -256,10 +250,9 @@ class GraphHasher:
             self.values[value] = digest("result", own, index, notes)
 
     def _attribute(self, node: ir.Node, attribute: ir.Attr) -> Key:
-        if attribute.is_ref() or attribute.type not in _GRAPHS or attribute.value is None:
+        graphs = walk.graphs_of(attribute)
+        if not graphs:
             return leaf_key(attribute)
-        single = attribute.type == ir.AttributeType.GRAPH
-        graphs = (attribute.as_graph(),) if single else attribute.as_graphs()
         hashes = []
         for position, graph in enumerate(graphs):
             body, outside = self._hash(graph, interface=False)

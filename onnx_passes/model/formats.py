@@ -28,7 +28,7 @@ def closest_file_name(missing: Path) -> str | None:
     return next(iter(nearest(missing.name, beside)), None)
 
 
-Form = Literal["binary", "text", "textproto", "json"]
+Form = Literal["binary", "text"]
 
 LIMIT = 2**31 - 1
 """Bytes that a protobuf message can have."""
@@ -44,11 +44,6 @@ _EXTENSIONS: dict[str, Form] = {
     ".onnxtxt": "text",
     ".onnxtext": "text",
     ".txt": "text",
-    ".textproto": "textproto",
-    ".prototxt": "textproto",
-    ".pbtxt": "textproto",
-    ".json": "json",
-    ".onnxjson": "json",
 }
 _FOREIGN = [
     (0, b"version https://git-lfs", "a git-LFS pointer", "fetch the content: git lfs pull"),
@@ -59,6 +54,8 @@ _FOREIGN = [
     (0, b"\x89HDF", "an HDF5 file", "export the model to ONNX, with tf2onnx if it is Keras'"),
     (4, b"TFL3", "a TensorFlow Lite model", "export it to ONNX with tf2onnx"),
     (0, b"vtrt", "a TensorRT engine", "beside a GPU: --engine 'tensorrt-rtx{load=FILE}'"),
+    (0, b"{", "JSON", "load it with onnx.load(FILE, format='json'), and onnx.save it"),
+    (0, b"ir_version:", "protobuf text", "load it with onnx.load(FILE, format='textproto')"),
     (4, b"ORTM", "in ONNX Runtime's own format", "give the .onnx file it was made from"),
 ]
 _EXPORT = "check that the file is complete, or export the model again"
@@ -128,11 +125,8 @@ def _guess(data: bytes) -> Form:
         codecs.getincrementaldecoder("utf-8")().decode(start)
     except UnicodeDecodeError:
         return "binary"
-    if any(byte < 32 and byte not in b"\t\n\r" for byte in start):
-        return "binary"
-    if start.startswith(b"{"):
-        return "json"
-    return "textproto" if re.match(rb"[a-z_]+ *[:{]", start) else "text"
+    control = any(byte < 32 and byte not in b"\t\n\r" for byte in start)
+    return "binary" if control else "text"
 
 
 def _binary(data: bytes, path: Path) -> onnx.ModelProto:
@@ -144,7 +138,7 @@ def _binary(data: bytes, path: Path) -> onnx.ModelProto:
             raise ModelError(
                 "the file is text, though its extension is that of a binary model",
                 where=str(path),
-                help="give ONNX text the extension .onnxtxt, JSON .json",
+                help="give ONNX text the extension .onnxtxt",
             ) from error
         raise ModelError(
             "the file is not an ONNX model, or damaged: protobuf cannot decode it",
@@ -202,40 +196,7 @@ def _too_deep(text: str) -> int | None:
     return None
 
 
-def _textproto(data: bytes, path: Path) -> onnx.ModelProto:
-    from google.protobuf import text_format
-
-    try:
-        model = onnx.ModelProto()
-        text_format.Parse(data, model)
-    except text_format.ParseError as error:
-        line, column = error.GetLine(), error.GetColumn()
-        raise ModelError(
-            f"the protobuf text cannot be read: {error}",
-            where=f"{path}:{line}:{column}" if line else str(path),
-            help="give ONNX text the extension .onnxtxt",
-        ) from error
-    except (RecursionError, ValueError) as error:
-        raise ModelError(
-            f"the protobuf text cannot be read: {error}", where=str(path), help=_EXPORT
-        ) from error
-    return model
-
-
-def _json(data: bytes, path: Path) -> onnx.ModelProto:
-    from google.protobuf import json_format
-
-    try:
-        model = onnx.ModelProto()
-        json_format.Parse(data, model)
-    except (json_format.ParseError, RecursionError, ValueError, AttributeError) as error:
-        raise ModelError(
-            f"the JSON is not an ONNX model: {error}", where=str(path), help=_EXPORT
-        ) from error
-    return model
-
-
-_PARSERS = {"binary": _binary, "text": _text, "textproto": _textproto, "json": _json}
+_PARSERS = {"binary": _binary, "text": _text}
 
 
 # The order of these says nothing.
@@ -412,9 +373,7 @@ def render(model: onnx.ModelProto, form: Form, where: str) -> bytes:
     try:
         if form == "binary":
             return bytes(model.SerializeToString(deterministic=True))
-        if form == "text":
-            return _text_render(model, where)
-        return bytes(onnx.serialization.registry.get(form).serialize_proto(model))
+        return _text_render(model, where)
     except (EncodeError, ValueError) as error:
         raise ModelError(
             f"the model cannot be written in this form: {error}",
@@ -434,13 +393,13 @@ def _text_render(model: onnx.ModelProto, where: str) -> bytes:
         raise ModelError(
             f"ONNX text has no words for something in this model: {error}",
             where=where,
-            help="save it as .onnx, .textproto or .json",
+            help="save it as .onnx",
         ) from error
     if grave:
         raise ModelError(
             f"ONNX text has no words for something in this model: {', '.join(grave[:3])}",
             where=where,
-            help="save it as .onnx, .textproto or .json",
+            help="save it as .onnx",
         )
     if remarks:
         text = (

@@ -204,14 +204,12 @@ def annotate(model: ir.Model) -> None:
             value.type, value.shape = ir.SequenceType(value.type), None
 
 
-_SEQUENCES = frozenset(
-    (
-        "SequenceConstruct",
-        "SequenceEmpty",
-        "SequenceErase",
-        "SequenceInsert",
-        "SplitToSequence",
-    )
+_SEQUENCES = (
+    "SequenceConstruct",
+    "SequenceEmpty",
+    "SequenceErase",
+    "SequenceInsert",
+    "SplitToSequence",
 )
 
 

@@ -111,6 +111,12 @@ def _graphs_of(attribute: ir.Attr) -> Sequence[ir.Graph]:
     return (attribute.as_graph(),) if single else attribute.as_graphs()
 
 
+def graphs_of(attribute: ir.Attr) -> Sequence[ir.Graph]:
+    """Return the graphs that an attribute holds; none of those of other types."""
+    held = attribute.type in _GRAPHS and attribute.value is not None
+    return _graphs_of(attribute) if held else ()
+
+
 def graphs_within(graph: ir.Graph) -> Iterator[ir.Graph]:
     """Yield a graph, then every graph nested in it, outer ones first."""
     pending = [graph]

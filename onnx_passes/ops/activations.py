@@ -202,10 +202,7 @@ class Selu(Elementwise):
     changes = versions.SELU
 
     opaque, size, kinks = True, 1.0, _KINK
-    attributes = (
-        ("alpha", 1.67326319217681884765625),
-        ("gamma", 1.05070102214813232421875),
-    )
+    attributes = (("alpha", 1.67326319217681884765625), ("gamma", 1.05070102214813232421875))
 
     def formula(self, a: TypedPrimitives, x: Scalar, alpha: float, gamma: float) -> Scalar:
         return a.mul(gamma, _elu(a, x, alpha))

@@ -414,10 +414,7 @@ class TensorScatter(Operator):
         return c.data((2, 3, 4, 5) if index == 0 else (*cache[:-2], 2, cache[-1]))
 
     def options(self, name: str, known: hints.Known) -> Sequence[object]:
-        found: dict[str, Sequence[object]] = {
-            "axis": (-2, 2),
-            "mode": ("linear", "circular"),
-        }
+        found: dict[str, Sequence[object]] = {"axis": (-2, 2), "mode": ("linear", "circular")}
         return found.get(name, ())
 
 

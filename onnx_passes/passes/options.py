@@ -121,8 +121,7 @@ def validate_options(cls: type[object], options: Mapping[str, object]) -> PlainD
         if key not in known:
             other = f"it has {', '.join(known)}" if known else "it has no options"
             raise OptionError(
-                f"{name} has no option {key!r}",
-                help=did_you_mean(str(key), known, other),
+                f"{name} has no option {key!r}", help=did_you_mean(str(key), known, other)
             )
     try:
         values = model(**options)

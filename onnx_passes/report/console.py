@@ -9,27 +9,20 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import TextIO
 
+import click
+
+from onnx_passes.plain import Plain
 from onnx_passes.report import summary
-from onnx_passes.report.run_report import (
-    PassReport,
-    ReadBackReport,
-    RewriteSummary,
-    RunReport,
-)
-from onnx_passes.report.summary import (
-    EngineTally,
-    FailureRows,
-    Row,
-    limits,
-)
+from onnx_passes.report.run_report import PassReport, ReadBackReport, RewriteSummary, RunReport
+from onnx_passes.report.summary import EngineTally, FailureRows, Row, limits
 from onnx_passes.report.text import (
     NOISE,
     Glyphs,
     annotation,
+    asked_color,
     bound,
     change,
     duration,
@@ -39,7 +32,6 @@ from onnx_passes.report.text import (
     plural,
     size,
     terminal_width,
-    whole_seconds,
     wrapped,
 )
 from onnx_passes.verify.evidence import (
@@ -51,15 +43,15 @@ from onnx_passes.verify.evidence import (
     Verdict,
 )
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress, Task
-    from rich.text import Text
+STYLES: dict[str, dict[str, Plain]] = {
+    "good": {"fg": "green"},
+    "bad": {"fg": "red", "bold": True},
+    "warn": {"fg": "yellow"},
+    "plain": {"dim": True},
+    "wrong": {"fg": "red"},
+    "": {},
+}
 
-
-STYLES = {"good": "green", "bad": "bold red", "warn": "yellow", "plain": "dim"}
-
-_SHORT = 2.0  # seconds that need no words
 _MOST_BUDGETS, _MOST_NODES, _LONGEST_NODE = 5, 8, 160
 
 
@@ -377,10 +369,7 @@ class ConsoleSummary:
             yield f"{self._name(domain) or 'ai.onnx'} {self._glyphs.step(old, new)}"
 
 
-_LABELS = {
-    "verdict": "yellow",
-    "wrong": "red",
-}
+_LABELS = {"verdict": "warn", "wrong": "wrong"}
 _LABEL = 10
 _NARROWEST, _WIDEST = 40, 200
 
@@ -402,51 +391,21 @@ class ConsoleReporter:
     def __init__(
         self, stream: TextIO, *, verbosity: int = 0, width: int | None = None
     ) -> None:
-        self._stream, self._asked_width = stream, width
+        self._stream, self._terminal = stream, stream.isatty()
+        self._width = max(min(width or terminal_width(stream) or _WIDEST, _WIDEST), _NARROWEST)
         self._glyphs = Glyphs.of(getattr(stream, "encoding", None))
         self._told = ConsoleText(self._glyphs)
-        # FORCE_COLOR makes rich call a pipe a terminal; what is printed does not depend on it.
-        self._terminal = stream.isatty()
+        asked, dumb = asked_color(), os.environ.get("TERM") in ("dumb", "unknown")
+        self._color = asked if asked is not None else self._terminal and not dumb
         self._level = max(_ERRORS, min(verbosity, _EVERYTHING))
-        self._progress: Progress | None = None
         self._report: RunReport | None = None
         self._group = ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Give the terminal back, whatever happened."""
-        self._stop()
 
     def start(self, report: RunReport) -> None:
         self._report = report
 
-    def pass_started(self, pass_report: PassReport) -> None:
-        """Show that a pass is at work, on a terminal that can show it."""
-        unable = not self._terminal or self._console.is_dumb_terminal
-        if self._level < _SUMMARY or unable:
-            return
-        planned = self._report.planned if self._report else None
-        total = planned if planned is not None and planned > pass_report.index else None
-        of = f"/{total}" if total is not None else ""
-        label = f"{pass_report.index + 1}{of} {self._glyphs.name(pass_report.name)}"
-        if self._progress is None:
-            ascii_only = self._glyphs.encoding == "ascii"
-            self._progress = make_progress(self._console, ascii_only=ascii_only)
-            self._progress.add_task(label, total=total)
-            self._progress.start()
-        self._progress.update(
-            self._progress.task_ids[0],
-            description=label,
-            completed=pass_report.index,
-            total=total,
-        )
-
     def pass_finished(self, pass_report: PassReport) -> None:
         """Print what an analysis found; if asked for more, each pass and its details."""
-        if self._progress is not None:
-            self._progress.update(self._progress.task_ids[0], completed=pass_report.index + 1)
         if self._level >= _DETAILS:
             self._pass(pass_report)
         elif self._level == _SUMMARY and pass_report.findings and not pass_report.error:
@@ -456,7 +415,6 @@ class ConsoleReporter:
 
     def finished(self, report: RunReport, page: Path | None = None) -> None:
         """Print how the run ended: the verdict, what changed, and what was checked."""
-        self._stop()
         told = ConsoleSummary(self._glyphs, report, details=self._level >= _DETAILS)
         words = summary.outcome(report)
         failed = words.tone == "bad"
@@ -471,7 +429,7 @@ class ConsoleReporter:
         self._rows(told.failure() if failed else told.success())
         if self._level > _ERRORS:
             for doubt in told.doubts():
-                self._say(doubt, STYLES["warn"])
+                self._say(doubt, "warn")
             for remark in told.remarks(noise=self._level >= _DETAILS):
                 self._say(remark)
             self._rows(told.next_steps(page))
@@ -482,9 +440,9 @@ class ConsoleReporter:
         if done.group != self._group:
             self._group = done.group
             if done.group:
-                self._say(self._glyphs.name(done.group), "dim")
+                self._say(self._glyphs.name(done.group), "plain")
         tone = summary.verdict_words(done).tone
-        self._say(self._told.pass_line(done), STYLES[tone] if tone != "good" else "")
+        self._say(self._told.pass_line(done), tone if tone != "good" else "")
         most = len(done.rewrites) if self._level >= _EVERYTHING else _MOST_REWRITES
         for rewrite in done.rewrites[:most]:
             self._detail(self._told.rewrite(rewrite))
@@ -502,52 +460,25 @@ class ConsoleReporter:
         if done.verdict is Verdict.FAILED and self._report is not None:
             self._rows(FailureRows(self._glyphs, self._report).full(done))
 
-    def _stop(self) -> None:
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = None
-
-    @cached_property
-    def _console(self) -> Console:
-        """Made when something is printed: to import rich takes as long as to fold a model."""
-        from rich.console import Console, ConsoleDimensions
-
-        width = self._asked_width or terminal_width(self._stream)
-        console = Console(
-            file=self._stream, width=width, highlight=False, markup=False, emoji=False
-        )
-        columns = min(max(width or console.width, _NARROWEST), _WIDEST)
-        console.size = ConsoleDimensions(columns, console.height)
-        return console
-
-    @property
-    def _width(self) -> int:
-        return self._console.width
-
     def _head(self, verdict: str, tone: str, rest: str) -> None:
-        from rich.text import Text
-
         for index, line in enumerate(self._wrapped(f"{verdict}  {rest}", 2)):
-            text = Text(line)
-            text.stylize(STYLES[tone], 0, 0 if index else len(verdict))
-            self._put(text)
+            at = 0 if index else len(verdict)
+            self._put((line[:at] if at else line, tone), (line[at:] if at else "", ""))
 
     def _rows(self, rows: Iterable[Row]) -> None:
         """Print rows of a label and a text; a label that is the one before is left out."""
-        from rich.text import Text
-
         last = ""
         for label, told in rows:
             shown = "" if label == last else label
             last = label or last
             head = f"  {shown:<{_LABEL}}"
             for line in self._wrapped(told, 0, len(head)):
-                self._put(Text(head, "dim").append(line, _LABELS.get(last, "")))
+                self._put((head, "plain"), (line, _LABELS.get(last, "")))
                 head = " " * len(head)
 
     def _say(self, told: str, style: str = "") -> None:
         for line in self._wrapped(told, 2):
-            self._print(line, style)
+            self._put((line, style))
 
     def _wrapped(self, text: str, hang: int, taken: int = 0) -> list[str]:
         """Break a line where a terminal ends. A log is read by tools too: there it stays one.
@@ -559,50 +490,13 @@ class ConsoleReporter:
     def _annotate(self, file: str, title: str, rows: Iterable[Row]) -> None:
         """Print what GitHub shows beside a commit."""
         told = "\n".join(f"{label} {text}".strip() for label, text in rows)
-        self._print(annotation(title, told, self._glyphs.name(file)))
+        self._put((annotation(title, told, self._glyphs.name(file)), ""))
 
     def _detail(self, told: str, indent: int = 4) -> None:
         for line in self._wrapped(" " * indent + told, indent + 2):
-            self._print(line, "dim")
+            self._put((line, "plain"))
 
-    def _print(self, told: str, style: str = "") -> None:
-        from rich.text import Text
-
-        self._put(Text(told, style))
-
-    def _put(self, text: Text) -> None:
-        self._console.print(text, soft_wrap=True)
-
-
-def make_progress(console: Console, *, ascii_only: bool) -> Progress:
-    """Return the line of a run on a terminal, which goes when it is stopped.
-
-    It says which pass is at work, for how long, and how long still.
-    """
-    from rich.progress import Progress, ProgressColumn, SpinnerColumn, TextColumn
-    from rich.text import Text
-
-    class Times(ProgressColumn):
-        """Seconds since the first pass, and what the passes left take if they are alike."""
-
-        max_refresh = 0.5
-
-        def render(self, task: Task) -> Text:
-            elapsed = task.elapsed or 0.0
-            if elapsed < _SHORT:
-                return Text("")
-            told = whole_seconds(elapsed)
-            if task.total is not None and task.completed and not task.finished:
-                left = elapsed * (task.total - task.completed) / task.completed
-                told += f", about {whole_seconds(left)} left" if left >= 1 else ""
-            return Text(told, "dim", no_wrap=True)
-
-    return Progress(
-        SpinnerColumn("line" if ascii_only else "dots"),
-        TextColumn("{task.description}", markup=False),
-        Times(),
-        console=console,
-        transient=True,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
+    def _put(self, *parts: tuple[str, str]) -> None:
+        """Print a line of texts, each in a style."""
+        line = "".join(click.style(text, **STYLES[style]) for text, style in parts if text)
+        click.echo(line, self._stream, color=self._color)

@@ -69,6 +69,13 @@ def terminal_width(stream: TextIO | None) -> int | None:
     return int(asked) if asked.isdecimal() else own or _COLUMNS
 
 
+def asked_color() -> bool | None:
+    """Return whether the environment asks for colours; None leaves it to the stream."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return True if os.environ.get("FORCE_COLOR") else None
+
+
 def wrapped(text: str, width: int, hang: int = 0) -> list[str]:
     """Break a line between words; a number stays beside what it counts.
 

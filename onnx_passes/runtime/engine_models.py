@@ -39,6 +39,7 @@ from onnx_passes.model.walk import (
     node_inputs,
     node_outputs,
     shape_fields,
+    subgraphs_of,
     value_fields,
     value_name,
 )
@@ -138,18 +139,9 @@ def _definitions(graph: ir.Graph) -> Counter[str]:
     ]
     for node in graph.all_nodes():
         values.extend(node.outputs)
-        for attribute in node.attributes.values():
-            for inner in _subgraphs(attribute):
-                values.extend((*inner.inputs, *inner.initializers.values()))
+        for inner in subgraphs_of(node):
+            values.extend((*inner.inputs, *inner.initializers.values()))
     return Counter(value.name for value in values if value.name)
-
-
-def _subgraphs(attribute: ir.Attr) -> Iterable[ir.Graph]:
-    if attribute.is_ref():
-        return ()
-    if attribute.type == ir.AttributeType.GRAPH:
-        return (attribute.as_graph(),)
-    return attribute.as_graphs() if attribute.type == ir.AttributeType.GRAPHS else ()
 
 
 @dataclass

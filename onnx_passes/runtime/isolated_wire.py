@@ -15,7 +15,7 @@ import struct
 import tempfile
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -109,7 +109,7 @@ class SharedBuffer:
         """Write values over those of the last call, and return where they lie."""
         self._end = 0
         try:
-            return {name: self._put(data) for name, data in values.items()}
+            return {name: spell_data(data, self._write) for name, data in values.items()}
         except OSError as error:
             raise EngineError(
                 f"there is no room for tensors in shared memory: {error.strerror}"
@@ -117,54 +117,61 @@ class SharedBuffer:
 
     def get(self, places: Message) -> dict[str, Data]:
         """Return copies of the values that the other process wrote."""
-        return {name: self._get(place) for name, place in places.items()}
+        return {name: read_data(place, self._read) for name, place in places.items()}
 
     def shrink(self) -> None:
         """Give memory back, if it is much."""
         if os.fstat(self.descriptor).st_size > _KEPT:
             os.ftruncate(self.descriptor, 0)
 
-    def _put(self, data: Data) -> Plain:
-        if data is None:
-            return None
-        if isinstance(data, list):
-            return [self._put(item) for item in data]
-        if not isinstance(data, np.ndarray | np.generic):
-            raise EngineError(f"a value is a {type(data).__name__}, which is not a tensor")
-        array = np.asarray(data)
-        shape = list(array.shape)
-        if array.dtype.kind not in _STRINGS:
-            place = self._write(array_buffer(array))
-            return {"dtype": array.dtype.name, "shape": shape, "place": place}
-        if array.dtype.kind in "US":
-            place = self._write(array_buffer(array))
-            return {"text": array.dtype.newbyteorder("<").str, "shape": shape, "place": place}
-        texts = [_spell(item) for item in array.reshape(-1).tolist()]
-        return {"shape": shape, "place": self._write(memoryview(json.dumps(texts).encode()))}
-
-    def _get(self, place: Plain) -> Data:
-        if place is None:
-            return None
-        if isinstance(place, list):
-            return [self._get(item) for item in place]
-        shape = tuple(place["shape"])
-        offset, length = place["place"]
-        if "dtype" in place or "text" in place:
-            dtype = np.dtype(place["text"]) if "text" in place else _dtype(place["dtype"])
-            array = np.empty(shape, dtype)
-            read_into(self.descriptor, array.reshape(-1).view(np.uint8).data, offset)
-            return array
-        text = bytearray(length)
-        read_into(self.descriptor, memoryview(text), offset)
-        array = np.empty(shape, object)
-        for index, item in enumerate(json.loads(text)):
-            array.flat[index] = item[0].encode("latin-1") if isinstance(item, list) else item
-        return array
-
     def _write(self, data: memoryview) -> list[int]:
         start = write_at(self.descriptor, data, self._end)
         self._end = start + data.nbytes
         return [start, data.nbytes]
+
+    def _read(self, place: list[int]) -> bytearray:
+        start, length = place
+        found = bytearray(length)
+        read_into(self.descriptor, memoryview(found), start)
+        return found
+
+
+def spell_data(data: Data, write: Callable[[memoryview], Plain]) -> Plain:
+    """Return a value as plain data; ``write`` keeps bytes, and returns where they are.
+
+    EngineError for what is not a tensor, a sequence of tensors or nothing.
+    """
+    if data is None:
+        return None
+    if isinstance(data, list):
+        return [spell_data(item, write) for item in data]
+    if not isinstance(data, np.ndarray | np.generic):
+        raise EngineError(f"a value is a {type(data).__name__}, which is not a tensor")
+    array = np.asarray(data)
+    shape = list(array.shape)
+    if array.dtype.kind not in _STRINGS:
+        return {"dtype": array.dtype.name, "shape": shape, "place": write(array_buffer(array))}
+    if array.dtype.kind in "US":
+        text = array.dtype.newbyteorder("<").str
+        return {"text": text, "shape": shape, "place": write(array_buffer(array))}
+    texts = json.dumps([_spell(item) for item in array.reshape(-1).tolist()]).encode()
+    return {"shape": shape, "place": write(memoryview(texts))}
+
+
+def read_data(told: Plain, read: Callable[[Plain], bytes | bytearray]) -> Data:
+    """Return the value that :func:`spell_data` spelled."""
+    if told is None:
+        return None
+    if isinstance(told, list):
+        return [read_data(item, read) for item in told]
+    shape, content = tuple(told["shape"]), read(told["place"])
+    if "dtype" in told or "text" in told:
+        dtype = np.dtype(told["text"]) if "text" in told else _dtype(told["dtype"])
+        return np.frombuffer(content, dtype).reshape(shape)
+    array = np.empty(shape, object)
+    for index, item in enumerate(json.loads(content)):
+        array.flat[index] = item[0].encode("latin-1") if isinstance(item, list) else item
+    return array
 
 
 def anonymous_file() -> int:

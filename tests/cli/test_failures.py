@@ -261,4 +261,4 @@ def test_code_of_a_user_that_ends_the_program_is_an_error(cli, tmp_path, monkeyp
     (tmp_path / "leaves.py").write_text("def feeds():\n    raise SystemExit(0)\n    yield\n")
     monkeypatch.syspath_prepend(tmp_path)
     done = cli("compare", DIGITS, "--data-loader", "leaves:feeds")
-    done.tells(2, "code that the command called ended the program (0)")
+    done.tells(2, "leaves:feeds raised SystemExit: 0")

@@ -234,6 +234,27 @@ def test_steps_are_shown_with_the_time_that_is_left(terminal, monkeypatch):
     assert re.search(r"compare: \d+ s, 3 of 1,000 samples", terminal.getvalue())
 
 
+def test_the_pass_that_is_at_work_is_shown(terminal, monkeypatch, cli, model, write):
+    write(
+        "slow.py",
+        """\
+import time
+from onnx_passes import passes
+@passes.register()
+class Slow(passes.Analysis):
+    def analyse(self, model):
+        time.sleep(0.9)
+""",
+    )
+    config = write(
+        "cfg.yaml",
+        "imports: [slow]\npasses: [shape-inference, slow, deduplicate-initializers]\n",
+    )
+    take_streams(terminal, monkeypatch)
+    cli("-c", config, model)
+    assert re.search(r"\d+ s, 1 of 3 passes, slow", terminal.getvalue())
+
+
 @each_of(
     "done, latest, now, text",
     (0, 10.0, 15.0, "0 of 8 samples"),

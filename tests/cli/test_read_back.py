@@ -43,7 +43,7 @@ def report(path="report.json"):
 
 
 @each_of("where", "inline", "external")
-@each_of("name", "out.onnx", "out.textproto", "out.onnxtxt")
+@each_of("name", "out.onnx", "out.onnxtxt")
 def test_the_report_says_that_the_file_was_read_back_and_is_equal(cli, weights, name, where):
     words = ["-o", name, "-s", f"save.external_data={where}", weights, "eliminate-identity"]
     done = cli(*words, "--json", "report.json", "--html", "report.html", "-v")

@@ -121,7 +121,7 @@ def test_a_data_file_that_nobody_needs_any_more_is_removed(loaded, tmp_path):
     assert fourth == [path]
 
 
-@each_of("name", "m.onnxtxt", "m.onnx.txt", "m.textproto", "m.json")
+@each_of("name", "m.onnxtxt", "m.onnx.txt")
 def test_other_forms_hold_all_weights(loaded, tmp_path, name):
     written = save_model(loaded.model, tmp_path / name, source=loaded)
     assert written == [tmp_path / name]

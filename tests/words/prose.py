@@ -95,7 +95,7 @@ def of_docstring(text: str, first: int = 1) -> Iterator[tuple[int, str]]:
             prose.append((number, ""))
             continue
         if depth == 0:
-            section, code = bool(_SECTION.match(body)), body.endswith("::")
+            section, code = bool(_SECTION.match(body)), body.endswith(("::", "Examples:"))
         if (code and depth) or _SECTION.match(body) or body.strip() in ("\b",):
             prose.append((number, ""))
         elif (

@@ -70,9 +70,7 @@ class SmallerModel:
     """A smaller model that may still fail."""
 
     def __init__(
-        self,
-        model: ir.Model | Callable[[], ir.Model],
-        feeds: Callable[[], Feeds | None],
+        self, model: ir.Model | Callable[[], ir.Model], feeds: Callable[[], Feeds | None]
     ) -> None:
         """Create a candidate; ``feeds`` returns None if an input has no known value."""
         self._model, self.feeds = model, feeds

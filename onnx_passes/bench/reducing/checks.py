@@ -25,15 +25,12 @@ from onnx_passes.bench.reducing.candidates import (
 from onnx_passes.bench.reducing.parts import Boundary
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
+from onnx_passes.optional import users_call
 from onnx_passes.runtime import processes
 from onnx_passes.runtime.engine_base import BUILT_ONLY, Engine, Feeds, Outputs
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.saved import write_samples
-
-if TYPE_CHECKING:
-    pass
-
 
 UNKNOWN = CheckOutcome(Status.UNJUDGED, "values of its inputs are not known")
 """What is said of a candidate that has no values."""
@@ -141,19 +138,16 @@ class FunctionCheck:
         """Call the function; UsageError if it raises, or returns neither True nor False."""
         del number
         printed = io.StringIO()
-        with self.store.file(candidate) as path, redirect_stdout(printed):
-            try:
-                bad = self.function(str(path))
-            except Exception as error:  # whatever it raises
-                raise UsageError(
-                    f"--check-function {self.text} raises {type(error).__name__}: {error}",
-                    help="let it return True for a model that fails, and False for others",
-                ) from error
+        what = f"--check-function {self.text}"
+        how = "let it return True for a model that fails, and False for others"
+        with (
+            self.store.file(candidate) as path,
+            redirect_stdout(printed),
+            users_call(what, UsageError, how),
+        ):
+            bad = self.function(str(path))
         if not isinstance(bad, bool | np.bool_):
-            raise UsageError(
-                f"--check-function {self.text} returns {bad!r}",
-                help="let it return True for a model that fails, and False for others",
-            )
+            raise UsageError(f"{what} returns {bad!r}", help=how)
         log = printed.getvalue().encode(errors="replace")
         return CheckOutcome(Status.BAD if bad else Status.GOOD, log=log)
 

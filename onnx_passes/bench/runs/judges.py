@@ -17,7 +17,7 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.contracts.scores import cosine, kind_of, psnr, snr, widen
 from onnx_passes.errors import ReferenceDataError, UsageError, VerificationError, did_you_mean
 from onnx_passes.model.formats import closest_file_name
-from onnx_passes.optional import named_function
+from onnx_passes.optional import named_function, users_call
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Data, Outputs
 from onnx_passes.verify.evidence import OutputCheck
@@ -470,13 +470,9 @@ class Custom:
         return found
 
     def _asked(self, name: str, expected: Array, actual: Array) -> str | bool:
-        try:
+        how = "it is called as f(name, expected, actual) with two arrays"
+        with users_call(f"{self.label} at {name!r}", VerificationError, how):
             told = self.function(name, expected, actual)
-        except Exception as error:
-            raise VerificationError(
-                f"{self.label} raised {type(error).__name__} at {name!r}: {error}",
-                help="it is called as f(name, expected, actual) with two arrays",
-            ) from error
         if not isinstance(told, str | bool | np.bool_):
             raise VerificationError(
                 f"{self.label} returned {type(told).__name__} at {name!r}",

@@ -7,6 +7,7 @@ compared by other limits.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import tempfile
@@ -17,9 +18,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from io import BufferedRandom
 from pathlib import Path
-from typing import Any, Protocol
 
-import ml_dtypes
 import numpy as np
 
 from onnx_passes.arrays import Array, DType
@@ -31,6 +30,7 @@ from onnx_passes.model.save import Pending, pending
 from onnx_passes.model.tensor_bytes import array_buffer
 from onnx_passes.plain import Plain, PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import Data, Feeds, Level
+from onnx_passes.runtime.isolated_wire import read_data, spell_data
 from onnx_passes.runtime.tensorrt.engine import EngineLayer
 from onnx_passes.verify.evidence import OutputCheck
 from onnx_passes.verify.saved import MARK, json_of, read_samples, write_samples
@@ -43,23 +43,6 @@ class _Place:
     offset: int
     dtype: DType
     shape: tuple[int, ...]
-
-
-class RecordedValues(Protocol):
-    """Values by sample and name, in the order of a run."""
-
-    def __len__(self) -> int: ...
-    def names(self, sample: int) -> list[str]:
-        """Return the names of a sample's values."""
-        ...
-
-    def get(self, sample: int, name: str) -> Data:
-        """Return a value."""
-        ...
-
-    def sample(self, sample: int) -> dict[str, Data]:
-        """Return all values of a sample."""
-        ...
 
 
 class Spool:
@@ -247,7 +230,7 @@ class Run:
     model_hash: str = ""
     makers: dict[str, str] = field(default_factory=dict)
     inputs: list[str] = field(default_factory=list)
-    values: RecordedValues | None = None
+    values: Spool | ZipValues | None = None
 
     @property
     def compared(self) -> bool:
@@ -382,11 +365,7 @@ def _run(told: PlainMapping, inputs: list[str]) -> Run:
 
 def metadata(runs: list[Run], found: Found) -> PlainDict:
     """Return what a file remembers; ``found`` has the digests of the inputs."""
-    return {
-        "schema": SCHEMA,
-        "inputs": found.inputs,
-        "runs": [run.as_dict() for run in runs],
-    }
+    return {"schema": SCHEMA, "inputs": found.inputs, "runs": [run.as_dict() for run in runs]}
 
 
 def fault(path: Path, what: str) -> ReferenceDataError:
@@ -540,24 +519,16 @@ def write_zip(runs: list[Run], found: Found, file: Pending) -> None:
         archive.writestr(_INDEX, json.dumps(index))
 
 
-def _add(archive: zipfile.ZipFile, member: str, value: Data) -> Any:
-    if isinstance(value, list):
-        return [_add(archive, f"{member}-{i}", item) for i, item in enumerate(value)]
-    if value is None:
-        return None
-    if kind_of(value.dtype) == "string":
-        archive.writestr(
-            member, json.dumps([_text(item) for item in value.reshape(-1).tolist()])
-        )
-        return {"dtype": "string", "shape": value.shape, "member": member}
-    flat = np.ascontiguousarray(value, value.dtype.newbyteorder("<")).reshape(-1)
-    with archive.open(member, "w", force_zip64=True) as stream:
-        stream.write(flat.view(np.uint8).data)
-    return {"dtype": value.dtype.name, "shape": value.shape, "member": member}
+def _add(archive: zipfile.ZipFile, member: str, value: Data) -> Plain:
+    numbers = itertools.count()
 
+    def write(data: memoryview) -> str:
+        name = f"{member}-{next(numbers)}"
+        with archive.open(name, "w", force_zip64=True) as stream:
+            stream.write(data)
+        return name
 
-def _text(item: object) -> str:
-    return item.decode("utf-8", "surrogateescape") if isinstance(item, bytes) else str(item)
+    return spell_data(value, write)
 
 
 class ZipValues:
@@ -577,29 +548,13 @@ class ZipValues:
         """Read a value; raise ReferenceDataError if the file is damaged."""
         try:
             with zipfile.ZipFile(self._path) as archive:
-                return _value(archive, self._samples[sample][name])
+                return read_data(self._samples[sample][name], archive.read)
         except (OSError, ValueError, TypeError, KeyError, zipfile.BadZipFile) as error:
             raise fault(self._path, f"cannot be read at {name!r}: {error}") from error
 
     def sample(self, sample: int) -> dict[str, Data]:
         """Read all values of a sample."""
         return {name: self.get(sample, name) for name in self._samples[sample]}
-
-
-def _value(archive: zipfile.ZipFile, told: Plain) -> Data:
-    if told is None:
-        return None
-    if isinstance(told, list):
-        return [_value(archive, item) for item in told]
-    raw, shape = archive.read(told["member"]), tuple(told["shape"])
-    if told["dtype"] == "string":
-        text = np.empty(len(items := json.loads(raw)), object)
-        text[:] = items
-        return text.reshape(shape)
-    name = str(told["dtype"])
-    dtype = np.dtype(getattr(ml_dtypes, name, name))
-    array: Array = np.frombuffer(raw, dtype).reshape(shape)
-    return array
 
 
 def open_zip(path: Path) -> list[Run]:
@@ -611,6 +566,5 @@ def open_zip(path: Path) -> list[Run]:
     except (OSError, ValueError, TypeError, KeyError, zipfile.BadZipFile) as error:
         raise fault(path, f"holds no results: {error}") from error
     for run, samples in pairs:
-        values: RecordedValues = ZipValues(path, samples)
-        run.values = values
+        run.values = ZipValues(path, samples)
     return [run for run, _ in pairs]

@@ -25,7 +25,7 @@ from onnx_passes.bench.runs.results import Latency, Timing
 from onnx_passes.errors import EngineError, ReferenceDataError, UsageError, did_you_mean
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import TensorFile
-from onnx_passes.optional import named_function
+from onnx_passes.optional import named_function, users_call
 from onnx_passes.runtime.engine_base import (
     BUILT_ONLY,
     Data,
@@ -112,11 +112,7 @@ class Runner:
     """
 
     def __init__(
-        self,
-        model: Source,
-        engine: Engine | None = None,
-        *,
-        name: str | None = None,
+        self, model: Source, engine: Engine | None = None, *, name: str | None = None
     ) -> None:
         """Load and prepare nothing yet.
 
@@ -349,17 +345,10 @@ def from_loader(text: str) -> Iterator[Feeds]:
     something else.
     """
     function = named_function(text, "--data-loader")
-    try:
-        given: Any = function()
-        for index, feeds in enumerate(given):
+    how = "it is called without arguments, and returns or yields mappings"
+    with users_call(f"--data-loader {text}", ReferenceDataError, how):
+        for index, feeds in enumerate(function()):
             yield _feeds(feeds, f"--data-loader {text}: sample {index}")
-    except ReferenceDataError:
-        raise
-    except Exception as error:  # whatever the function raises
-        raise ReferenceDataError(
-            f"--data-loader {text} raised {type(error).__name__}: {error}",
-            help="it is called without arguments, and returns or yields mappings",
-        ) from error
 
 
 def _feeds(given: Any, what: str) -> Feeds:

@@ -35,10 +35,7 @@ class ModelChecker(passes.Analysis):
                 skip_opset_compatibility_check=self.skip_opset_compatibility_check,
                 check_custom_domain=self.check_custom_domain,
             )
-        except (
-            onnx.checker.ValidationError,
-            onnx.shape_inference.InferenceError,
-        ) as error:
+        except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             raise ModelError(
                 f"the model is not valid ONNX: {lines[0] if lines else 'no reason given'}",

@@ -16,12 +16,7 @@ from onnx_passes.passes.base import MatchContext, Op, Var
 from onnx_passes.passes.common.shapes import widens
 from onnx_passes.passes.constants import constant_of
 
-FLOATS = (
-    ir.DataType.FLOAT16,
-    ir.DataType.BFLOAT16,
-    ir.DataType.FLOAT,
-    ir.DataType.DOUBLE,
-)
+FLOATS = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE)
 """The types that linear layers compute in."""
 
 

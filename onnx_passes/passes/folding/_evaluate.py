@@ -544,10 +544,7 @@ def _expand(node: ir.Node, target: tuple[Element, ...], nonempty: bool) -> list[
 
 
 _Rule = Callable[[ir.Node, tuple[Element, ...], bool], list[int] | None]
-_RULES: dict[str, _Rule] = {
-    "Expand": _expand,
-    "Reshape": _reshape,
-}
+_RULES: dict[str, _Rule] = {"Expand": _expand, "Reshape": _reshape}
 
 
 NOTED = 1024

@@ -14,10 +14,7 @@ from onnx_passes.passes.common.matches import commuted, has_opset, number, spell
 from onnx_passes.passes.constants import constant_of
 
 ROOT, CUBIC, SLOPE = math.sqrt(2), 0.044715, math.sqrt(2 / math.pi)
-NUMBERS = {
-    "none": (1.0, 0.5, ROOT, 1 / ROOT),
-    "tanh": (1.0, 0.5, 2.0, 3.0, CUBIC, SLOPE),
-}
+NUMBERS = {"none": (1.0, 0.5, ROOT, 1 / ROOT), "tanh": (1.0, 0.5, 2.0, 3.0, CUBIC, SLOPE)}
 
 
 @passes.verify.tolerance

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
@@ -20,10 +19,6 @@ from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.precision._half_precision import WIDE
 from onnx_passes.passes.replace import Namer
 from onnx_passes.plain import Plain
-
-if TYPE_CHECKING:
-    pass
-
 
 OPSET = 11
 """The first opset in which floats can be compared."""

@@ -47,11 +47,7 @@ class ConvertFromQcdq(RulePass):
     hints: ClassVar[Hints] = {
         "*": PAIR,
         "constant": Hint(
-            {
-                "x": INT8_LEVELS,
-                "t": filled("", 0.5, 0.25),
-                "w": SMALL,
-            },
+            {"x": INT8_LEVELS, "t": filled("", 0.5, 0.25), "w": SMALL},
             {"DequantizeLinear.axis": (None,)},
             (ir.DataType.FLOAT,),
             13,

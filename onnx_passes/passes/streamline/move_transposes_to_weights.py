@@ -111,8 +111,5 @@ def _rule(flat: TermCall, between: int) -> TermRule:
 
 
 _TURNED = call("Transpose", "x", result="t")
-_FLAT = (
-    call("Flatten", _TURNED, result="f"),
-    call("Reshape", _TURNED, "shape", result="f"),
-)
+_FLAT = (call("Flatten", _TURNED, result="f"), call("Reshape", _TURNED, "shape", result="f"))
 _RULES = [_rule(flat, between) for flat in _FLAT for between in range(3)]

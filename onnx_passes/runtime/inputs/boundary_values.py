@@ -15,8 +15,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array, float_limits
 from onnx_passes.contracts.scores import kind_of
-from onnx_passes.errors import ModelError, ReferenceDataError
-from onnx_passes.model.walk import all_nodes, captured_values
+from onnx_passes.model.walk import all_nodes, captured_values, subgraphs_of
 from onnx_passes.ops.input_hints import ValueHint, constant_of
 from onnx_passes.ops.node_queries import (
     ADDING_UP,
@@ -33,7 +32,6 @@ from onnx_passes.ops.node_queries import (
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.risky_runs import INPUTS, label
 from onnx_passes.runtime.engine_base import Data, Feeds, GeneratedFeeds
-from onnx_passes.runtime.inputs.concrete_shapes import ShapeSpecializer
 from onnx_passes.runtime.inputs.dimensions import (
     Dims,
     Symbols,
@@ -45,8 +43,8 @@ from onnx_passes.runtime.inputs.seeded_feeds import (
     EXPENSIVE,
     GeneratedSample,
     Ranges,
+    Request,
     elements_of,
-    make_samples,
 )
 from onnx_passes.runtime.inputs.size_limits import BEYOND, size_limits, trip_inputs
 
@@ -60,7 +58,7 @@ def steering_inputs(model: ir.Model) -> frozenset[str]:
     """
     found: set[ir.Value] = set()
     nodes = list(model.graph.all_nodes())
-    owners = {graph: node for node in nodes for graph in _graphs(node)}
+    owners = {graph: node for node in nodes for graph in subgraphs_of(node)}
     stack = [(value, False) for node in nodes for value in _steered(node)]
     stack += [(value, True) for node in nodes for value in _repeated(node)]
     while stack:
@@ -131,16 +129,8 @@ def _read_for(value: ir.Value, owners: Mapping[ir.Graph, ir.Node]) -> Iterator[i
     if node is not None:
         yield from (read for read in node.inputs if read is not None)
         yield from captured_values(node)
-        for graph in _graphs(node):
+        for graph in subgraphs_of(node):
             yield from graph.outputs
-
-
-def _graphs(node: ir.Node) -> list[ir.Graph]:
-    return [
-        attribute.as_graph()
-        for attribute in node.attributes.values()
-        if not attribute.is_ref() and attribute.type == ir.AttributeType.GRAPH
-    ]
 
 
 EXTREMES = "extremes"
@@ -225,18 +215,18 @@ def adversarial(
     one, else one is generated. No value outside ``ranges`` and no other size of ``dims`` is
     made up. Special values come first. Raises ReferenceDataError as ``generate``.
     """
-    ranges, dims = ranges or {}, dims or {}
-    base = base_sample(model, given, seed, ranges, dims)
+    asked = Request(model, seed, ranges or {}, dims or {})
+    base = base_sample(asked, given)
     if not given and not is_cheap(base):
         symbols = symbols_of_model(model)
-        free = [name for name in symbols.open(dims) if symbols.kinds[name] != "spatial"]
-        least = make_sized(model, seed, ranges, {**dims, **dict.fromkeys(free, 1)})
+        free = [n for n in symbols.open(asked.dims) if symbols.kinds[n] != "spatial"]
+        least = asked.sized(dict.fromkeys(free, 1))
         base = base if least is None or not is_cheap(least) else least
     steering = steering_inputs(base.model)
     by_kind: dict[str, dict[str, Data]] = {}
     for name, data in base.feeds.items():
         hint = base.hints.get(name, ValueHint())
-        span = ranges.get(name)
+        span = asked.ranges.get(name)
         for kind, changed in _variants(data, hint, span, steers=name in steering):
             by_kind.setdefault(kind, {})[name] = changed
     special = list(_special(base.feeds, by_kind))
@@ -250,23 +240,21 @@ def adversarial(
         special.append(
             AdversarialFeeds(feeds, "other defaults", f"in {', '.join(overridden)}")
         )
-    return special + list(_sized(model, given, seed, ranges, dims))
+    return special + list(_sized(asked, given))
 
 
-def base_sample(
-    model: ir.Model, given: Sequence[Feeds], seed: int, ranges: Ranges, dims: Dims
-) -> GeneratedSample:
+def base_sample(asked: Request, given: Sequence[Feeds]) -> GeneratedSample:
     """Return the ordinary sample that others are made from: the first that is given."""
     if not given:
-        return make_samples(model, seed=seed, samples=1, ranges=ranges, dims=dims)[0]
-    inputs = {str(v.name) for v in model.graph.inputs if not v.is_initializer()}
-    names = set(symbols_of_model(model).kinds)
+        return asked.make()[0]
+    inputs = {str(v.name) for v in asked.model.graph.inputs if not v.is_initializer()}
+    names = set(symbols_of_model(asked.model).kinds)
     shapes = {
         name: data.shape
         for name, data in given[0].items()
         if isinstance(data, np.ndarray) and name in inputs - names
     }
-    made = make_samples(model, seed=seed, samples=1, dims=shapes)[0]
+    made = Request(asked.model, asked.seed, dims=shapes).make()[0]
     return GeneratedSample(given[0], made.concrete, made.hints)
 
 
@@ -310,39 +298,18 @@ def other_defaults(model: ir.Model) -> Iterator[tuple[str, Array]]:
             yield str(value.name), np.asarray(np.logical_not(tensor.numpy()))
 
 
-def _sized(
-    model: ir.Model, given: Sequence[Feeds], seed: int, ranges: Ranges, dims: Dims
-) -> Iterator[AdversarialFeeds]:
-    symbols = symbols_of_model(model)
-    free = symbols.open(dims)
+def _sized(asked: Request, given: Sequence[Feeds]) -> Iterator[AdversarialFeeds]:
+    symbols = symbols_of_model(asked.model)
+    free = symbols.open(asked.dims)
     for name in free[:_MOST_DIMS]:
         for size in _SIZES:
             if given:
                 feeds = _cut(given[0], symbols, name, size)
             else:
-                made = make_sized(model, seed, ranges, {**dims, name: size})
+                made = asked.sized({name: size})
                 feeds = None if made is None else made.feeds
             if feeds is not None:
                 yield AdversarialFeeds(feeds, f"size {size}", f"of {name}")
-
-
-def make_sized(
-    model: ir.Model,
-    seed: int,
-    ranges: Ranges,
-    dims: Dims,
-    shaping: ShapeSpecializer | None = None,
-) -> GeneratedSample | None:
-    """Make a sample with some sizes; None where they do not fit."""
-    try:
-        (made,) = make_samples(
-            model, seed=seed, samples=1, ranges=ranges, dims=dims, shaping=shaping
-        )
-    except (ModelError, ReferenceDataError):
-        return None  # the ordinary sample was made: it is the size that does not fit
-    fault = made.concrete.fault
-    # Where nothing meets something, ONNX Runtime may give what is left in memory.
-    return None if fault and not fault.doubtful and 0 in dims.values() else made
 
 
 def _cut(feeds: Feeds, symbols: Symbols, name: str, size: int) -> Feeds | None:
@@ -519,21 +486,20 @@ def edge_samples(
     with a range have no other values, and sizes in ``dims`` stay. ``base`` is the first of the
     ordinary samples, if it is there already.
     """
-    ranges, dims = ranges or {}, dims or {}
     shaping = None if base is None else base.concrete.shaping
-    sized = list(samples_of_edge_sizes(model, seed, ranges, dims, shaping))
+    asked = Request(model, seed, ranges or {}, dims or {}, shaping)
+    sized = list(samples_of_edge_sizes(asked))
     found = [feeds for _, feeds in sized]
     if not any(_has_edges(value) for value in model.graph.inputs):
         return found  # an ordinary sample of a large model takes a while
-    base = base or base_sample(model, (), seed, ranges, dims)
+    base = base or base_sample(asked, ())
     least = [made for made, feeds in sized[:1] if feeds.kind == "size 1"]
     cheap = next(filter(is_cheap, (base, *least)), None)
-    return found if cheap is None else found + list(_edge_values(model, seed, ranges, cheap))
+    return found if cheap is None else found + list(_edge_values(asked, cheap))
 
 
-def _edge_values(
-    model: ir.Model, seed: int, ranges: Ranges, base: GeneratedSample
-) -> Iterator[AdversarialFeeds]:
+def _edge_values(asked: Request, base: GeneratedSample) -> Iterator[AdversarialFeeds]:
+    model, ranges = asked.model, asked.ranges
     steering = steering_inputs(base.model)
     free = {
         name: data
@@ -542,7 +508,7 @@ def _edge_values(
         and name not in ranges
         and (name not in base.hints or base.hints[name].empty)
     }
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(asked.seed)
     halves = {
         name: _with_zero((rng.integers(-6, 7, array.shape) / 2).astype(array.dtype))
         for name, array in free.items()
@@ -618,8 +584,8 @@ def _edge_values(
         ),
         default=0,
     )
-    asked = trips & base.feeds.keys() if most else set()
-    many = {name: np.full_like(base.feeds[name], most) for name in asked - ranges.keys()}
+    wanted = trips & base.feeds.keys() if most else set()
+    many = {name: np.full_like(base.feeds[name], most) for name in wanted - ranges.keys()}
     texts = {
         name: (data, words)
         for name, data in base.feeds.items()
@@ -815,11 +781,7 @@ def is_cheap(made: GeneratedSample) -> bool:
 
 
 def samples_of_edge_sizes(
-    model: ir.Model,
-    seed: int,
-    ranges: Ranges,
-    dims: Dims,
-    shaping: ShapeSpecializer | None = None,
+    asked: Request,
 ) -> Iterator[tuple[GeneratedSample, AdversarialFeeds]]:
     """Yield inputs whose dynamic dimensions all have size 1, one of size 0, and a large one.
 
@@ -827,19 +789,17 @@ def samples_of_edge_sizes(
     keep their sizes there, and are odd in one of their own. Each comes with what it was made
     from.
     """
-    symbols = symbols_of_model(model)
-    open_names = symbols.open(dims)
+    symbols = symbols_of_model(asked.model)
+    open_names = symbols.open(asked.dims)
     spatial = [name for name in open_names if symbols.kinds[name] == "spatial"]
     free = [name for name in open_names if name not in spatial]
     if spatial:
-        sizes = {**dims, **dict.fromkeys(free, 1), **dict(zip(spatial, cycle(_ODD)))}
-        made = make_sized(model, seed, ranges, sizes, shaping)
+        made = asked.sized(dict.fromkeys(free, 1) | dict(zip(spatial, cycle(_ODD))))
         if made is not None and is_cheap(made):
             where = f"of {', '.join(spatial)}"
             yield made, AdversarialFeeds(made.feeds, "odd sizes", where, asked=False)
         for size in _LEAST:
-            sizes = {**dims, **dict.fromkeys(free, 1), **dict.fromkeys(spatial, size)}
-            made = make_sized(model, seed, ranges, sizes, shaping)
+            made = asked.sized(dict.fromkeys(free, 1) | dict.fromkeys(spatial, size))
             if made is not None and made.concrete.fits:
                 if is_cheap(made):
                     where = f"of {', '.join(spatial)}: {size}"
@@ -850,36 +810,31 @@ def samples_of_edge_sizes(
     plans = [(1, free)]
     if len({frozenset(shape) & frozenset(free) for shape in symbols.shapes.values()}) > 1:
         plans += [(1, [name]) for name in free[:_MOST_ALONE]]  # one input may broadcast
-    if _takes_nothing(model):
+    if _takes_nothing(asked.model):
         plans.append((0, free[:1]))
     for size, names in plans:
-        sizes = {**dims, **dict.fromkeys(names, size)}
-        made = make_sized(model, seed, ranges, sizes, shaping)
+        made = asked.sized(dict.fromkeys(names, size))
         # The first may be dear: others of the same sizes are not made.
         if made is None or not (is_cheap(made) or (names is free and is_small(made.feeds))):
             continue
         where = f"of {', '.join(names)}"
         yield made, AdversarialFeeds(made.feeds, f"size {size}", where, asked=False)
-    yield from samples_beyond_limits(model, seed, ranges, dims, shaping)
+    yield from samples_beyond_limits(asked)
 
 
 def samples_beyond_limits(
-    model: ir.Model,
-    seed: int,
-    ranges: Ranges,
-    dims: Dims,
-    shaping: ShapeSpecializer | None = None,
+    asked: Request,
 ) -> Iterator[tuple[GeneratedSample, AdversarialFeeds]]:
     """Yield inputs with sizes beyond the largest integers that sizes meet, if cheap.
 
     All dimensions that may meet one are beyond it at once, or each by itself.
     """
-    limits = size_limits(model)
-    symbols = symbols_of_model(model)
-    sums = totals(dict.fromkeys(symbols.kinds, 1), dims)  # they follow from others
+    limits = size_limits(asked.model)
+    symbols = symbols_of_model(asked.model)
+    sums = totals(dict.fromkeys(symbols.kinds, 1), asked.dims)  # they follow from others
     free = [
         name
-        for name in symbols.open(dims)
+        for name in symbols.open(asked.dims)
         if symbols.kinds[name] != "spatial" and name not in sums
     ]
     named = {limit.dim for limit in limits}
@@ -897,7 +852,7 @@ def samples_beyond_limits(
             )
             if sum(map(math.prod, shapes)) > SMALL:
                 continue
-            made = make_sized(model, seed, ranges, {**dims, **sizes}, shaping)
+            made = asked.sized(sizes)
             if made is not None and is_cheap(made):
                 reached |= dict.fromkeys(names, number)
                 kind, where = f"sizes over {number}", f"of {', '.join(names)}"

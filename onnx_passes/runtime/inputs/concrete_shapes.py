@@ -19,6 +19,7 @@ import onnx.inliner
 import onnx_ir as ir
 
 from onnx_passes.model.inference import infer
+from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.ops.call import Operands
 from onnx_passes.ops.domains.intervals import UNBOUNDED
 from onnx_passes.ops.input_hints import (
@@ -100,10 +101,8 @@ def _starts_for_ever(use: Use) -> bool:
 
 def _returned(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:
     """Yield pairs of an output of a branch or body and the node's output that it becomes."""
-    for attribute in node.attributes.values():
-        if attribute.is_ref() or attribute.type != ir.AttributeType.GRAPH:
-            continue
-        inner = list(attribute.as_graph().outputs)
+    for graph in subgraphs_of(node):
+        inner = list(graph.outputs)
         if node.op_type == "Loop":
             inner = inner[1:]  # the first is the condition
         yield from zip(inner, node.outputs, strict=False)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.errors import EngineError, ReferenceDataError, did_you_mean
+from onnx_passes.errors import EngineError, ModelError, ReferenceDataError, did_you_mean
 from onnx_passes.ops.input_hints import Bound, StaticShape, ValueHint, exactly, static_shape
 from onnx_passes.risky_runs import GENERATED, allow, avoided, label
 from onnx_passes.runtime.engine_base import Data, Feeds, GeneratedFeeds, Outputs, Session
@@ -299,6 +299,33 @@ def make_samples(
             break
         made.append(_sample(sized, inputs, ranges, seed, len(made)))
     return made
+
+
+@dataclass(frozen=True)
+class Request:
+    """What samples are asked of a model; fields are those of ``make_samples``."""
+
+    model: ir.Model
+    seed: int = 0
+    ranges: Ranges = field(default_factory=dict)
+    dims: Dims = field(default_factory=dict)
+    shaping: ShapeSpecializer | None = None
+
+    def make(self, samples: int | None = 1) -> list[GeneratedSample]:
+        """Make samples."""
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        return make_samples(samples=samples, **own)
+
+    def sized(self, dims: Dims) -> GeneratedSample | None:
+        """Make a sample with some sizes besides; None where they do not fit."""
+        sizes = {**self.dims, **dims}
+        try:
+            (made,) = replace(self, dims=sizes).make()
+        except (ModelError, ReferenceDataError):
+            return None  # the ordinary sample was made: it is the size that does not fit
+        fault = made.concrete.fault
+        # Where nothing meets something, ONNX Runtime may give what is left in memory.
+        return None if fault and not fault.doubtful and 0 in sizes.values() else made
 
 
 def elements_of(feeds: Feeds) -> int:

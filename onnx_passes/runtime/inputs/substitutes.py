@@ -14,7 +14,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -30,11 +30,10 @@ from onnx_passes.runtime.inputs.boundary_values import (
     base_sample,
     edge_samples,
     is_cheap,
-    make_sized,
 )
 from onnx_passes.runtime.inputs.concrete_shapes import ShapeSpecializer, skeleton
 from onnx_passes.runtime.inputs.dimensions import Dims, Symbols, fits_memory, plans, symbols_of
-from onnx_passes.runtime.inputs.seeded_feeds import HUGE, SAMPLES, Ranges, make_samples
+from onnx_passes.runtime.inputs.seeded_feeds import HUGE, SAMPLES, Ranges, Request
 
 Sizes = dict[str, int]
 
@@ -313,25 +312,9 @@ class Alternative:
     dims: Dims = field(default_factory=dict)
     fills: Mapping[str, Fill] = field(default_factory=dict)
 
-    def make(
-        self,
-        model: ir.Model,
-        *,
-        seed: int,
-        samples: int | None,
-        ranges: Ranges | None = None,
-        dims: Dims | None = None,
-        shaping: ShapeSpecializer | None = None,
-    ) -> list[Feeds]:
-        """Make up the inputs; arguments are those of ``make_samples``.
-
-        ``dims`` win over those of the alternative. ``shaping`` made other samples of the same
-        model.
-        """
-        merged = {**self.dims, **(dims or {})}
-        made = make_samples(
-            model, seed=seed, samples=samples, ranges=ranges, dims=merged, shaping=shaping
-        )
+    def make(self, asked: Request, samples: int | None) -> list[Feeds]:
+        """Make up the inputs; sizes that are asked for win over those of the alternative."""
+        made = replace(asked, dims={**self.dims, **asked.dims}).make(samples)
         return [
             {n: _filled(data, self.fills.get(n)) for n, data in one.feeds.items()}
             for one in made
@@ -586,14 +569,9 @@ class InputSearch:
         return None
 
     def _make(self, alternative: Alternative, samples: int | None) -> list[Feeds]:
-        return alternative.make(
-            self.model,
-            seed=self.seed,
-            samples=samples,
-            ranges=self.ranges,
-            dims=self.dims,
-            shaping=None if self._found is None else self._found.shaping,
-        )
+        shaping = None if self._found is None else self._found.shaping
+        asked = Request(self.model, self.seed, self.ranges, self.dims, shaping)
+        return alternative.make(asked, samples)
 
     def _run(self, session: Session, alternative: Alternative) -> Outputs:
         """Run on one sample.
@@ -645,12 +623,13 @@ class InputSearch:
 
     def _edges(self, first: Feeds, dims: Dims) -> Iterator[AdversarialFeeds]:
         """Yield edges of values at the sizes that were found, and each of these sizes as 1."""
-        base = base_sample(self.model, [first], self.seed, self.ranges, dims)
+        asked = Request(self.model, self.seed, self.ranges, dims)
+        base = base_sample(asked, [first])
         yield from edge_samples(
             self.model, seed=self.seed, ranges=self.ranges, dims=dims, base=base
         )
         for name in sorted(dims.keys() - self.dims.keys())[:_MOST_ALONE]:
-            made = make_sized(self.model, self.seed, self.ranges, {**dims, name: 1})
+            made = asked.sized({name: 1})
             if dims[name] != 1 and made is not None and is_cheap(made):
                 yield AdversarialFeeds(made.feeds, "size 1", f"of {name}", asked=False)
 

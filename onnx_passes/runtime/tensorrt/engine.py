@@ -27,6 +27,7 @@ from onnx_passes.errors import (
 )
 from onnx_passes.model.digest import digest
 from onnx_passes.model.save import pending
+from onnx_passes.optional import users_call
 from onnx_passes.plain import Foreign, PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import (
     BUILT_ONLY,
@@ -103,10 +104,7 @@ def values_of(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
 
 
 def add_profiles(
-    builder: Foreign,
-    network: Foreign,
-    config: Foreign,
-    given: Sequence[Sequence[Profile]],
+    builder: Foreign, network: Foreign, config: Foreign, given: Sequence[Sequence[Profile]]
 ) -> None:
     """Give a config the profiles that a network needs, if it needs any.
 
@@ -294,13 +292,9 @@ def _call(hook: str, option: str, trt: ModuleType, subject: object) -> None:
             f"{option}: {hook} cannot be found: {error}",
             help="list the module under 'imports', or put it beside the pipeline file",
         ) from error
-    try:
-        with forward_output():
-            found(trt, subject)
-    except Exception as error:
-        raise EngineError(
-            f"{option} {hook} failed: {type(error).__name__}: {error}"
-        ) from error
+    how = "it is called with the bindings and what it may change"
+    with users_call(f"{option} {hook}", EngineError, how), forward_output():
+        found(trt, subject)
 
 
 def _quote_log(log: BuildLog) -> str:
@@ -459,11 +453,7 @@ class TensorRtEngine:
         load_plugins(trt, log, self.options.plugins)
         try:
             session = TensorRtSession(
-                trt,
-                plan,
-                log,
-                interface=SessionInterface(model),
-                profile=self.options.profile,
+                trt, plan, log, interface=SessionInterface(model), profile=self.options.profile
             )
         except EngineUnavailableError as error:
             yield BuiltModel(plan, error.message, log.layers)

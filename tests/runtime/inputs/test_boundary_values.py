@@ -8,6 +8,7 @@ import onnx_ir as ir
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.runtime.inputs import adversarial, edge_samples, make_samples, name_of
 from onnx_passes.runtime.inputs.boundary_values import base_sample, steering_inputs, variants
+from onnx_passes.runtime.inputs.seeded_feeds import Request
 from onnx_passes.verify.reference_data import check_feeds
 from tests.tables import each_of, each_row
 
@@ -170,7 +171,7 @@ def divided(array):
 def test_a_dividend_stays_ordinary_if_the_divisor_is_not_at_hand(size, steers):
     # Integers of more than 64 KiB are left out of the model that samples are made for.
     model = divided(np.full(size, 3, np.int64))
-    assert ("x" in steering_inputs(base_sample(model, (), 0, {}, {}).model)) is steers
+    assert ("x" in steering_inputs(base_sample(Request(model), ()).model)) is steers
     kinds = {feeds.kind for feeds in edge_samples(model)}
     assert ("large integers" not in kinds) is steers
 

@@ -19,7 +19,7 @@ from onnx_passes.runtime.inputs import (
     seeded_feeds,
 )
 from onnx_passes.runtime.inputs.dimensions import size_of
-from onnx_passes.runtime.inputs.seeded_feeds import draw
+from onnx_passes.runtime.inputs.seeded_feeds import Request, draw
 from onnx_passes.runtime.inputs.substitutes import Alternatives
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from tests.tables import each_of, each_row
@@ -313,7 +313,7 @@ def test_no_guess_at_sizes_is_huge(parse):
     model = parse(text + " y = Add(x, w) }")
     assert all(feeds["z"].size < 1 << 26 for feeds in generate(model))
     alternatives = itertools.islice(Alternatives(model, ranges={}, dims={}), 40)
-    made = [one.make(model, seed=0, samples=1)[0] for one in alternatives]
+    made = [one.make(Request(model), 1)[0] for one in alternatives]
     assert made
     assert all(feeds["z"].size < 1 << 26 for feeds in made)
 

@@ -113,7 +113,7 @@ def test_hooks_get_the_network_and_the_config(tmp_path):
         {**options, "config_hook": "hooks_of_a_test:config"},
         folders=[str(tmp_path)],
     )
-    with pytest.raises(EngineError, match="hooks_of_a_test:config failed: ValueError: seen 2"):
+    with pytest.raises(EngineError, match="hooks_of_a_test:config raised ValueError: seen 2"):
         failing.prepare(model(PRODUCT)).__enter__()
     with pytest.raises(ConfigError, match="network_hook: no_such:module cannot be found"):
         engine(network_hook="no_such:module").prepare(model(PRODUCT)).__enter__()
