@@ -32,10 +32,13 @@ FOLDING = "folding"
 ENGINES = "engines"
 """The group of engines that run the original, where nothing else is known of a run."""
 
+AHEAD = "a result ahead of the original"
+"""The group of engines that run a result before it is known that they run the original."""
+
 INFERENCE = "shape inference"
 """The group of questions to onnx, whose library ends the process on some sizes."""
 
-GROUPS = (INPUTS, GENERATED, DRAWN, FOLDING, ENGINES, INFERENCE)
+GROUPS = (INPUTS, GENERATED, DRAWN, FOLDING, ENGINES, AHEAD, INFERENCE)
 """What a command can do without."""
 RESULT = "the check of the result"
 """The name of what runs at the end, on one engine or on all."""
@@ -165,7 +168,8 @@ def allow(group: str) -> None:
 
 def take_notes() -> list[str]:
     """Return what this run does without, a sentence for each cause, and not again."""
-    new = [one for one in _avoided if one not in _reported]
+    # Without a result ahead nothing is lost.
+    new = [one for one in _avoided if one not in _reported and group_of(one) != AHEAD]
     _reported.update(new)
     groups = Counter(map(group_of, new))
     told: dict[str, list[str]] = defaultdict(list)

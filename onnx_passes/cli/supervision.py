@@ -23,6 +23,7 @@ from typing import NoReturn, TypeAlias
 
 from onnx_passes import risky_runs
 from onnx_passes.risky_runs import (
+    AHEAD,
     ENGINES,
     GENERATED,
     GROUPS,
@@ -310,7 +311,7 @@ class _Keeper:
     def _limit(self, label: str) -> float:
         """Return the seconds that a run may take: infinity if its inputs are given."""
         group = group_of(label)
-        if label == INPUTS or group not in GROUPS or group == ENGINES:
+        if label == INPUTS or group not in GROUPS or group in (ENGINES, AHEAD):
             return math.inf
         first = SECONDS_AT_FIRST if group == GENERATED else SECONDS
         return first + TIMES * self._page.longest

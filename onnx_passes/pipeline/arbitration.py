@@ -31,7 +31,7 @@ from onnx_passes.pipeline.policy import Budget
 from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.pipeline.region_evidence import RegionFinding
 from onnx_passes.pipeline.state import EngineState, State
-from onnx_passes.risky_runs import RESULT, running
+from onnx_passes.risky_runs import AHEAD, RESULT, avoided, label, running
 from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.inputs import AdversarialFeeds
 from onnx_passes.runtime.inputs.seeded_feeds import elements_of
@@ -356,9 +356,11 @@ def _against_plain(bench: EngineBaseline, state: State, model: ir.Model) -> list
         return []
     if is_foreign(bench.engine) or is_foreign(plain.engine):
         return []
-    start = time.perf_counter()
+    start, name = time.perf_counter(), label(AHEAD, bench.engine.name)
+    if avoided(name):
+        return []
     try:
-        with running(_stage(bench)):
+        with running(name):
             produced = bench.run(model, baseline.samples)
     except EngineError:
         return []
