@@ -8,7 +8,6 @@ import numpy as np
 import onnx
 import onnx.parser
 
-from onnx_passes.report.text import NOISE
 from tests.tables import each_row
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
@@ -147,15 +146,3 @@ def test_an_analysis_tells_what_it_found_without_being_asked_twice(cli):
 
 def test_a_model_of_pytorch_is_printed_though_its_constants_have_slashes_in_their_names(cli):
     cli("-o", "-", DIGITS, "cost").prints(0, "main_graph (float[batch,1,8,8] image)")
-
-
-# Notes on the noise of an engine are printed with -v only, and always reported.
-
-
-def test_notes_on_noise_are_printed_with_v_only(cli):
-    words = ("-c", "optimize", "-o", "out.onnx", "--json", "run.json", DIGITS)
-    quiet = cli(*words)
-    assert quiet.code == 0, quiet.err
-    assert any(NOISE in note for note in json.loads(Path("run.json").read_text())["notes"])
-    assert NOISE not in quiet.err
-    assert NOISE in cli(*words, "-v").err

@@ -17,6 +17,7 @@ from onnx_passes.pipeline.noise import LARGEST_NOISE_LIMIT, OriginalRuns
 from onnx_passes.pipeline.output_checks import Thresholds
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
+from onnx_passes.report.text import NOISE
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Verdict
 from tests.tables import each_of, each_row
@@ -237,7 +238,11 @@ def test_the_command_line_refuses_and_tells(tmp_path):
         program, [str(a) for a in [*base, "-s", "verify.tolerance={rtol: 0, atol: 1.0e-9}"]]
     )
     assert isinstance(refused.exception, ConfigError)
-    assert "y max abs" in CliRunner().invoke(program, [str(a) for a in base]).output
+    told = CliRunner().invoke(program, [str(a) for a in base]).output
+    assert "y max abs" in told
+    assert NOISE in told
+    base.remove("-v")
+    assert NOISE not in CliRunner().invoke(program, [str(a) for a in base]).output
 
 
 @passes.verify.tolerance()
