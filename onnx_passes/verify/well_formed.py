@@ -618,7 +618,12 @@ def _odd_values(
     are known to be odd.
     """
     odd = set(known)
-    for node in backward_slice(ends, graph, lambda _: False)[-_MOST_NODES:]:
+    nodes = backward_slice(ends, graph, lambda _: False)
+    makers = [node for node in nodes if any(value.name in ends for value in node.outputs)]
+    # What follows from the first that is wrong need not be asked.
+    first = [str(value.name) for node in makers[:1] for value in node.outputs]
+    asked = {*backward_slice(first, graph, lambda _: False)[-_MOST_NODES:], *makers}
+    for node in nodes:
         made = {str(value.name): value for value in node.outputs if value.name}
         if any(
             v is not None and v.name in odd for v in (*node.inputs, *captured_values(node))
@@ -630,6 +635,8 @@ def _odd_values(
             odd |= {
                 n for n in made if (a := values.get(n)) is not None and a.shape[:1] == (0,)
             }
+            continue
+        if node not in asked:
             continue
         for name, array in (evaluate(node, values) or {}).items():
             seen = values.get(name)
