@@ -186,11 +186,17 @@ _JOINT = 5
 """Integers that are asked for together are axes up to this rank."""
 
 _T = ir.DataType
-CAST = (_T.FLOAT16, _T.FLOAT, _T.DOUBLE, _T.INT64, _T.INT32, _T.INT8, _T.UINT8, _T.BOOL)
+CAST = (
+    *(_T.FLOAT16, _T.BFLOAT16, _T.FLOAT, _T.DOUBLE, _T.BOOL),
+    *(_T.INT64, _T.UINT64, _T.INT32, _T.UINT32, _T.INT16, _T.INT8, _T.UINT8),
+)
 """Types of each width, sign and kind, between which Casts lose something."""
 
 LIMITED = (_T.FLOAT16,)
 """Types whose largest numbers are ordinary constants."""
+
+_WRAPPING = (_T.INT32, _T.INT64, _T.UINT8)
+"""Types in which products of constants wrap round, of each width and sign."""
 
 _TALL: Shape = (2, 1, 3, 1, 2, 1, 2, 1, 2)
 """A shape that is cut to each rank above the usual ones."""
@@ -208,8 +214,9 @@ class Plan:
     become others that its tolerance admits. Sizes of axes are often equal if `alike`, and
     constants near the `limits` of the type. Integers that the model holds are often `negated`,
     some of `ints`, and lists of them `known`; if `joint`, attributes too. Casts make the types
-    `to`, and an attribute `axis` is one of `axes`. Operands and results have so many
-    `readers`. `draws` models are drawn, until the rule fires on `enough`.
+    `to`, and an attribute `axis` is one of `axes`. Attributes that the pattern leaves open
+    are those of `given`. Operands and results have so many `readers`. `draws` models are
+    drawn, until the rule fires on `enough`.
     """
 
     ranks: Ranks = field(default_factory=dict)
@@ -227,6 +234,7 @@ class Plan:
     joint: bool = False
     to: tuple[ir.DataType, ...] = ()
     axes: tuple[int, ...] = ()
+    given: tuple[str, ...] = ()
     readers: int = 0
     draws: int = _DRAWS
     enough: int = 1
@@ -255,14 +263,21 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
         more.append(Plan(edge=_SQUARE, draws=3 * _MORE, enough=2 * _ENOUGH))
         # Of two lists of axes, one may lie between those of the other.
         more.append(Plan(known=(0, 2), draws=_MORE, enough=_DRAWS))
-    if any((operator_in(node) or ("", ""))[1] == "Transpose" for node in nodes):
+    names = {(operator_in(node) or ("", ""))[1] for node in nodes}
+    if "Reshape" in names:
+        # Of an empty tensor, an axis of size 0 is a size, or the copy of another.
+        more.append(Plan(edge=(0, 3), known=(3, 0), draws=_MORE, enough=_DRAWS))
+    if "Transpose" in names:
         # In each order: an axis of size 1 may pass one that stays, which moves its elements.
         more.append(Plan(edge=(2, 3, 1), draws=6 * _DRAWS, enough=6 * _DRAWS))
+        if len(nodes) > 1:  # most orders are their own inverse, but for three of unlike size
+            more.append(Plan(edge=(2, 3, 4), draws=_MORE, enough=_ENOUGH))
     if any(map(_is_tolerant, operands_of(rule))):
         floats = [t for t in dict.fromkeys(types) if t.is_floating_point()]
         more += [Plan(dtype=t, near=True, draws=_MORE, enough=_DRAWS) for t in floats]
     if any(map(_reads_integers, nodes)):
         more.append(Plan(negated=True, draws=4 * _MORE, enough=_ENOUGH))
+    wrapping = [t for t in _WRAPPING if edges and t in admitted_types(rule, tuple(types))]
     if edges:
         more.append(Plan(alike=True, draws=2 * _MORE, enough=_ENOUGH))
         more += [Plan(dtype=t, limits=True, draws=_MORE, enough=_ENOUGH) for t in LIMITED]
@@ -277,6 +292,8 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
         *_one_rank(operand_names(rule)),
         *more,
         *(_plans_of_integers(rule) if operand_names(rule) else ()),
+        *_plans_of_attributes(nodes),  # last, since they vary what has fired
+        *(Plan(dtype=t, limits=True, draws=_MORE, enough=12) for t in wrapping),
     ]
 
 
@@ -289,7 +306,7 @@ def _plans_of_casts(rule: RewriteRule) -> Iterator[Plan]:
     free = sum(getattr(each, "_value", None) is None for each in attributes)
     if free:
         for dtype, *to in itertools.product(CAST, repeat=min(free, 2) + 1):
-            yield Plan(dtype=dtype, to=tuple(to))
+            yield Plan(dtype=dtype, to=tuple(to), draws=2)
 
 
 def _plans_of_axes() -> Iterator[Plan]:
@@ -304,6 +321,22 @@ def _plans_of_axes() -> Iterator[Plan]:
                 yield Plan(edge=(2,) * rank, axes=axes, draws=2)
         if rank < 5:
             yield Plan(edge=(2,) * rank, axes=(-1, -1), draws=6 * _DRAWS, enough=3 * _DRAWS)
+
+
+def _plans_of_attributes(nodes: Sequence[PatternPart]) -> Iterator[Plan]:
+    """Yield a plan for each attribute, and each two, that a pattern leaves open.
+
+    Of many attributes some exclude one another, so that few draws have those that do not.
+    """
+    names: set[str] = set()
+    for node in nodes if len(nodes) < _FEW else ():
+        schema = _schema_in(node) if node.allow_other_attributes else None
+        names |= set(() if schema is None else schema.attributes) - set(node.attributes)
+    if len(names) > _FEW:
+        for name in sorted(names):
+            yield Plan(given=(name,), draws=_MORE, enough=_ENOUGH // 2)
+        for given in itertools.combinations(sorted(names), 2):
+            yield Plan(given=given, draws=2 * _DRAWS, enough=_FEW)
 
 
 def _casts(node: PatternPart) -> bool:
@@ -392,8 +425,9 @@ def _one_rank(names: Sequence[str]) -> list[Plan]:
     ]
 
 
-def few_types(rule: RewriteRule, types: Sequence[ir.DataType]) -> tuple[ir.DataType, ...]:
-    """Return the element types that an operator of a pattern takes, if they are but a few."""
+@functools.lru_cache(256)
+def admitted_types(rule: RewriteRule, types: Sequence[ir.DataType]) -> tuple[ir.DataType, ...]:
+    """Return the element types that the operators of a pattern take; all if none fits."""
     found = list(dict.fromkeys(types))
     for node in pattern_of(rule):
         schema = _schema_in(node)
@@ -402,7 +436,13 @@ def few_types(rule: RewriteRule, types: Sequence[ir.DataType]) -> tuple[ir.DataT
             known = max((formal.types for formal in schema.inputs), key=len)
             fitting = [t for t in found if f"tensor({t.name.lower()})" in known]
             found = fitting or found
-    return tuple(found) if len(found) <= _FEW else ()
+    return tuple(found)
+
+
+def few_types(rule: RewriteRule, types: Sequence[ir.DataType]) -> tuple[ir.DataType, ...]:
+    """Return the element types that the operators of a pattern take, if they are but a few."""
+    found = admitted_types(rule, tuple(types))
+    return found if len(found) <= _FEW else ()
 
 
 def choices_of_inputs(rule: RewriteRule) -> list[tuple[str, ...]]:

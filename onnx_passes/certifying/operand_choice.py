@@ -163,10 +163,12 @@ class Chooser:
         was last reshaped to, and ``plan`` what the model is to have. ``parts`` is the number
         of integers that the next operand has; the last of them is ``divided`` in two if there
         is an output more. ``fixed`` are attributes that its pattern gives.
+        ``lists`` are numbers that a guard asks for together.
         Constants are ``constants`` times as often as usual, and a share ``again`` of them is
         an earlier one of its type and shape.
         """
         self.rng, self.dtype, self.numbers, self.edges = rng, dtype, numbers, edges
+        self.lists: Sequence[tuple[float, ...]] = ()
         self._shapes = SHAPES
         self.square: int | None = None
         self.near = False
@@ -243,16 +245,29 @@ class Chooser:
     def content(self, operand: Operand) -> Array:
         """Return numbers for a constant."""
         key = operand.dtype, operand.shape
+        if self.slack and key in self._made and self.rng.random() < _UNDOES:
+            return self._inverse(self._made[key], operand)
         if key not in self._made or self.rng.random() > self.again:
             self._made[key] = self._content(operand)
         return self._made[key]
 
+    def _inverse(self, array: Array, operand: Operand) -> Array:
+        """Return the constant that undoes one, as a factor or as a summand."""
+        floats = operand.dtype.is_floating_point() and np.all(array)
+        if not floats or not (operand.positive or self.rng.random() < 0.5):
+            return array if operand.dtype == ir.DataType.BOOL else np.negative(array)
+        with np.errstate(over="ignore"):
+            return np.asarray(1 / array).astype(array.dtype)
+
     def _content(self, operand: Operand) -> Array:
         uniform = 0.3 if self.plan.opset or np.prod(operand.shape, dtype=int) > 1 else 0.6
         uniform = uniform if self.slack else 0.9  # a proof for all sizes wants one number
-        if operand.positive:
+        lists = [n for n in self.lists if operand.shape == (len(n),)]
+        if lists and self.rng.random() < KNOWN:
+            numbers = np.array(self.pick(lists))
+        elif operand.positive:
             numbers = self.rng.integers(1, 5, operand.shape)
-        elif self.plan.limits and operand.dtype.is_floating_point():
+        elif self.plan.limits and operand.dtype != ir.DataType.BOOL:
             numbers = self._limits(operand)
         elif self.rng.random() < uniform:
             numbers = np.full(operand.shape, self.pick(self.numbers))
@@ -260,13 +275,21 @@ class Chooser:
             return np.full(operand.shape, np.iinfo(operand.dtype.numpy()).max)
         else:
             numbers = self.rng.integers(-4, 5, operand.shape)
+            if numbers.size > 1 and self.slack and self.rng.random() < _FIRST:
+                numbers = numbers.astype(np.float64)
+                numbers.flat[0] = self.pick((0.0, 0.0, 1.0, self.pick(self.numbers)))
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(numbers).astype(operand.dtype.numpy())
 
     def _limits(self, operand: Operand) -> Array:
         """Return numbers whose sum, product or reciprocal no longer fits the type."""
-        top = float(np.finfo(operand.dtype.numpy()).max)
-        numbers = np.array((top, -top, 0.7 * top, 1.2 * top**0.5, 0.4 / top))
+        if operand.dtype.is_integer():
+            least, most = (int(end) for end in (operand.dtype.min, operand.dtype.max))
+            root = math.isqrt(most) + 2
+            numbers = np.array((most, least, most // 2 + 1, root, 3), operand.dtype.numpy())
+        else:
+            top = float(np.finfo(operand.dtype.numpy()).max)
+            numbers = np.array((top, -top, 0.7 * top, 1.2 * top**0.5, 0.4 / top))
         found: Array = numbers[self.rng.integers(0, len(numbers), operand.shape)]
         return found
 
@@ -292,22 +315,19 @@ class Chooser:
         """Return something that fits input ``index`` of an operator."""
         # Operators of ONNX Runtime's own take what those take that they fuse.
         operator = find("", op_type.removeprefix("Fused"))
+        others = [shape for shape in known if shape is not None]
         found = None if operator is None else operator.suggest(self, index, known)
         for _ in range(3 * self.plan.negated):
             if operator is not None and found is not None and not any(found.ints or (1,)):
                 found = operator.suggest(self, index, known)  # zeros have no sign
-        others = [shape for shape in known if shape is not None]
         if found is not None and self.divided and found.ints:
             *kept, last = found.ints
             ints = (*kept, last // 2, last - last // 2)
             found = replace(found, ints=ints, shape=(len(ints),))
-        if op_type == "Pad" and found and found.ints:
-            # Other axes than those of images are seldom padded.
-            places = [place for place, n in enumerate(found.ints) if n]
-            found = replace(found, ints=self._uneven(found.ints, places))
-        if op_type == "Gather" and found and found.ints and self.rng.random() < _TABLE:
-            found = replace(found, ints=found.ints * 2, shape=(2, *found.shape))
+        if (op_type, index) in _COLUMNS:
+            found = self._column_numbers(others, _COLUMNS[op_type, index])
         if found is not None:
+            found = self._unusual(op_type, found, others)
             found = self._planned(self._of_rule(found), index)
             if found.positive:  # scales belong together
                 if self._scale is not None and self.rng.random() < self.again:
@@ -316,6 +336,31 @@ class Chooser:
             free = self.plan.alike and not others and found.ints is None
             return replace(found, shape=self._alike(found.shape)) if free else found
         return self.data(self.broadcastable(others[0]) if others else self.shape())
+
+    def _column_numbers(self, known: Sequence[Shape], place: int | None) -> Operand:
+        """Return one number, or one for each column of a matrix or of several."""
+        factor = () if place is None or len(known) <= place else known[place]
+        if len(factor) < 2 or self.rng.random() < _FORM:
+            return self.data((), constant=True)
+        *batch, _, columns = factor
+        return self.data((*batch, 1, columns) if batch else (columns,), constant=True)
+
+    def _unusual(self, op_type: str, found: Operand, known: Sequence[Shape]) -> Operand:
+        """Return an operand that authors forget, where an operator suggests the usual one."""
+        ints = found.ints
+        if op_type == "Pad" and ints:
+            # Other axes than those of images are seldom padded.
+            return replace(
+                found, ints=self._uneven(ints, [k for k, n in enumerate(ints) if n])
+            )
+        if op_type in ("Gather", "Tile") and ints and self.rng.random() < _FORM:
+            if op_type == "Gather":
+                return replace(found, ints=ints * 2, shape=(2, *found.shape))
+            place = int(self.rng.integers(len(ints)))
+            return replace(found, ints=(*ints[:place], 0, *ints[place + 1 :]))
+        if op_type == "Resize" and len(known) == 1 and self.rng.random() < _FORM:
+            return Operand((2 * len(known[0]),), ir.DataType.FLOAT, constant=True)
+        return found
 
     def _of_rule(self, operand: Operand) -> Operand:
         """Return known integers with one that the rule's code names, or the last left out."""
@@ -417,8 +462,22 @@ _WINDOWS = ("pads", "strides", "dilations", "kernel_shape")
 _UNEVEN = 0.4
 """How often pads and strides are not alike on all sides."""
 
-_TABLE = 0.3
-"""How often indices of a Gather have an axis more."""
+_FORM = 0.3
+"""How often indices have an axis more, a repeat is 0, or a picture is cropped."""
+
+_COLUMNS: dict[tuple[str, int], int | None] = {
+    ("MatMulInteger", 2): None,
+    ("MatMulInteger", 3): 1,
+    ("QLinearMatMul", 4): 3,
+    ("QLinearMatMul", 5): 3,
+}
+"""Operands that may have a number for each column of the operand at a place, or but one."""
+
+_UNDOES = 0.3
+"""How often a constant undoes an earlier one of its type and shape."""
+
+_FIRST = 0.5
+"""How often one element of unlike ones is what a guard asks for, which may read that alone."""
 
 _NEGATED = 0.1
 """How often known integers have the other sign."""
@@ -534,7 +593,8 @@ def attribute_value(
 ) -> Plain:
     """Return a value for an attribute, or None where none is known to fit."""
     operator = find("", op_type)
-    if operator is not None and (options := operator.options(name, known)):
+    options = () if operator is None else operator.options(name, known)
+    if options := (*options, *_FURTHER.get(f"{op_type}.{name}", ())):
         return choose.pick(options)
     rank = len(known[0]) if known and known[0] is not None else 2
     if name == "group":
@@ -542,8 +602,6 @@ def attribute_value(
     weights = known[1] if len(known) > 1 else None
     if name == "kernel_shape" and op_type.startswith("Conv") and weights:
         return list(weights[2:])
-    if name == "mode":
-        return choose.pick(_MODES.get(op_type, (None,)))
     special = _ATTRIBUTES.get(name)
     if special is not None:
         return special(choose, op_type, rank)
@@ -584,11 +642,19 @@ def _pads(c: Chooser, op_type: str, rank: int) -> list[int]:
     return [int(c.plan.negated or c.pick((0, 1)))] * max(2 * (rank - 2), 0)
 
 
-_MODES: dict[str, Sequence[str | None]] = {
-    "Pad": ("constant", "reflect", "edge"),
-    "Gelu": ("tanh",),
-    "DepthToSpace": ("DCR", "CRD"),
+_FURTHER = {
+    "Resize.coordinate_transformation_mode": (
+        *("pytorch_half_pixel", "half_pixel_symmetric"),
+        *("tf_crop_and_resize",) * 2,
+    ),
+    "Resize.keep_aspect_ratio_policy": ("not_larger", "not_smaller"),
+    "Pad.mode": ("constant", "reflect", "edge"),
+    "Gelu.mode": ("tanh",),
+    "DepthToSpace.mode": ("DCR", "CRD"),
 }
+"""Values of attributes besides those that an operator suggests."""
+
+_ACTIVATIONS = {"RNN": 1, "GRU": 2, "LSTM": 3}
 
 
 def _fill(c: Chooser, *_: object) -> ir.TensorProtocol:
@@ -612,25 +678,24 @@ _ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Plain]] = {
     "epsilon": lambda c, _, rank: float(c.pick((1e-5, 1e-3))),
     "alpha": lambda c, _, rank: float(c.pick((0.5, 0.2, 1.0, *c.numbers))),
     "pads": lambda c, op, rank: _pads(c, op, rank),
-    "strides": lambda c, _, rank: [int(c.pick((1, 2)))] * max(rank - 2, 0),
+    **dict.fromkeys(
+        ("strides", "dilations"), lambda c, _, rank: [int(c.pick((1, 2)))] * max(rank - 2, 0)
+    ),
     "kernel_shape": lambda c, _, rank: [2] * max(rank - 2, 0),
-    "num_outputs": lambda c, _, rank: 2,
-    "dilations": lambda c, _, rank: [int(c.pick((1, 2)))] * max(rank - 2, 0),
+    "output_padding": lambda c, _, rank: [1] * max(rank - 2, 0),
+    "output_shape": lambda c, _, rank: [int(c.pick((5, 6, 9)))] * max(rank - 2, 0),
+    "activations": lambda c, op, _: [c.pick(("Relu", "Tanh"))] * _ACTIVATIONS.get(op, 0),
     "auto_pad": lambda c, _, rank: c.pick(("SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET")),
     "approximate": lambda c, _, rank: c.pick(("none", "tanh")),
     "reduction": lambda c, _, rank: c.pick(("add", "mul", "none", "max")),
-    "min": _bounds,
-    "max": _bounds,
     "start": lambda c, _, rank: int(c.pick((0, 1, -1))),
     "end": lambda c, _, rank: int(c.pick((1, 2, -1))),
-    "num_groups": lambda c, _, rank: int(c.pick((1, 2))),
-    "num_heads": lambda c, _, rank: int(c.pick((1, 2))),
-    "q_num_heads": lambda c, _, rank: 2,
-    "kv_num_heads": lambda c, _, rank: 2,
+    **dict.fromkeys(("num_groups", "num_heads"), lambda c, *_: int(c.pick((1, 2)))),
+    **dict.fromkeys(("num_outputs", "q_num_heads", "kv_num_heads", "blocksize"), lambda *_: 2),
+    **dict.fromkeys(("min", "max"), _bounds),
     "scale": lambda c, _, rank: float(c.pick((0.5, 2.0))),
     "ratio": lambda c, _, rank: float(c.pick((0.0, 0.5))),
     "momentum": lambda c, _, rank: 0.5,
-    "blocksize": lambda c, _, rank: 2,
     "equation": lambda c, _, rank: c.pick(
         ("bij,bjk->bik", "bij,bjk->ki", "bij,cjk->ibc", "ij,jk")
     ),

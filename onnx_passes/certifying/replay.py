@@ -23,7 +23,7 @@ from onnx_passes.errors import (
     EngineTimeoutError,
     UnsupportedModelError,
 )
-from onnx_passes.model.walk import all_nodes
+from onnx_passes.model.walk import all_nodes, all_tensors
 from onnx_passes.ops.call import Tensor
 from onnx_passes.ops.domains.concrete import UNKNOWN
 from onnx_passes.ops.evaluation import concrete_shape
@@ -97,6 +97,8 @@ class PairRunner:
 
     def _run(self, side: int, feeds: Feeds) -> Result:
         session, model = self._sessions[side], self._models[side]
+        if _never_ends(model, feeds):
+            return EngineFailure(EMPTY, missing=True)
         if session is None:
             try:
                 session = self._open.enter_context(_engine(apart=self.apart).prepare(model))
@@ -129,6 +131,13 @@ def _results(session: Session, model: ir.Model, feeds: Feeds) -> Result:
 EMPTY = "an empty operand of a kernel that divides by its sizes, or never ends"
 _DIVIDES = ("Attention", "MultiHeadAttention", "GroupNormalization", "Conv")
 """Operators that make ONNX Runtime 1.31.1 end the process or hang (Conv of no channel)."""
+
+
+def _never_ends(model: ir.Model, feeds: Feeds) -> bool:
+    """Whether a model convolves, and an image or weights may have no channel."""
+    arrays = [*feeds.values(), *(tensor.numpy() for tensor in all_tensors(model))]
+    empty = any(array.ndim > 2 and array.shape[1] == 0 for array in arrays)
+    return empty and any(node.op_type == "Conv" for node in all_nodes(model))
 
 
 def infer_by_running(

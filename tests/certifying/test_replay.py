@@ -26,6 +26,16 @@ def test_a_crash_of_the_engine_loses_only_its_own_sample(graph):
     assert not results[3].missing
 
 
+def test_a_convolution_of_no_channel_is_not_run_and_refutes_nothing(graph):
+    # ONNX Runtime 1.31.1 does not return from it.
+    before = graph("float[2,0,3] x", "float[2,3,3] o", "o = Constant<value = float {1}>()")
+    after = graph("float[2,0,3] x, float[3,0,1] w", "float[2,3,3] o", "o = Conv(x, w)")
+    feeds = {"x": np.zeros((2, 0, 3), np.float32), "w": np.zeros((3, 0, 1), np.float32)}
+    _, result = PairRunner((before, after)).run(feeds)
+    assert result.missing
+    assert "never ends" in result.message
+
+
 def test_an_operator_that_the_engine_lacks_refutes_nothing(graph):
     before = graph("int32[2,2] x", "int32[2,2] o", "o = MatMul(x, x)")
     after = graph("int32[2,2] x", "int32[2,2] o", "o = Gemm(x, x)")
