@@ -29,7 +29,7 @@ from onnx_passes.certifying.rewrite_rule import (
 )
 from onnx_passes.ops.input_hints import Shape
 from onnx_passes.ops.operator_class import MAIN, find
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 
 OPSETS = (18, 18, 18, 21, 13, 11, 9, 23, 20, 14, 24, 26, 17)
 """Opsets of models; repeated ones are tried more often.
@@ -68,6 +68,17 @@ def attribute_names(domain: str, op_type: str, opset: int) -> dict[str, bool]:
     schema = schema_of(op_type, opset)
     attributes = {} if schema is None else dict(schema.attributes)
     return {name: attribute.required for name, attribute in attributes.items()}
+
+
+def is_default(op_type: str, name: str, value: Plain) -> bool:
+    """Whether an attribute of the main domain says what holds without it."""
+    if isinstance(value, list | tuple):
+        return all(number == (name != "pads") for number in value)
+    schema = schema_of(op_type, max(OPSETS))
+    default = None if schema is None else schema.attributes[name].default_value
+    return bool(default and default.type) and onnx.helper.get_attribute_value(default) in (
+        *(value, str(value).encode()),
+    )
 
 
 def may_be_absent(schema: onnx.defs.OpSchema | None, index: int) -> bool:
@@ -215,8 +226,9 @@ class Plan:
     constants near the `limits` of the type. Integers that the model holds are often `negated`,
     some of `ints`, and lists of them `known`; if `joint`, attributes too. Casts make the types
     `to`, and an attribute `axis` is one of `axes`. Attributes that the pattern leaves open
-    are those of `given`. Operands and results have so many `readers`. `draws` models are
-    drawn, until the rule fires on `enough`.
+    are those of `given`, by the place of a node, and alike for `twins` of one operator.
+    Operands and results have so many `readers`. `draws` models are drawn, until the rule fires
+    on `enough`.
     """
 
     ranks: Ranks = field(default_factory=dict)
@@ -234,7 +246,8 @@ class Plan:
     joint: bool = False
     to: tuple[ir.DataType, ...] = ()
     axes: tuple[int, ...] = ()
-    given: tuple[str, ...] = ()
+    given: tuple[tuple[int, str], ...] = ()
+    twins: bool = False
     readers: int = 0
     draws: int = _DRAWS
     enough: int = 1
@@ -326,17 +339,32 @@ def _plans_of_axes() -> Iterator[Plan]:
 def _plans_of_attributes(nodes: Sequence[PatternPart]) -> Iterator[Plan]:
     """Yield a plan for each attribute, and each two, that a pattern leaves open.
 
-    Of many attributes some exclude one another, so that few draws have those that do not.
+    Of many attributes some exclude one another, so that few draws have those that do not. Two
+    nodes have them alike, as a guard may ask, or each another one: a stride and padding, say.
     """
-    names: set[str] = set()
-    for node in nodes if len(nodes) < _FEW else ():
-        schema = _schema_in(node) if node.allow_other_attributes else None
-        names |= set(() if schema is None else schema.attributes) - set(node.attributes)
-    if len(names) > _FEW:
-        for name in sorted(names):
-            yield Plan(given=(name,), draws=_MORE, enough=_ENOUGH // 2)
-        for given in itertools.combinations(sorted(names), 2):
-            yield Plan(given=given, draws=2 * _DRAWS, enough=_FEW)
+    names = {place: found for place, n in enumerate(nodes) if (found := _open_attributes(n))}
+    every = sorted(set().union(*names.values()))
+    if len(every) <= _FEW or len(names) >= _FEW:
+        return
+    for name in every:
+        yield Plan(given=_of_all(names, name), twins=True, draws=_MORE, enough=_ENOUGH // 2)
+    for pair in itertools.combinations(every, 2):
+        yield Plan(given=_of_all(names, *pair), twins=True, draws=2 * _DRAWS, enough=_FEW)
+    sides = [[(place, name) for name in sorted(names[place])] for place in names]
+    for given in itertools.product(*sides) if len(sides) > 1 else ():
+        yield Plan(given=given, draws=6 * _DRAWS, enough=2 * _DRAWS)
+
+
+def _open_attributes(node: PatternPart) -> set[str]:
+    """Return the attributes that a node of a pattern may have or not, and does not name."""
+    if not node.allow_other_attributes or (identifier := operator_in(node)) is None:
+        return set()
+    found = attribute_names(*identifier, max(OPSETS)) if identifier[0] in MAIN else {}
+    return {name for name, required in found.items() if not required} - set(node.attributes)
+
+
+def _of_all(places: Iterable[int], *names: str) -> tuple[tuple[int, str], ...]:
+    return tuple(itertools.product(places, names))
 
 
 def _casts(node: PatternPart) -> bool:

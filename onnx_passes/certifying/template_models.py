@@ -26,6 +26,7 @@ from onnx_passes.certifying.coverage import (
     describe,
     few_types,
     fits,
+    is_default,
     is_variadic,
     may_be_absent,
     operand_names,
@@ -231,7 +232,8 @@ class ModelBuilder:
         kinds = [operator_in(n) or ("", "") for n in self._pattern]
         pairs = any(kinds.count(k) > 1 and attribute_names(*k, max(OPSETS)) for k in kinds)
         self._alike = measures and pairs and chooser.rng.random() < _ALIKE
-        self._alike |= bool(self._plan.given)
+        self._alike = self._plan.twins if self._plan.given else self._alike
+        self._places = {id(node): place for place, node in enumerate(self._pattern)}
         self._twins: dict[str, PlainDict] = {}
         self._further_odds = float(chooser.pick((0.05, 0.3, 0.6)))
 
@@ -319,14 +321,19 @@ class ModelBuilder:
         for name, required in names.items():
             if alone and any(value is not None for value in given.values()):
                 break
-            if self._plan.given and not required and name not in self._plan.given:
+            planned = (self._places.get(id(pattern)), name) in self._plan.given
+            if self._plan.given and not required and not planned:
                 continue
-            wanted = required or bool(self._plan.given) or self._guide.offers(op_type, name)
+            wanted = required or planned or self._guide.offers(op_type, name)
             wanted = wanted or (described is not None and name in described.wants)
             wanted = wanted or (name == "axis" and bool(self._axes))
             odds = self._further_odds
             if name not in given and (wanted or self._choose.rng.random() < odds):
                 given[name] = self._attribute(op_type, name, known)
+                for _ in range(_REDRAWS * planned):
+                    if not is_default(op_type, name, given[name]):
+                        break
+                    given[name] = self._attribute(op_type, name, known)
         if self._alike:
             self._twins[op_type] = given
         return {name: value for name, value in given.items() if value is not None}
