@@ -353,14 +353,36 @@ class Chooser:
             return replace(
                 found, ints=self._uneven(ints, [k for k, n in enumerate(ints) if n])
             )
-        if op_type in ("Gather", "Tile") and ints and self.rng.random() < _FORM:
-            if op_type == "Gather":
-                return replace(found, ints=ints * 2, shape=(2, *found.shape))
+        if op_type in _PLACES and ints and self.rng.random() < _FORM:
+            return self._places(op_type, found, ints, known)
+        if op_type == "Tile" and ints and self.rng.random() < _FORM:
             place = int(self.rng.integers(len(ints)))
             return replace(found, ints=(*ints[:place], 0, *ints[place + 1 :]))
         if op_type == "Resize" and len(known) == 1 and self.rng.random() < _FORM:
             return Operand((2 * len(known[0]),), ir.DataType.FLOAT, constant=True)
         return found
+
+    def _places(
+        self, op_type: str, found: Operand, ints: tuple[int, ...], known: Sequence[Shape]
+    ) -> Operand:
+        """Return indices with an axis more, in a run across the end, or two of one place."""
+        form = int(self.rng.integers(3))
+        if op_type == "Gather" and form < 2:
+            start = self.pick((-2, -1, 1))
+            run = tuple(range(start, start + self.pick((2, 3))))
+            return (
+                replace(found, ints=ints * 2, shape=(2, *found.shape))
+                if form
+                else (self.integers(*run))
+            )
+        depth = found.shape[-1] if op_type.endswith("ND") else 1
+        rows = [ints[k : k + depth] for k in range(0, len(ints), depth)] if depth else []
+        if len(rows) < 2 or not known or not known[0]:
+            return found
+        one, other = (int(place) for place in self.rng.permutation(len(rows))[:2])
+        size = known[0][0] if rows[one][0] >= 0 else -known[0][0]
+        rows[other] = (rows[one][0] - size, *rows[one][1:])
+        return replace(found, ints=tuple(n for row in rows for n in row))
 
     def _of_rule(self, operand: Operand) -> Operand:
         """Return known integers with one that the rule's code names, or the last left out."""
@@ -464,6 +486,9 @@ _UNEVEN = 0.4
 
 _FORM = 0.3
 """How often indices have an axis more, a repeat is 0, or a picture is cropped."""
+
+_PLACES = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND")
+"""Operators with indices of places, which count from either end."""
 
 _COLUMNS: dict[tuple[str, int], int | None] = {
     ("MatMulInteger", 2): None,

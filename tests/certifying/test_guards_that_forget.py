@@ -172,6 +172,64 @@ def smoothed():
     )
 
 
+def pooled_twice():
+    """It forgets what the first pool drops at the end, which padding of the second reaches."""
+
+    def numbers(value, rank):
+        found = [attribute(value, n) for n in ("auto_pad", "ceil_mode", "dilations")]
+        if any(found) or len(kernel := attribute(value, "kernel_shape")) != rank:
+            return None
+        pads = attribute(value, "pads", [0] * 2 * rank)
+        fits = all(p < k for p, k in zip(pads, [*kernel] * 2, strict=True))
+        strides = np.array(attribute(value, "strides", [1] * rank))
+        return (np.array(kernel), strides, np.array(pads)) if fits else None
+
+    def window(x, t, y):
+        rank = len(x.shape) - 2
+        both = [numbers(v, rank) for v in (t, y)] if rank > 0 else [None]
+        if None in both or any(both[0][1] > both[0][0]):
+            return None
+        (kernel, step, pads), (second, strides, more) = both
+        shapes = kernel + (second - 1) * step, step * strides, pads + [*step, *step] * more
+        return [[int(n) for n in each] for each in shapes]
+
+    def once(op, x, t, y):
+        kernel, strides, pads = window(x, t, y)
+        return op.MaxPool(x, kernel_shape=kernel, strides=strides, pads=pads)
+
+    return RewriteRule(
+        lambda op, x: op.MaxPool(op.MaxPool(x, _outputs=["t"]), _outputs=["y"]),
+        once,
+        lambda context, x, t, y: window(x, t, y) is not None,
+    )
+
+
+def read_what_was_written():
+    def unlike(context, i, **_):
+        array = array_of(i)
+        rows = [] if array is None or not array.ndim else array.reshape(-1, array.shape[-1])
+        return 0 < len(rows) == len({*map(tuple, rows)})
+
+    return RewriteRule(
+        lambda op, x, i, u: op.GatherND(op.ScatterND(x, i, u), i),
+        lambda op, u, **_: op.Identity(u),
+        unlike,
+    )
+
+
+def cut_from_a_run():
+    def fits(context, i, **_):
+        array = array_of(i)
+        return array is not None and array.ndim == 1 and bool(np.all(np.diff(array) == 1))
+
+    def cut(op, x, i, y):
+        places = array_of(i)
+        numbers = ([places[0]], [places[-1] + 1], [attribute(y, "axis", 0)])
+        return op.Slice(x, *(op.Constant(value=ir.tensor(np.array(n))) for n in numbers))
+
+    return RewriteRule(lambda op, x, i: op.Gather(x, i, _outputs=["y"]), cut, fits)
+
+
 @pytest.mark.parametrize(
     "rule",
     [
@@ -180,10 +238,14 @@ def smoothed():
         *(scaled_by_another_axis, softmax_along_another_axis),
         *(larger_and_smaller, added_and_subtracted),
         *(last_of_equal, smoothed),
+        *(pooled_twice, read_what_was_written, cut_from_a_run),
     ],
 )
 def test_a_guard_that_forgets_is_refuted(rule):
-    """In pairs: a first element, wrapping, orders of axes, inverses, lists of numbers."""
+    """In pairs: a first element, wrapping, orders of axes, inverses, lists of numbers.
+
+    Then: attributes of two nodes, two indices of one place, a run of indices past the end.
+    """
     assert fuzz_rule(rule(), seconds=600).fault is not None
 
 
