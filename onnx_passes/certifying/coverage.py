@@ -76,9 +76,10 @@ def is_default(op_type: str, name: str, value: Plain) -> bool:
         return all(number == (name != "pads") for number in value)
     schema = schema_of(op_type, max(OPSETS))
     default = None if schema is None else schema.attributes[name].default_value
-    return bool(default and default.type) and onnx.helper.get_attribute_value(default) in (
-        *(value, str(value).encode()),
-    )
+    if default is None or not default.type:
+        return False
+    found = onnx.helper.get_attribute_value(default)
+    return bool(value == found or str(value).encode() == found)
 
 
 def may_be_absent(schema: onnx.defs.OpSchema | None, index: int) -> bool:
@@ -503,8 +504,17 @@ def _is_steered(node: object) -> bool:
 def _reads_integers(node: PatternPart) -> bool:
     """Whether a node of a pattern has operands that are integers, whatever the data."""
     schema = _schema_in(node)
-    found = () if schema is None else schema.inputs
-    return any("tensor(int64)" in f.types and "tensor(float)" not in f.types for f in found)
+    count = 0 if schema is None else len(schema.inputs)
+    return any(reads_integers((operator_in(node) or ("", ""))[1], k) for k in range(count))
+
+
+def reads_integers(op_type: str, index: int) -> bool:
+    """Whether an operator of the main domain reads integers at an input, whatever the data."""
+    schema = schema_of(op_type, max(OPSETS))
+    if schema is None or index >= len(schema.inputs):
+        return False
+    types = schema.inputs[index].types
+    return "tensor(int64)" in types and "tensor(float)" not in types
 
 
 def _takes_axis(node: PatternPart) -> bool:

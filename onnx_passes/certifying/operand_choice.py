@@ -18,7 +18,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.certifying.coverage import CAST, EDGES, Plan
+from onnx_passes.certifying.coverage import CAST, EDGES, Plan, reads_integers
 from onnx_passes.certifying.rewrite_rule import PatternPart
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.input_hints import Operand, Shape
@@ -335,6 +335,9 @@ class Chooser:
                 self._scale = found.shape
             free = self.plan.alike and not others and found.ints is None
             return replace(found, shape=self._alike(found.shape)) if free else found
+        if others and reads_integers(op_type, index):
+            number = self.pick((0, -1, 1, len(others[0]) - 1))
+            return Operand(self.pick(((), (1,))), ir.DataType.INT64, (number,), True)
         return self.data(self.broadcastable(others[0]) if others else self.shape())
 
     def _column_numbers(self, known: Sequence[Shape], place: int | None) -> Operand:
@@ -358,6 +361,9 @@ class Chooser:
         if op_type == "Tile" and ints and self.rng.random() < _FORM:
             place = int(self.rng.integers(len(ints)))
             return replace(found, ints=(*ints[:place], 0, *ints[place + 1 :]))
+        if op_type == "Einsum" and "equation" not in self.fixed and self.rng.random() < 0.5:
+            size = known[0][-1] if known and known[0] else 3
+            return replace(found, shape=self.pick(((size, 4), (4, size), (size,), (2, size))))
         if op_type == "Resize" and len(known) == 1 and self.rng.random() < _FORM:
             return Operand((2 * len(known[0]),), ir.DataType.FLOAT, constant=True)
         return found
@@ -624,9 +630,13 @@ def attribute_value(
     rank = len(known[0]) if known and known[0] is not None else 2
     if name == "group":
         return _group(op_type, known)
+    if name == "equation" and choose.rng.random() < _FORM:
+        return _equation(choose, known)
     weights = known[1] if len(known) > 1 else None
     if name == "kernel_shape" and op_type.startswith("Conv") and weights:
         return list(weights[2:])
+    if name == "kernel_shape" and known and known[0] and choose.rng.random() < _FORM / 2:
+        return list(known[0][2:])
     special = _ATTRIBUTES.get(name)
     if special is not None:
         return special(choose, op_type, rank)
@@ -653,6 +663,28 @@ def _group(op_type: str, known: Sequence[Shape | None]) -> int:
         # Plain divisor of the channels is right: the weights say the channels a group makes.
         return 2 if x[1] % 2 == 0 and w[0] == x[1] else 1
     return max(1, x[1] // max(w[1], 1))
+
+
+def _equation(c: Chooser, known: Sequence[Shape | None]) -> str:
+    """Return an equation in which axes of one size meet, with any letters in any order."""
+    letters = ["abijk"[int(place)] for place in c.rng.permutation(5)]
+    sizes: dict[str, int] = {}
+    terms: list[str] = []
+    for shape in known:
+        term = ""
+        for size in shape or ():
+            met = [n for n, s in sizes.items() if s == size and n not in term]
+            term += (
+                c.pick(met)
+                if met and c.rng.random() < KNOWN
+                else (letters.pop() if letters else "z")
+            )
+            sizes[term[-1]] = size
+        terms.append(term)
+    used = "".join(terms)
+    kept = [n for n in sizes if used.count(n) == 1 or c.rng.random() < _NEGATED]
+    result = "".join(kept[int(place)] for place in c.rng.permutation(len(kept)))
+    return ",".join(terms) + ("" if c.rng.random() < _FORM else f"->{result}")
 
 
 def _bounds(c: Chooser, *_: object) -> float:

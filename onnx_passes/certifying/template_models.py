@@ -168,7 +168,9 @@ class TemplateDraft:
     def _moved(self, key: Hashable, value: ir.Value) -> ir.Value:
         """Return an initializer's stand-in: a Constant node, or a node behind it."""
         if self._source == "nodes":
-            node = ir.node("Constant", [], attributes={"value": value.const_value})
+            assert value.const_value is not None
+            held = ir.AttrTensor("value", value.const_value)
+            node = ir.node("Constant", [], attributes={"value": held})
             self.initializers.remove(value)
         elif value.dtype == ir.DataType.INT64 and len(value.shape or ()) == 1:
             node = ir.node("Concat", [value], attributes={"axis": 0})
@@ -288,8 +290,17 @@ class ModelBuilder:
         outputs = len(pattern.outputs) + more
         if more and "num_outputs" in attributes:
             attributes["num_outputs"] = outputs
+        lists = {
+            name: ir.AttrInt64s(name, value)  # what onnx-ir makes of lists takes its time
+            for name, value in attributes.items()
+            if isinstance(value, list | tuple) and all(type(n) is int for n in value)
+        }
         node = ir.node(
-            op_type, operands, attributes=attributes, num_outputs=outputs, domain=domain
+            op_type,
+            operands,
+            attributes=attributes | lists,
+            num_outputs=outputs,
+            domain=domain,
         )
         self._draft.domains.setdefault(domain, 1)
         self._draft.append(node)

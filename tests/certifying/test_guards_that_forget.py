@@ -230,6 +230,44 @@ def cut_from_a_run():
     return RewriteRule(lambda op, x, i: op.Gather(x, i, _outputs=["y"]), cut, fits)
 
 
+def product_in_any_order():
+    """It forgets that the axes of a result without an arrow are sorted by name."""
+
+    def fits(context, a, b, y):
+        left, _, right = attribute(y, "equation").partition("->")[0].partition(",")
+        letters = [*left, *right]
+        chain = len(left) == len(right) == 2 and left[1] == right[0] and len({*letters}) == 3
+        return chain and "->" not in attribute(y, "equation") and left.isalpha()
+
+    return RewriteRule(
+        lambda op, a, b: op.Einsum(a, b, _outputs=["y"]),
+        lambda op, a, b, y: op.MatMul(a, b),
+        fits,
+    )
+
+
+def mean_of_one_window():
+    """It forgets that padding makes more windows."""
+
+    def fits(context, x, y):
+        return [*attribute(y, "kernel_shape")] == [*x.shape][2:] and 0 not in x.shape
+
+    return RewriteRule(
+        lambda op, x: op.AveragePool(x, _outputs=["y"]),
+        lambda op, x, y: op.GlobalAveragePool(x),
+        fits,
+    )
+
+
+def summed_twice_along_an_axis():
+    """It forgets that a sum may run from the other end."""
+    return RewriteRule(
+        lambda op, x, k: op.CumSum(x, k, _outputs=["y"]),
+        lambda op, x, k, y: op.CumSum(x, k, exclusive=attribute(y, "exclusive", 0)),
+        lambda context, y, **_: attribute(y, "reverse", 0),
+    )
+
+
 @pytest.mark.parametrize(
     "rule",
     [
@@ -239,12 +277,14 @@ def cut_from_a_run():
         *(larger_and_smaller, added_and_subtracted),
         *(last_of_equal, smoothed),
         *(pooled_twice, read_what_was_written, cut_from_a_run),
+        *(product_in_any_order, mean_of_one_window, summed_twice_along_an_axis),
     ],
 )
 def test_a_guard_that_forgets_is_refuted(rule):
     """In pairs: a first element, wrapping, orders of axes, inverses, lists of numbers.
 
-    Then: attributes of two nodes, two indices of one place, a run of indices past the end.
+    Then: attributes of two nodes, two indices of one place, a run of indices past the end,
+    any equation, a window of all, an axis that is an operand.
     """
     assert fuzz_rule(rule(), seconds=600).fault is not None
 
