@@ -117,6 +117,18 @@ def admits(op_type: str, opset: int, dtypes: Sequence[ir.DataType | None]) -> bo
     return True
 
 
+def bound_type(
+    op_type: str, opset: int, index: int, operands: Sequence[ir.Value | None]
+) -> ir.DataType | None:
+    """Return the element type that an input has since another operand has it, or None."""
+    schema = schema_of(op_type, opset)
+    if schema is None or index >= len(schema.inputs):
+        return None
+    own = schema.inputs[index].type_str
+    pairs = zip(schema.inputs, operands, strict=False)
+    return next((v.dtype for f, v in pairs if v is not None and f.type_str == own), None)
+
+
 def operator_in(node: PatternPart) -> tuple[str, str] | None:
     """Return domain and operator of a node of a pattern, or None where it takes several.
 

@@ -181,7 +181,8 @@ class Chooser:
         self.target: Shape | None = None
         self.parts: int | None = None
         self.plan = Plan()
-        self.divided = False
+        self.divided = self._backwards = False
+        self._met: list[int] = []
         # Of a whole model: guards ask for several constants, or for equal ones.
         self.constants = float(self.pick((1.0, 1.0, 3.0)))
         self.again = float(self.pick((0.0, 0.3, 0.9)))
@@ -267,6 +268,8 @@ class Chooser:
             numbers = np.array(self.pick(lists))
         elif operand.positive:
             numbers = self.rng.integers(1, 5, operand.shape)
+        elif operand.dtype in _COUNTS and self._met and self.rng.random() < _FORM:
+            numbers = np.full(operand.shape, self.pick(self._met) - self.pick((0, 1)))
         elif self.plan.limits and operand.dtype != ir.DataType.BOOL:
             numbers = self._limits(operand)
         elif self.rng.random() < uniform:
@@ -316,6 +319,7 @@ class Chooser:
         # Operators of ONNX Runtime's own take what those take that they fuse.
         operator = find("", op_type.removeprefix("Fused"))
         others = [shape for shape in known if shape is not None]
+        self._met += (size for shape in others for size in shape)
         found = None if operator is None else operator.suggest(self, index, known)
         for _ in range(3 * self.plan.negated):
             if operator is not None and found is not None and not any(found.ints or (1,)):
@@ -327,7 +331,7 @@ class Chooser:
         if (op_type, index) in _COLUMNS:
             found = self._column_numbers(others, _COLUMNS[op_type, index])
         if found is not None:
-            found = self._unusual(op_type, found, others)
+            found = self._unusual(op_type, index, found, others)
             found = self._planned(self._of_rule(found), index)
             if found.positive:  # scales belong together
                 if self._scale is not None and self.rng.random() < self.again:
@@ -348,9 +352,17 @@ class Chooser:
         *batch, _, columns = factor
         return self.data((*batch, 1, columns) if batch else (columns,), constant=True)
 
-    def _unusual(self, op_type: str, found: Operand, known: Sequence[Shape]) -> Operand:
+    def _unusual(
+        self, op_type: str, index: int, found: Operand, known: Sequence[Shape]
+    ) -> Operand:
         """Return an operand that authors forget, where an operator suggests the usual one."""
         ints = found.ints
+        if op_type in ("Conv", "ConvTranspose") and index == 1 and self.rng.random() < _FORM:
+            return replace(found, shape=(*found.shape[:2], *(1 for _ in found.shape[2:])))
+        if op_type == "Slice" and index:
+            self._backwards = self._backwards if index > 1 else self.rng.random() < _NEGATED
+            number = {1: -1, 2: -(2**63), 4: -1}.get(index)
+            return self.integers(number) if self._backwards and number else found
         if op_type == "Pad" and ints:
             # Other axes than those of images are seldom padded.
             return replace(
@@ -492,6 +504,9 @@ _UNEVEN = 0.4
 
 _FORM = 0.3
 """How often indices have an axis more, a repeat is 0, or a picture is cropped."""
+
+_COUNTS = (ir.DataType.INT32, ir.DataType.INT64)
+"""Types of constants that may be a size of the data, or the place of its last element."""
 
 _PLACES = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND")
 """Operators with indices of places, which count from either end."""

@@ -22,6 +22,7 @@ from onnx_passes.certifying.coverage import (
     admits,
     admitted_types,
     attribute_names,
+    bound_type,
     choices_of_inputs,
     describe,
     few_types,
@@ -237,6 +238,7 @@ class ModelBuilder:
         self._alike = self._plan.twins if self._plan.given else self._alike
         self._places = {id(node): place for place, node in enumerate(self._pattern)}
         self._twins: dict[str, PlainDict] = {}
+        self._bound: ir.DataType | None = None
         self._further_odds = float(chooser.pick((0.05, 0.3, 0.6)))
 
     def build(self) -> ir.Model:
@@ -375,6 +377,7 @@ class ModelBuilder:
             self._join(inputs[index], op_type, index, known)
         for index in [*computed, *(i for i in range(len(inputs)) if i not in computed)]:
             self._choose.fixed = fixed
+            self._bound = bound_type(op_type, self._opset, index, operands)
             operand = self._operand(inputs[index], op_type, index, known)
             operands[index] = operand
             known[index] = self._draft.tensors[operand].shape if operand is not None else None
@@ -492,9 +495,19 @@ class ModelBuilder:
             operand = self._choose.operand(op_type, index, known)
             if rank is None or operand.ints is not None or len(operand.shape) == rank:
                 self._choose.rank = None
-                return operand
+                return self._beside(operand)
         self._choose.rank = None
         raise Unsupported(f"{op_type} with an operand of rank {rank}")
+
+    def _beside(self, operand: Operand) -> Operand:
+        """Return data of the type that the operands beside it have, if that is another one."""
+        own, bound = self._choose.dtype, self._bound
+        if bound is None or bound == own or operand.dtype != own or operand.ints is not None:
+            return operand
+        # Numbers beside places and sizes are mostly one.
+        if self._plan.ranks or self._choose.rng.random() > KNOWN:
+            return replace(operand, dtype=bound)
+        return Operand((), bound, constant=True)
 
     def _specified(self, key: object, name: str | None, spec: Spec) -> ir.Value:
         """Return the operand that a hint describes."""
