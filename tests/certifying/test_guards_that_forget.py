@@ -268,6 +268,25 @@ def summed_twice_along_an_axis():
     )
 
 
+def mixed_channels():
+    """It forgets that a step leaves places between, of a kernel of one element too."""
+
+    def fits(context, w, y, **_):
+        found = array_of(w)
+        alone = found is not None and found.ndim > 2 and not {*found.shape[2:]} - {1}
+        return alone and attribute(y, "group", 1) == 1
+
+    def as_conv(op, x, w, y):
+        weights = np.ascontiguousarray(np.swapaxes(array_of(w), 0, 1))
+        return op.Conv(x, op.Constant(value=ir.tensor(weights)))
+
+    return RewriteRule(
+        lambda op, x, w: op.ConvTranspose(x, w, _allow_other_inputs=False, _outputs=["y"]),
+        as_conv,
+        fits,
+    )
+
+
 @pytest.mark.parametrize(
     "rule",
     [
@@ -278,13 +297,14 @@ def summed_twice_along_an_axis():
         *(last_of_equal, smoothed),
         *(pooled_twice, read_what_was_written, cut_from_a_run),
         *(product_in_any_order, mean_of_one_window, summed_twice_along_an_axis),
+        mixed_channels,
     ],
 )
 def test_a_guard_that_forgets_is_refuted(rule):
     """In pairs: a first element, wrapping, orders of axes, inverses, lists of numbers.
 
     Then: attributes of two nodes, two indices of one place, a run of indices past the end,
-    any equation, a window of all, an axis that is an operand.
+    any equation, a window of all, an axis that is an operand, weights of one place.
     """
     assert fuzz_rule(rule(), seconds=600).fault is not None
 
