@@ -500,7 +500,7 @@ class ModelBuilder:
         raise Unsupported(f"{op_type} with an operand of rank {rank}")
 
     def _beside(self, operand: Operand) -> Operand:
-        """Return data of the type that the operands beside it have, if that is another one."""
+        """Return data of the type that the operands beside it have, if that differs."""
         own, bound = self._choose.dtype, self._bound
         if bound is None or bound == own or operand.dtype != own or operand.ints is not None:
             return operand

@@ -303,8 +303,8 @@ def mixed_channels():
 def test_a_guard_that_forgets_is_refuted(rule):
     """In pairs: a first element, wrapping, orders of axes, inverses, lists of numbers.
 
-    Then: attributes of two nodes, two indices of one place, a run of indices past the end,
-    any equation, a window of all, an axis that is an operand, weights of one place.
+    Then: attributes of two nodes, two indices of one place, a run of indices past the end.
+    Then: any equation, a window of all, an axis that is an operand, weights of one place.
     """
     assert fuzz_rule(rule(), seconds=600).fault is not None
 
