@@ -645,7 +645,7 @@ def attribute_value(
     rank = len(known[0]) if known and known[0] is not None else 2
     if name == "group":
         return _group(op_type, known)
-    if name == "equation" and choose.rng.random() < _FORM:
+    if name == "equation":
         return _equation(choose, known)
     weights = known[1] if len(known) > 1 else None
     if name == "kernel_shape" and op_type.startswith("Conv") and weights:
@@ -682,7 +682,9 @@ def _group(op_type: str, known: Sequence[Shape | None]) -> int:
 
 def _equation(c: Chooser, known: Sequence[Shape | None]) -> str:
     """Return an equation in which axes of one size meet, with any letters in any order."""
-    letters = ["abijk"[int(place)] for place in c.rng.permutation(5)]
+    letters = ["bcijk"[int(place)] for place in c.rng.permutation(5)]
+    if c.rng.random() < 0.5:
+        return c.pick(_EQUATIONS).translate(str.maketrans("bcijk", "".join(letters)))
     sizes: dict[str, int] = {}
     terms: list[str] = []
     for shape in known:
@@ -713,6 +715,9 @@ def _pads(c: Chooser, op_type: str, rank: int) -> list[int]:
         return [*spatial, *spatial]
     return [int(c.plan.negated or c.pick((0, 1)))] * max(2 * (rank - 2), 0)
 
+
+_EQUATIONS = ("bij,bjk->bik", "bij,bjk->ki", "bij,cjk->ibc", "ij,jk")
+"""Equations of an Einsum, of any letters: without an arrow they have another meaning."""
 
 _FURTHER = {
     "Resize.coordinate_transformation_mode": (
@@ -768,7 +773,4 @@ _ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Plain]] = {
     "scale": lambda c, _, rank: float(c.pick((0.5, 2.0))),
     "ratio": lambda c, _, rank: float(c.pick((0.0, 0.5))),
     "momentum": lambda c, _, rank: 0.5,
-    "equation": lambda c, _, rank: c.pick(
-        ("bij,bjk->bik", "bij,bjk->ki", "bij,cjk->ibc", "ij,jk")
-    ),
 }
