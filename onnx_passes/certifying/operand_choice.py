@@ -361,8 +361,10 @@ class Chooser:
             return replace(found, shape=(*found.shape[:2], *(1 for _ in found.shape[2:])))
         if op_type == "Slice" and index:
             self._backwards = self._backwards if index > 1 else self.rng.random() < _NEGATED
-            number = {1: -1, 2: -(2**63), 4: -1}.get(index)
-            return self.integers(number) if self._backwards and number else found
+            number = {1: -1, 2: -(2**63), 4: -1}.get(index) if self._backwards else None
+            if index == 2 and known and not number and self.rng.random() < 2 * _NEGATED:
+                number = max(known[0], default=1) + self.pick((1, 3))  # behind the end
+            return self.integers(number) if number else found
         if op_type == "Pad" and ints:
             # Other axes than those of images are seldom padded.
             return replace(
