@@ -504,8 +504,8 @@ class ModelBuilder:
         own, bound = self._choose.dtype, self._bound
         if bound is None or bound == own or operand.dtype != own or operand.ints is not None:
             return operand
-        # Numbers beside places and sizes are mostly one.
-        if self._plan.ranks or self._choose.rng.random() > KNOWN:
+        # Numbers beside places and sizes are mostly one, but a model has an input.
+        if not self._draft.inputs or self._plan.ranks or self._choose.rng.random() > KNOWN:
             return replace(operand, dtype=bound)
         return Operand((), bound, constant=True)
 
