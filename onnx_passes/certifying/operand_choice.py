@@ -186,6 +186,7 @@ class Chooser:
         # Of a whole model: guards ask for several constants, or for equal ones.
         self.constants = float(self.pick((1.0, 1.0, 3.0)))
         self.again = float(self.pick((0.0, 0.3, 0.9)))
+        self._undoes = float(self.pick((0.0, 0.0, _UNDOES)))
         self._scale: Shape | None = None
         self._made: dict[tuple[ir.DataType, Shape], Array] = {}
         self.fixed: PlainMapping = {}
@@ -246,7 +247,7 @@ class Chooser:
     def content(self, operand: Operand) -> Array:
         """Return numbers for a constant."""
         key = operand.dtype, operand.shape
-        if self.slack and key in self._made and self.rng.random() < _UNDOES:
+        if self.slack and key in self._made and self.rng.random() < self._undoes:
             return self._inverse(self._made[key], operand)
         if key not in self._made or self.rng.random() > self.again:
             self._made[key] = self._content(operand)
@@ -388,7 +389,7 @@ class Chooser:
         """Return indices with an axis more, in a run across the end, or two of one place."""
         form = int(self.rng.integers(3))
         if op_type == "Gather" and form < 2:
-            start = self.pick((-2, -1, 1))
+            start = self.pick((-3, -2, -1, 1))
             run = tuple(range(start, start + self.pick((2, 3))))
             return (
                 replace(found, ints=ints * 2, shape=(2, *found.shape))
@@ -485,7 +486,7 @@ class Chooser:
             wider = (2,) * (self.rank - len(shape))
             kept = shape[len(shape) - min(self.rank, len(shape)) :]
             return (*wider, *self.pick((kept, kept, (1,) * len(kept))))
-        options: list[Shape] = [shape, shape, shape, ()]
+        options: list[Shape] = [shape, shape, shape, ()] if shape else [(), (), (1,), (1, 1)]
         if shape:
             options += [shape[-1:], (1,) * len(shape), (*shape[:-1], 1), (2, *shape)]
         if len(shape) > 1:  # one axis alone, which is not the last
@@ -521,8 +522,8 @@ _COLUMNS: dict[tuple[str, int], int | None] = {
 }
 """Operands that may have a number for each column of the operand at a place, or but one."""
 
-_UNDOES = 0.3
-"""How often a constant undoes an earlier one of its type and shape."""
+_UNDOES = 0.7
+"""How often a constant undoes an earlier one of its type and shape, in one model of three."""
 
 _FIRST = 0.5
 """How often one element of unlike ones is what a guard asks for, which may read that alone."""
