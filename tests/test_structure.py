@@ -39,7 +39,7 @@ ROOMS = {
     "api": Size(388, 4, 0),
     "arrays": Size(26, 1, 0),
     "bench": Size(3824, 14, 0),
-    "certifying": Size(8413, 27, 3),
+    "certifying": Size(8692, 27, 3),
     "cli": Size(3835, 18, 1),
     "compat": Size(640, 5, 0),
     "configs": Size(2105, 12, 0),
@@ -59,9 +59,9 @@ ROOMS = {
     "surgery": Size(1026, 5, 0),
     "testing": Size(103, 1, 0),
     "tuning": Size(2286, 8, 0),
-    "verify": Size(6406, 20, 0),
+    "verify": Size(6412, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(48170, 555, 0),
+    "tests": Size(48523, 556, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
