@@ -39,7 +39,7 @@ ROOMS = {
     "api": Size(388, 4, 0),
     "arrays": Size(26, 1, 0),
     "bench": Size(3824, 14, 0),
-    "certifying": Size(8692, 27, 3),
+    "certifying": Size(8712, 27, 3),
     "cli": Size(3835, 18, 1),
     "compat": Size(640, 5, 0),
     "configs": Size(2105, 12, 0),
@@ -52,7 +52,7 @@ ROOMS = {
     "ops": Size(7958, 34, 4),
     "optional": Size(66, 1, 0),
     "passes": Size(20323, 246, 0),
-    "pipeline": Size(9806, 29, 3),
+    "pipeline": Size(9810, 29, 3),
     "plain": Size(14, 1, 0),
     "report": Size(1904, 10, 0),
     "runtime": Size(6795, 28, 2),
@@ -61,7 +61,7 @@ ROOMS = {
     "tuning": Size(2286, 8, 0),
     "verify": Size(6412, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(48523, 556, 0),
+    "tests": Size(48537, 556, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
