@@ -186,7 +186,6 @@ class Chooser:
         # Of a whole model: guards ask for several constants, or for equal ones.
         self.constants = float(self.pick((1.0, 1.0, 3.0)))
         self.again = float(self.pick((0.0, 0.3, 0.9)))
-        self._undoes = float(self.pick((0.0, 0.0, _UNDOES)))
         self._scale: Shape | None = None
         self._made: dict[tuple[ir.DataType, Shape], Array] = {}
         self.fixed: PlainMapping = {}
@@ -247,7 +246,7 @@ class Chooser:
     def content(self, operand: Operand) -> Array:
         """Return numbers for a constant."""
         key = operand.dtype, operand.shape
-        if self.slack and key in self._made and self.rng.random() < self._undoes:
+        if self.slack and key in self._made and self.rng.random() < _UNDOES:
             return self._inverse(self._made[key], operand)
         if key not in self._made or self.rng.random() > self.again:
             self._made[key] = self._content(operand)
@@ -522,8 +521,8 @@ _COLUMNS: dict[tuple[str, int], int | None] = {
 }
 """Operands that may have a number for each column of the operand at a place, or but one."""
 
-_UNDOES = 0.7
-"""How often a constant undoes an earlier one of its type and shape, in one model of three."""
+_UNDOES = 0.3
+"""How often a constant undoes an earlier one of its type and shape."""
 
 _FIRST = 0.5
 """How often one element of unlike ones is what a guard asks for, which may read that alone."""

@@ -411,7 +411,7 @@ def _rows(sample: Sequence[Array]) -> int:
 
 
 _FEW = 16
-"""Elements of an output of which each may be exact by chance."""
+"""Elements of an output that may be exact by chance."""
 _KINDS = ("tolerance", "drift")
 _TOLERANCE = "verify.tolerance"
 _SPREADS = f"{number(HEADROOM)} times the spread"
