@@ -39,7 +39,7 @@ ROOMS = {
     "api": Size(388, 4, 0),
     "arrays": Size(26, 1, 0),
     "bench": Size(3824, 14, 0),
-    "certifying": Size(8711, 27, 3),
+    "certifying": Size(8413, 27, 3),
     "cli": Size(3835, 18, 1),
     "compat": Size(640, 5, 0),
     "configs": Size(2105, 12, 0),
@@ -61,7 +61,7 @@ ROOMS = {
     "tuning": Size(2286, 8, 0),
     "verify": Size(6412, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(48537, 556, 0),
+    "tests": Size(48177, 555, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

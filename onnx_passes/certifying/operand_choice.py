@@ -18,7 +18,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.certifying.coverage import CAST, EDGES, Plan, reads_integers
+from onnx_passes.certifying.coverage import CAST, EDGES, Plan
 from onnx_passes.certifying.rewrite_rule import PatternPart
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.input_hints import Operand, Shape
@@ -163,12 +163,10 @@ class Chooser:
         was last reshaped to, and ``plan`` what the model is to have. ``parts`` is the number
         of integers that the next operand has; the last of them is ``divided`` in two if there
         is an output more. ``fixed`` are attributes that its pattern gives.
-        ``lists`` are numbers that a guard asks for together.
         Constants are ``constants`` times as often as usual, and a share ``again`` of them is
         an earlier one of its type and shape.
         """
         self.rng, self.dtype, self.numbers, self.edges = rng, dtype, numbers, edges
-        self.lists: Sequence[tuple[float, ...]] = ()
         self._shapes = SHAPES
         self.square: int | None = None
         self.near = False
@@ -181,8 +179,7 @@ class Chooser:
         self.target: Shape | None = None
         self.parts: int | None = None
         self.plan = Plan()
-        self.divided = self._backwards = False
-        self._met: list[int] = []
+        self.divided = False
         # Of a whole model: guards ask for several constants, or for equal ones.
         self.constants = float(self.pick((1.0, 1.0, 3.0)))
         self.again = float(self.pick((0.0, 0.3, 0.9)))
@@ -246,31 +243,16 @@ class Chooser:
     def content(self, operand: Operand) -> Array:
         """Return numbers for a constant."""
         key = operand.dtype, operand.shape
-        if self.slack and key in self._made and self.rng.random() < _UNDOES:
-            return self._inverse(self._made[key], operand)
         if key not in self._made or self.rng.random() > self.again:
             self._made[key] = self._content(operand)
         return self._made[key]
 
-    def _inverse(self, array: Array, operand: Operand) -> Array:
-        """Return the constant that undoes one, as a factor or as a summand."""
-        floats = operand.dtype.is_floating_point() and np.all(array)
-        if not floats or not (operand.positive or self.rng.random() < 0.5):
-            return array if operand.dtype == ir.DataType.BOOL else np.negative(array)
-        with np.errstate(over="ignore"):
-            return np.asarray(1 / array).astype(array.dtype)
-
     def _content(self, operand: Operand) -> Array:
         uniform = 0.3 if self.plan.opset or np.prod(operand.shape, dtype=int) > 1 else 0.6
         uniform = uniform if self.slack else 0.9  # a proof for all sizes wants one number
-        lists = [n for n in self.lists if operand.shape == (len(n),)]
-        if lists and self.rng.random() < KNOWN:
-            numbers = np.array(self.pick(lists))
-        elif operand.positive:
+        if operand.positive:
             numbers = self.rng.integers(1, 5, operand.shape)
-        elif operand.dtype in _COUNTS and self._met and self.rng.random() < _FORM:
-            numbers = np.full(operand.shape, self.pick(self._met) - self.pick((0, 1)))
-        elif self.plan.limits and operand.dtype != ir.DataType.BOOL:
+        elif self.plan.limits and operand.dtype.is_floating_point():
             numbers = self._limits(operand)
         elif self.rng.random() < uniform:
             numbers = np.full(operand.shape, self.pick(self.numbers))
@@ -278,21 +260,13 @@ class Chooser:
             return np.full(operand.shape, np.iinfo(operand.dtype.numpy()).max)
         else:
             numbers = self.rng.integers(-4, 5, operand.shape)
-            if numbers.size > 1 and self.slack and self.rng.random() < _FIRST:
-                numbers = numbers.astype(np.float64)
-                numbers.flat[0] = self.pick((0.0, 0.0, 1.0, self.pick(self.numbers)))
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(numbers).astype(operand.dtype.numpy())
 
     def _limits(self, operand: Operand) -> Array:
         """Return numbers whose sum, product or reciprocal no longer fits the type."""
-        if operand.dtype.is_integer():
-            least, most = (int(end) for end in (operand.dtype.min, operand.dtype.max))
-            root = math.isqrt(most) + 2
-            numbers = np.array((most, least, most // 2 + 1, root, 3), operand.dtype.numpy())
-        else:
-            top = float(np.finfo(operand.dtype.numpy()).max)
-            numbers = np.array((top, -top, 0.7 * top, 1.2 * top**0.5, 0.4 / top))
+        top = float(np.finfo(operand.dtype.numpy()).max)
+        numbers = np.array((top, -top, 0.7 * top, 1.2 * top**0.5, 0.4 / top))
         found: Array = numbers[self.rng.integers(0, len(numbers), operand.shape)]
         return found
 
@@ -318,20 +292,22 @@ class Chooser:
         """Return something that fits input ``index`` of an operator."""
         # Operators of ONNX Runtime's own take what those take that they fuse.
         operator = find("", op_type.removeprefix("Fused"))
-        others = [shape for shape in known if shape is not None]
-        self._met += (size for shape in others for size in shape)
         found = None if operator is None else operator.suggest(self, index, known)
         for _ in range(3 * self.plan.negated):
             if operator is not None and found is not None and not any(found.ints or (1,)):
                 found = operator.suggest(self, index, known)  # zeros have no sign
+        others = [shape for shape in known if shape is not None]
         if found is not None and self.divided and found.ints:
             *kept, last = found.ints
             ints = (*kept, last // 2, last - last // 2)
             found = replace(found, ints=ints, shape=(len(ints),))
-        if (op_type, index) in _COLUMNS:
-            found = self._column_numbers(others, _COLUMNS[op_type, index])
+        if op_type == "Pad" and found and found.ints:
+            # Other axes than those of images are seldom padded.
+            places = [place for place, n in enumerate(found.ints) if n]
+            found = replace(found, ints=self._uneven(found.ints, places))
+        if op_type == "Gather" and found and found.ints and self.rng.random() < _TABLE:
+            found = replace(found, ints=found.ints * 2, shape=(2, *found.shape))
         if found is not None:
-            found = self._unusual(op_type, index, found, others)
             found = self._planned(self._of_rule(found), index)
             if found.positive:  # scales belong together
                 if self._scale is not None and self.rng.random() < self.again:
@@ -339,70 +315,7 @@ class Chooser:
                 self._scale = found.shape
             free = self.plan.alike and not others and found.ints is None
             return replace(found, shape=self._alike(found.shape)) if free else found
-        if others and reads_integers(op_type, index):
-            number = self.pick((0, -1, 1, len(others[0]) - 1))
-            return Operand(self.pick(((), (1,))), ir.DataType.INT64, (number,), True)
         return self.data(self.broadcastable(others[0]) if others else self.shape())
-
-    def _column_numbers(self, known: Sequence[Shape], place: int | None) -> Operand:
-        """Return one number, or one for each column of a matrix or of several."""
-        factor = () if place is None or len(known) <= place else known[place]
-        if len(factor) < 2 or self.rng.random() < _FORM:
-            return self.data((), constant=True)
-        *batch, _, columns = factor
-        return self.data((*batch, 1, columns) if batch else (columns,), constant=True)
-
-    def _unusual(
-        self, op_type: str, index: int, found: Operand, known: Sequence[Shape]
-    ) -> Operand:
-        """Return an operand that authors forget, where an operator suggests the usual one."""
-        ints = found.ints
-        if op_type in ("Conv", "ConvTranspose") and index == 1 and self.rng.random() < _FORM:
-            return replace(found, shape=(*found.shape[:2], *(1 for _ in found.shape[2:])))
-        if op_type == "Slice" and index:
-            self._backwards = self._backwards if index > 1 else self.rng.random() < _NEGATED
-            number = {1: -1, 2: -(2**63), 4: -1}.get(index) if self._backwards else None
-            if index == 2 and known and not number and self.rng.random() < 2 * _NEGATED:
-                number = max(known[0], default=1) + self.pick((1, 3))  # behind the end
-            return self.integers(number) if number else found
-        if op_type == "Pad" and ints:
-            # Other axes than those of images are seldom padded.
-            return replace(
-                found, ints=self._uneven(ints, [k for k, n in enumerate(ints) if n])
-            )
-        if op_type in _PLACES and ints and self.rng.random() < _FORM:
-            return self._places(op_type, found, ints, known)
-        if op_type == "Tile" and ints and self.rng.random() < _FORM:
-            place = int(self.rng.integers(len(ints)))
-            return replace(found, ints=(*ints[:place], 0, *ints[place + 1 :]))
-        if op_type == "Einsum" and "equation" not in self.fixed and self.rng.random() < 0.5:
-            size = known[0][-1] if known and known[0] else 3
-            return replace(found, shape=self.pick(((size, 4), (4, size), (size,), (2, size))))
-        if op_type == "Resize" and len(known) == 1 and self.rng.random() < _FORM:
-            return Operand((2 * len(known[0]),), ir.DataType.FLOAT, constant=True)
-        return found
-
-    def _places(
-        self, op_type: str, found: Operand, ints: tuple[int, ...], known: Sequence[Shape]
-    ) -> Operand:
-        """Return indices with an axis more, in a run across the end, or two of one place."""
-        form = int(self.rng.integers(3))
-        if op_type == "Gather" and form < 2:
-            start = self.pick((-3, -2, -1, 1))
-            run = tuple(range(start, start + self.pick((2, 3))))
-            return (
-                replace(found, ints=ints * 2, shape=(2, *found.shape))
-                if form
-                else (self.integers(*run))
-            )
-        depth = found.shape[-1] if op_type.endswith("ND") else 1
-        rows = [ints[k : k + depth] for k in range(0, len(ints), depth)] if depth else []
-        if len(rows) < 2 or not known or not known[0]:
-            return found
-        one, other = (int(place) for place in self.rng.permutation(len(rows))[:2])
-        size = known[0][0] if rows[one][0] >= 0 else -known[0][0]
-        rows[other] = (rows[one][0] - size, *rows[one][1:])
-        return replace(found, ints=tuple(n for row in rows for n in row))
 
     def _of_rule(self, operand: Operand) -> Operand:
         """Return known integers with one that the rule's code names, or the last left out."""
@@ -485,7 +398,7 @@ class Chooser:
             wider = (2,) * (self.rank - len(shape))
             kept = shape[len(shape) - min(self.rank, len(shape)) :]
             return (*wider, *self.pick((kept, kept, (1,) * len(kept))))
-        options: list[Shape] = [shape, shape, shape, ()] if shape else [(), (), (1,), (1, 1)]
+        options: list[Shape] = [shape, shape, shape, ()]
         if shape:
             options += [shape[-1:], (1,) * len(shape), (*shape[:-1], 1), (2, *shape)]
         if len(shape) > 1:  # one axis alone, which is not the last
@@ -504,28 +417,8 @@ _WINDOWS = ("pads", "strides", "dilations", "kernel_shape")
 _UNEVEN = 0.4
 """How often pads and strides are not alike on all sides."""
 
-_FORM = 0.3
-"""How often indices have an axis more, a repeat is 0, or a picture is cropped."""
-
-_COUNTS = (ir.DataType.INT32, ir.DataType.INT64)
-"""Types of constants that may be a size of the data, or the place of its last element."""
-
-_PLACES = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND")
-"""Operators with indices of places, which count from either end."""
-
-_COLUMNS: dict[tuple[str, int], int | None] = {
-    ("MatMulInteger", 2): None,
-    ("MatMulInteger", 3): 1,
-    ("QLinearMatMul", 4): 3,
-    ("QLinearMatMul", 5): 3,
-}
-"""Operands that may have a number for each column of the operand at a place, or but one."""
-
-_UNDOES = 0.3
-"""How often a constant undoes an earlier one of its type and shape."""
-
-_FIRST = 0.5
-"""How often one element of unlike ones is what a guard asks for, which may read that alone."""
+_TABLE = 0.3
+"""How often indices of a Gather have an axis more."""
 
 _NEGATED = 0.1
 """How often known integers have the other sign."""
@@ -641,19 +534,16 @@ def attribute_value(
 ) -> Plain:
     """Return a value for an attribute, or None where none is known to fit."""
     operator = find("", op_type)
-    options = () if operator is None else operator.options(name, known)
-    if options := (*options, *_FURTHER.get(f"{op_type}.{name}", ())):
+    if operator is not None and (options := operator.options(name, known)):
         return choose.pick(options)
     rank = len(known[0]) if known and known[0] is not None else 2
     if name == "group":
         return _group(op_type, known)
-    if name == "equation":
-        return _equation(choose, known)
     weights = known[1] if len(known) > 1 else None
     if name == "kernel_shape" and op_type.startswith("Conv") and weights:
         return list(weights[2:])
-    if name == "kernel_shape" and known and known[0] and choose.rng.random() < _FORM / 2:
-        return list(known[0][2:])
+    if name == "mode":
+        return choose.pick(_MODES.get(op_type, (None,)))
     special = _ATTRIBUTES.get(name)
     if special is not None:
         return special(choose, op_type, rank)
@@ -682,30 +572,6 @@ def _group(op_type: str, known: Sequence[Shape | None]) -> int:
     return max(1, x[1] // max(w[1], 1))
 
 
-def _equation(c: Chooser, known: Sequence[Shape | None]) -> str:
-    """Return an equation in which axes of one size meet, with any letters in any order."""
-    letters = ["bcijk"[int(place)] for place in c.rng.permutation(5)]
-    if c.rng.random() < 0.5:
-        return c.pick(_EQUATIONS).translate(str.maketrans("bcijk", "".join(letters)))
-    sizes: dict[str, int] = {}
-    terms: list[str] = []
-    for shape in known:
-        term = ""
-        for size in shape or ():
-            met = [n for n, s in sizes.items() if s == size and n not in term]
-            term += (
-                c.pick(met)
-                if met and c.rng.random() < KNOWN
-                else (letters.pop() if letters else "z")
-            )
-            sizes[term[-1]] = size
-        terms.append(term)
-    used = "".join(terms)
-    kept = [n for n in sizes if used.count(n) == 1 or c.rng.random() < _NEGATED]
-    result = "".join(kept[int(place)] for place in c.rng.permutation(len(kept)))
-    return ",".join(terms) + ("" if c.rng.random() < _FORM else f"->{result}")
-
-
 def _bounds(c: Chooser, *_: object) -> float:
     return float(c.pick((-1.0, 0.0, 0.5, 1.0, 6.0, *c.numbers)))
 
@@ -718,22 +584,11 @@ def _pads(c: Chooser, op_type: str, rank: int) -> list[int]:
     return [int(c.plan.negated or c.pick((0, 1)))] * max(2 * (rank - 2), 0)
 
 
-_EQUATIONS = ("bij,bjk->bik", "bij,bjk->ki", "bij,cjk->ibc", "ij,jk")
-"""Equations of an Einsum, of any letters: without an arrow they have another meaning."""
-
-_FURTHER = {
-    "Resize.coordinate_transformation_mode": (
-        *("pytorch_half_pixel", "half_pixel_symmetric"),
-        *("tf_crop_and_resize",) * 2,
-    ),
-    "Resize.keep_aspect_ratio_policy": ("not_larger", "not_smaller"),
-    "Pad.mode": ("constant", "reflect", "edge"),
-    "Gelu.mode": ("tanh",),
-    "DepthToSpace.mode": ("DCR", "CRD"),
+_MODES: dict[str, Sequence[str | None]] = {
+    "Pad": ("constant", "reflect", "edge"),
+    "Gelu": ("tanh",),
+    "DepthToSpace": ("DCR", "CRD"),
 }
-"""Values of attributes besides those that an operator suggests."""
-
-_ACTIVATIONS = {"RNN": 1, "GRU": 2, "LSTM": 3}
 
 
 def _fill(c: Chooser, *_: object) -> ir.TensorProtocol:
@@ -757,22 +612,26 @@ _ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Plain]] = {
     "epsilon": lambda c, _, rank: float(c.pick((1e-5, 1e-3))),
     "alpha": lambda c, _, rank: float(c.pick((0.5, 0.2, 1.0, *c.numbers))),
     "pads": lambda c, op, rank: _pads(c, op, rank),
-    **dict.fromkeys(
-        ("strides", "dilations"), lambda c, _, rank: [int(c.pick((1, 2)))] * max(rank - 2, 0)
-    ),
+    "strides": lambda c, _, rank: [int(c.pick((1, 2)))] * max(rank - 2, 0),
     "kernel_shape": lambda c, _, rank: [2] * max(rank - 2, 0),
-    "output_padding": lambda c, _, rank: [1] * max(rank - 2, 0),
-    "output_shape": lambda c, _, rank: [int(c.pick((5, 6, 9)))] * max(rank - 2, 0),
-    "activations": lambda c, op, _: [c.pick(("Relu", "Tanh"))] * _ACTIVATIONS.get(op, 0),
+    "num_outputs": lambda c, _, rank: 2,
+    "dilations": lambda c, _, rank: [int(c.pick((1, 2)))] * max(rank - 2, 0),
     "auto_pad": lambda c, _, rank: c.pick(("SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET")),
     "approximate": lambda c, _, rank: c.pick(("none", "tanh")),
     "reduction": lambda c, _, rank: c.pick(("add", "mul", "none", "max")),
+    "min": _bounds,
+    "max": _bounds,
     "start": lambda c, _, rank: int(c.pick((0, 1, -1))),
     "end": lambda c, _, rank: int(c.pick((1, 2, -1))),
-    **dict.fromkeys(("num_groups", "num_heads"), lambda c, *_: int(c.pick((1, 2)))),
-    **dict.fromkeys(("num_outputs", "q_num_heads", "kv_num_heads", "blocksize"), lambda *_: 2),
-    **dict.fromkeys(("min", "max"), _bounds),
+    "num_groups": lambda c, _, rank: int(c.pick((1, 2))),
+    "num_heads": lambda c, _, rank: int(c.pick((1, 2))),
+    "q_num_heads": lambda c, _, rank: 2,
+    "kv_num_heads": lambda c, _, rank: 2,
     "scale": lambda c, _, rank: float(c.pick((0.5, 2.0))),
     "ratio": lambda c, _, rank: float(c.pick((0.0, 0.5))),
     "momentum": lambda c, _, rank: 0.5,
+    "blocksize": lambda c, _, rank: 2,
+    "equation": lambda c, _, rank: c.pick(
+        ("bij,bjk->bik", "bij,bjk->ki", "bij,cjk->ibc", "ij,jk")
+    ),
 }

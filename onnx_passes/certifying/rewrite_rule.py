@@ -228,22 +228,16 @@ def _numbers_of(rule: RewriteRule) -> tuple[float, ...]:
 
 
 @functools.lru_cache(256)
-def number_lists(rule: RewriteRule) -> list[tuple[float, ...]]:
-    """Return the lists of several numbers in the source of a rule's check."""
-    found: list[tuple[float, ...]] = []
+def integer_lists(rule: RewriteRule) -> list[tuple[int, ...]]:
+    """Return the lists of several integers in the source of a rule's check."""
+    found: list[tuple[int, ...]] = []
     for tree in _sources(rule._condition_function):
         for node in ast.walk(tree):
             if isinstance(node, ast.List | ast.Tuple) and len(node.elts) > 1:
                 with contextlib.suppress(ValueError):
                     found.append(tuple(ast.literal_eval(node)))
-    kept = (n for n in found if all(type(i) in (int, float) and abs(i) < LARGEST for i in n))
+    kept = (n for n in found if all(type(i) is int and abs(i) < LARGEST for i in n))
     return list(dict.fromkeys(kept))[:_MOST]
-
-
-def integer_lists(rule: RewriteRule) -> list[tuple[int, ...]]:
-    """Return those of the lists that are of integers."""
-    whole = [tuple(int(n) for n in numbers) for numbers in number_lists(rule)]
-    return [n for n, given in zip(whole, number_lists(rule), strict=True) if n == given]
 
 
 @functools.lru_cache(256)

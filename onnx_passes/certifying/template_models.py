@@ -20,14 +20,11 @@ from onnx_passes.certifying.coverage import (
     Covered,
     Plan,
     admits,
-    admitted_types,
     attribute_names,
-    bound_type,
     choices_of_inputs,
     describe,
     few_types,
     fits,
-    is_default,
     is_variadic,
     may_be_absent,
     operand_names,
@@ -52,7 +49,6 @@ from onnx_passes.certifying.rewrite_rule import (
     find_guard_constants,
     fires,
     literals,
-    number_lists,
     pattern_of,
 )
 from onnx_passes.certifying.variants import (
@@ -117,8 +113,7 @@ class TemplateDraft:
 
     def _evaluated(self, node: ir.Node) -> tuple[Tensor | None, ...]:
         try:
-            with np.errstate(all="ignore"):  # constants may be of any size
-                return evaluate_node(node, self.tensors, ShapeSemantics(), self._opset)
+            return evaluate_node(node, self.tensors, ShapeSemantics(), self._opset)
         except Misfit:
             raise  # engines take more than the standard admits, or end the process
         except Unsupported as gap:
@@ -169,9 +164,7 @@ class TemplateDraft:
     def _moved(self, key: Hashable, value: ir.Value) -> ir.Value:
         """Return an initializer's stand-in: a Constant node, or a node behind it."""
         if self._source == "nodes":
-            assert value.const_value is not None
-            held = ir.AttrTensor("value", value.const_value)
-            node = ir.node("Constant", [], attributes={"value": held})
+            node = ir.node("Constant", [], attributes={"value": value.const_value})
             self.initializers.remove(value)
         elif value.dtype == ir.DataType.INT64 and len(value.shape or ()) == 1:
             node = ir.node("Concat", [value], attributes={"axis": 0})
@@ -190,9 +183,6 @@ class TemplateDraft:
 
 _MORE_OUTPUTS = 0.2
 """How often a node of any number of outputs has one that the pattern does not name."""
-
-_ALIKE = 0.4
-"""How often nodes of one operator have the same attributes."""
 
 _REDRAWS = 6
 """Draws of an operand until it has the rank that is wanted."""
@@ -221,7 +211,6 @@ class ModelBuilder:
         self._choose = chooser
         self._alternatives: dict[int, PatternPart] = {}
         chooser.prefer({n.op_type for n in self._pattern})
-        chooser.lists = number_lists(rule)
         self._guarded = find_guard_constants(rule)
         self._guide = Guide(hint_of(rule.name), chooser)
         options = [o for o in OPSETS if fits(self._pattern, o)]
@@ -231,14 +220,6 @@ class ModelBuilder:
         self._opset = self._plan.opset or int(chooser.pick(worth or options))
         self._draft = TemplateDraft(chooser, self._opset, measures=measures)
         self._attributes: dict[Hashable, Plain] = {}
-        # A guard may ask that two nodes of an operator have the same attributes.
-        kinds = [operator_in(n) or ("", "") for n in self._pattern]
-        pairs = any(kinds.count(k) > 1 and attribute_names(*k, max(OPSETS)) for k in kinds)
-        self._alike = measures and pairs and chooser.rng.random() < _ALIKE
-        self._alike = self._plan.twins if self._plan.given else self._alike
-        self._places = {id(node): place for place, node in enumerate(self._pattern)}
-        self._twins: dict[str, PlainDict] = {}
-        self._bound: ir.DataType | None = None
         self._further_odds = float(chooser.pick((0.05, 0.3, 0.6)))
 
     def build(self) -> ir.Model:
@@ -292,17 +273,8 @@ class ModelBuilder:
         outputs = len(pattern.outputs) + more
         if more and "num_outputs" in attributes:
             attributes["num_outputs"] = outputs
-        lists = {
-            name: ir.AttrInt64s(name, value)  # what onnx-ir makes of lists takes its time
-            for name, value in attributes.items()
-            if isinstance(value, list | tuple) and all(type(n) is int for n in value)
-        }
         node = ir.node(
-            op_type,
-            operands,
-            attributes=attributes | lists,
-            num_outputs=outputs,
-            domain=domain,
+            op_type, operands, attributes=attributes, num_outputs=outputs, domain=domain
         )
         self._draft.domains.setdefault(domain, 1)
         self._draft.append(node)
@@ -327,28 +299,15 @@ class ModelBuilder:
         described = find(domain, op_type, self._opset)
         alone = described is not None and described.one_attribute
         names = attribute_names(domain, op_type, self._opset)
-        names = names if pattern.allow_other_attributes else {}
-        if op_type in self._twins:
-            given = {n: v for n, v in self._twins[op_type].items() if n in names} | given
-            names = {}
-        for name, required in names.items():
+        for name, required in names.items() if pattern.allow_other_attributes else ():
             if alone and any(value is not None for value in given.values()):
                 break
-            planned = (self._places.get(id(pattern)), name) in self._plan.given
-            if self._plan.given and not required and not planned:
-                continue
-            wanted = required or planned or self._guide.offers(op_type, name)
+            wanted = required or self._guide.offers(op_type, name)
             wanted = wanted or (described is not None and name in described.wants)
             wanted = wanted or (name == "axis" and bool(self._axes))
             odds = self._further_odds
             if name not in given and (wanted or self._choose.rng.random() < odds):
                 given[name] = self._attribute(op_type, name, known)
-                for _ in range(_REDRAWS * planned):
-                    if not is_default(op_type, name, given[name]):
-                        break
-                    given[name] = self._attribute(op_type, name, known)
-        if self._alike:
-            self._twins[op_type] = given
         return {name: value for name, value in given.items() if value is not None}
 
     def _attribute(self, op_type: str, name: str, known: list[Shape | None]) -> Plain:
@@ -377,7 +336,6 @@ class ModelBuilder:
             self._join(inputs[index], op_type, index, known)
         for index in [*computed, *(i for i in range(len(inputs)) if i not in computed)]:
             self._choose.fixed = fixed
-            self._bound = bound_type(op_type, self._opset, index, operands)
             operand = self._operand(inputs[index], op_type, index, known)
             operands[index] = operand
             known[index] = self._draft.tensors[operand].shape if operand is not None else None
@@ -495,19 +453,9 @@ class ModelBuilder:
             operand = self._choose.operand(op_type, index, known)
             if rank is None or operand.ints is not None or len(operand.shape) == rank:
                 self._choose.rank = None
-                return self._beside(operand)
+                return operand
         self._choose.rank = None
         raise Unsupported(f"{op_type} with an operand of rank {rank}")
-
-    def _beside(self, operand: Operand) -> Operand:
-        """Return data of the type that the operands beside it have, if that differs."""
-        own, bound = self._choose.dtype, self._bound
-        if bound is None or bound == own or operand.dtype != own or operand.ints is not None:
-            return operand
-        # Numbers beside places and sizes are mostly one, but a model has an input.
-        if not self._draft.inputs or self._plan.ranks or self._choose.rng.random() > KNOWN:
-            return replace(operand, dtype=bound)
-        return Operand((), bound, constant=True)
 
     def _specified(self, key: object, name: str | None, spec: Spec) -> ir.Value:
         """Return the operand that a hint describes."""
@@ -574,8 +522,7 @@ def instances(
     hits, hint = MatchTraces(rng), hint_of(rule.name)
     for _, plan, dtype, draws in planned_draws(rule, rng, hits, _TYPES) if planned else ():
         # Nothing is proved of empty tensors: the property test runs them.
-        tested = plan.near or plan.alike or plan.limits or plan.given
-        if tested or 0 in (plan.edge or ()):
+        if plan.near or plan.alike or plan.limits or 0 in (plan.edge or ()):
             continue
         model = _template(rule, Chooser(draws, dtype, numbers), plan, seen)
         if model is not None:
@@ -747,11 +694,9 @@ def planned_draws(
     """Yield each plan with its number, an element type and draws, until the rule fires."""
     hint = hint_of(rule.name)
     few = few_types(rule, types) if hint is None else hint.types
-    admitted = admitted_types(rule, tuple(types))
     for number, plan in enumerate(plans_of(rule, types, 1 if hint is None else hint.since)):
         before = hits.count
-        usual = types if plan.full else _USUAL
-        kinds = few or (usual if {*usual} & {*admitted} else admitted)
+        kinds = types if plan.full and not few else few or _USUAL
         for draw in range(plan.draws):
             dtype, draws = plan.dtype or kinds[draw // 2 % len(kinds)], RecordedGenerator(rng)
             if draw % 2 and hits:
