@@ -52,7 +52,7 @@ ROOMS = {
     "ops": Size(7958, 34, 4),
     "optional": Size(66, 1, 0),
     "passes": Size(20323, 246, 0),
-    "pipeline": Size(9810, 29, 3),
+    "pipeline": Size(9811, 29, 3),
     "plain": Size(14, 1, 0),
     "report": Size(1904, 10, 0),
     "runtime": Size(6795, 28, 2),
@@ -61,7 +61,7 @@ ROOMS = {
     "tuning": Size(2286, 8, 0),
     "verify": Size(6412, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(48177, 555, 0),
+    "tests": Size(48187, 555, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

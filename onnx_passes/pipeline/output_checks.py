@@ -208,11 +208,13 @@ class OutputComparison:
         Behind steps these depend on luck, as does the error of a few numbers.
         """
         found = self.truth.judge(bench, produced)
+        if found.verdict is not Verdict.FAILED or not vouched:
+            return found
         wrong = {output.output for output in found.outputs if not output.passed}
-        arrays = [row[name] for row in produced for name in wrong]
+        # An element of a sequence, or an output that is missing, has no array of its name.
+        arrays = [row.get(name) for row in produced for name in wrong]
         few = all(isinstance(a, np.ndarray) and a.size <= _FEW for a in arrays)
-        lucky = few or makes_any_steps(self.baseline.model)
-        if found.verdict is not Verdict.FAILED or not (vouched and lucky):
+        if not (few or makes_any_steps(self.baseline.model)):
             return found
         settled = self._settled(found, bench, produced, _BY_ITSELF)
         return settled if settled is not None and settled.verdict is Verdict.PASSED else found
@@ -290,9 +292,8 @@ class OutputComparison:
         self, bench: EngineBaseline, origin: Sequence[Outputs], produced: Sequence[Outputs]
     ) -> Check:
         """Hold outputs against those of another engine, under limits that no noise raises."""
-        limits, unstable = self.thresholds.drift(), self.baseline.unstable
-        known = self.thresholds.above(limits, (), unstable, "drift")
-        return self.compare("drift", bench, origin, produced, *known)
+        limits = self._limits(self.thresholds.drift(), "drift")
+        return self.compare("drift", bench, origin, produced, *limits)
 
     def metrics(
         self, bench: EngineBaseline, produced: list[Outputs], names: Sequence[str]
@@ -346,16 +347,18 @@ class OutputComparison:
         Only then the noise is measured: that runs the original again. Raises
         SamplesLeftOutError if an engine does not run it on some.
         """
-        unstable = self.baseline.unstable
-        known = self.thresholds.above(limits, (), unstable, what)
+        known = self._limits(limits, what)
         found = compare(*known)
         if found.verdict is not Verdict.FAILED:
             return found
         samples, noise = self.baseline.samples, self.noise.of(bench)
         if self.baseline.samples is not samples:
             raise SamplesLeftOutError
-        raised = self.thresholds.above(limits, noise, unstable, what)
+        raised = self._limits(limits, what, noise)
         return found if raised == known else compare(*raised)
+
+    def _limits(self, limits: Limits, what: str, noise: Sequence[OriginalRuns] = ()) -> Limits:
+        return self.thresholds.above(limits, noise, self.baseline.unstable, what)
 
     def moved_to(
         self, baseline: Baseline, original: Snapshot, labels: Sequence[Outputs] | None

@@ -11,8 +11,9 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline import output_checks
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
+from onnx_passes.verify.evidence import Verdict
 from onnx_passes.verify.judge import error_growth
-from tests.tables import each_of
+from tests.tables import each_of, edit_pass
 
 SIZE = 400
 
@@ -132,3 +133,17 @@ def test_errors_by_luck_may_grow_as_far_as_it_moves(monkeypatch, made, factor, r
     done = run_pipeline(model(*made), config_from_data(data))
     assert (done.error is None) == right
     assert ("too far from the original" in str(done.error)) != right
+
+
+@edit_pass(passes.verify.tolerance())
+def truth_roots(model):
+    """Take the root, which is NaN where numbers are negative."""
+    for node in model.graph:
+        node.op_type = {"Exp": "Sqrt"}.get(node.op_type, node.op_type)
+
+
+def test_a_wrong_element_of_a_sequence_fails():
+    text = "(float[4] x) => (seq(float[4]) y) { a = Exp(x) y = SequenceConstruct(a) }"
+    data = {"verify": {"reference": "float64"}, "passes": ["truth-roots"]}
+    done = run_pipeline(parse(text), config_from_data(data | {"reproducers": False}))
+    assert done.report.passes[-1].verdict is Verdict.FAILED
