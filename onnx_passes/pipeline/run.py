@@ -17,7 +17,7 @@ from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import ModelError, OnnxPassesError, VerificationError
 from onnx_passes.model.save import changed_files, stamps_of
 from onnx_passes.passes.context import Rewrites
-from onnx_passes.pipeline.garbage_collection import patient_collector
+from onnx_passes.pipeline.garbage_collection import only_new_objects, patient_collector
 from onnx_passes.pipeline.manager import PassManager
 from onnx_passes.pipeline.pass_execution import Dump, Instrument, SeedLogging
 from onnx_passes.pipeline.policy import (
@@ -105,7 +105,7 @@ def run_pipeline(
     )
     stamps, report.times = stamps_of(model), laps.times
     watchers = [*instruments, *_own_instruments(config)]
-    with search_path(config.folder), patient_collector():
+    with search_path(config.folder), patient_collector(), only_new_objects():
         run = _run(model, config, pipeline, report, watchers, reference, unfinished, laps)
     if changed := changed_files(stamps):
         run.usable = False  # the weights of the original are lost, and with them all evidence

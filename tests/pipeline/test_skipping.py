@@ -11,7 +11,7 @@ from onnx_passes.passes import registry, rewriting
 from onnx_passes.passes.annotation import shape_inference
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.base import Transformation
-from onnx_passes.pipeline.garbage_collection import patient_collector
+from onnx_passes.pipeline.garbage_collection import only_new_objects, patient_collector
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
 from onnx_passes.verify import snapshot
@@ -139,6 +139,17 @@ def test_the_collector_is_as_before_after_a_run():
     with patient_collector():
         assert gc.get_threshold() > before
     assert gc.get_threshold() == before
+
+
+@each_of("frozen", 0, 5)
+def test_what_is_left_out_of_collections_is_as_before(monkeypatch, frozen):
+    calls = []
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: frozen)
+    monkeypatch.setattr(gc, "freeze", lambda: calls.append("freeze"))
+    monkeypatch.setattr(gc, "unfreeze", lambda: calls.append("unfreeze"))
+    with only_new_objects():
+        assert calls == ([] if frozen else ["freeze"])
+    assert calls == ([] if frozen else ["freeze", "unfreeze"])
 
 
 @each_of("operator, runs", ("Shape", True), ("Relu", False))
