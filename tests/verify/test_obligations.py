@@ -340,6 +340,17 @@ def test_a_duplicate_is_proved_where_both_are_read():
     assert proved(old, old.replace("Sub(b, d)", "Sub(b, a)")) == set()
 
 
+def test_a_duplicate_of_many_nodes_is_proved():
+    kept, twin = (
+        " ".join(f"{name}{n + 1} = {('Exp', 'Neg')[n % 2]}({name}{n})" for n in range(9))
+        for name in "ab"
+    )
+    old = f"""(float[2] x) => (float[2] y) {{
+        a0 = Exp(x) b0 = Exp(x) {kept} {twin} y = Sub(a9, b9) }}"""
+    assert proved(old, old.replace("Sub(a9, b9)", "Sub(a9, a9)")) == {"y"}
+    assert proved(old, old.replace("Sub(a9, b9)", "Sub(a9, a8)")) == set()
+
+
 @each_of("result, expected", ("Exp", {"y"}), ("Neg", set()))
 def test_an_if_with_a_constant_condition_is_the_branch_that_it_takes(result, expected):
     old = """(float[2] x) => (float[2] y) <bool c = {1}> { y = If(c) <
