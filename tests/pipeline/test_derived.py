@@ -285,6 +285,21 @@ def test_rounding_of_a_model_of_much_work_is_rounding(monkeypatch):
     assert find_cause(*asked, beyond=[0]).cause is Cause.ROUNDING
 
 
+@each_of("times, cause", (6, Cause.ROUNDING), (12, Cause.LOSS))
+def test_a_long_sum_may_round_as_often_as_another_kernel_does(times, cause):
+    """A network of 11,616 terms was refused: a MatMul rounds four times what its Gemm did."""
+    model = parse(
+        "(float[1,4096] x, float[4096,32] w) => (float[1,32] y) { y = MatMul(x, w) }"
+    )
+    rng = np.random.default_rng(0)
+    feeds = {v.name: rng.random(v.shape.numpy(), np.float32) for v in model.graph.inputs}
+    exact = feeds["x"].astype(np.float64) @ feeds["w"]
+    errors = rng.standard_normal(exact.shape) * 1e-7 * exact
+    pairs = [tuple(np.float32(exact + n * errors) for n in (1, times))]
+    side = model, tuple(model.graph)
+    assert find_cause(Obligation("y", "y"), side, side, [feeds], pairs).cause is cause
+
+
 @each_of(
     "factor, beyond, cause",
     ("1", [1], Cause.ROUNDING),
