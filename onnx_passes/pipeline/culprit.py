@@ -483,8 +483,14 @@ class Judgement:
         before: ir.Model,
         after: ir.Model,
         place: tuple[int | None, str],
+        rest: Attempt | None = None,
     ) -> list[Blame]:
-        """Return what a failure is due to: rewrites, or the first value that diverges."""
+        """Return what a failure is due to: rewrites, or the first value that diverges.
+
+        ``rest`` is the pass without the culprits. It may give names of its own to other values
+        than the whole pass does.
+        """
+        right = before if rest is None else rest.model
         sample = self.check.sample
         found = [
             Blame(
@@ -503,10 +509,11 @@ class Judgement:
             return found
         parted: Divergence | None
         if not found and self.check.kind == "metric":
-            parted = lost = largest_loss(before, after, self.feeds, self.engine)
+            parted = lost = largest_loss(right, after, self.feeds, self.engine)
             how = _loss(lost) if lost else ""
         else:
-            parted = first_divergence(before, after, self.feeds, self.engine, *self.limits)
+            limits = self.limits
+            parted = first_divergence(right, after, self.feeds, self.engine, *limits, before)
             how = "the first value that diverges"
         if parted is None:
             return found

@@ -341,6 +341,8 @@ class _Changed:
             node = None if value is None else value.producer()
             if node is None or len(self._nodes) > len(self._order) + _MOST_GROWN:
                 continue
+            if _draws(node, self._model.functions):
+                continue  # each draw is another value, and known by its name
             added = True
             self._nodes.add(node)
             for made in node.outputs:
@@ -469,7 +471,11 @@ class Numbers:
                     numbers = [self._table.of(("shadowing", *pair)) for pair in pairs]
             elif node.domain == "" and node.op_type == "If":
                 numbers = self._if(node, depth)
-            elif node.domain == "" and node.op_type == "Loop" and not _draws_inside(node):
+            elif (
+                node.domain == ""
+                and node.op_type == "Loop"
+                and not _draws(node, self._model.functions)
+            ):
                 numbers = self._loop(node, depth)
             else:
                 numbers = self._node(node, depth)
@@ -597,12 +603,12 @@ def _state_read(body: ir.Graph) -> list[set[int]]:
     return [read.get(value, set()) for value in body.outputs]
 
 
-def _draws_inside(node: ir.Node) -> bool:
-    return any(
-        may_draw(inner) or may_vary(inner)
-        for graph in subgraphs_of(node)
-        for inner in graph.all_nodes()
-    )
+def _draws(node: ir.Node, functions: Mapping[ir.OperatorIdentifier, ir.Function]) -> bool:
+    """Whether a node, its bodies and functions included, may give something else each time."""
+    inner = (n for graph in subgraphs_of(node) for n in graph.all_nodes())
+    called = functions.get(node.op_identifier(), ())
+    own = may_draw(node) or may_vary(node)
+    return own or any(_draws(one, functions) for one in (*inner, *called))
 
 
 @cache

@@ -238,15 +238,19 @@ def first_divergence(
     engine: Engine,
     contract: Equality | Tolerance,
     overrides: Mapping[str, Tolerance] | None = None,
+    like: ir.Model | None = None,
 ) -> Divergence | None:
     """Find the first value of the main graph that breaks a contract.
 
-    Compared are values that both models have under one name; if what changed is known, only
-    those computed there. None if all agree, or one of the models does not run.
+    Compared are values that both models, and ``like``, have under one name; if what changed is
+    known, only those computed there. None if all agree, or one of the models does not run.
     """
     old, new = producers_by_name(before), producers_by_name(after)
     region = changed_region(before, after)
     names = [name for name in new if name in old]
+    if like is not None:
+        known = producers_by_name(like)
+        names = [name for name in names if name in known]
     if region is not None and region.nodes:
         changed = {str(value.name) for node in region.nodes for value in node.outputs}
         names = [name for name in names if name in changed] or names

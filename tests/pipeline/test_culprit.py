@@ -38,6 +38,11 @@ rule_pass("CulpritScope", SCOPE)
 CulpritForTheOutputs = rule_pass(
     "CulpritForTheOutputs", SCOPE, passes.verify.equality(at="outputs")
 )
+rule_pass(
+    "CulpritInside",
+    "Add(x, w) => Neg(Sub(Neg(x), Abs(w) if w.name.startswith('lost') else w))",
+    passes.verify.equality(at="outputs"),
+)
 
 
 def chain(weights, end="y = Neg(v{end})"):
@@ -94,6 +99,13 @@ def test_disjoint_culprits_are_all_named_the_worst_first():
     assert sorted(report.culprits) == [3, 6, 12]
     shares = [blame.value.share for blame in report.blame]
     assert shares == sorted(shares, reverse=True)
+
+
+def test_the_value_that_differs_has_one_name_with_and_without_the_culprit():
+    model = chain(["lost", "w"])
+    model.graph.initializers["lost"].const_value = ir.tensor(np.float32([-1, -2]))
+    (blame,) = run(model, "culprit-inside").blame
+    assert (blame.how, blame.value.output) == ("by bisection", "v1")  # and no new Sub
 
 
 def test_weights_keep_their_names_when_parts_are_run_beside_each_other():

@@ -340,6 +340,14 @@ def test_a_duplicate_is_proved_where_both_are_read():
     assert proved(old, old.replace("Sub(b, d)", "Sub(b, a)")) == set()
 
 
+def test_two_draws_are_not_one_where_only_their_readers_changed():
+    old = """(float[2] x) => (float[2] y) {
+        a = RandomNormalLike(x) b = RandomNormalLike(x)
+        c = Neg(a) d = Neg(b) y = Sub(c, d) }"""
+    assert proved(old, old.replace("Neg(b)", "Neg(a)")) == set()
+    assert proved(old, old.replace("d = Neg(b)", "e = Neg(b) d = Identity(e)")) == {"y"}
+
+
 def test_a_duplicate_of_many_nodes_is_proved():
     kept, twin = (
         " ".join(f"{name}{n + 1} = {('Exp', 'Neg')[n % 2]}({name}{n})" for n in range(9))
