@@ -293,7 +293,7 @@ def marks_of(report: RunReport, model: ir.Model) -> dict[str, Mark]:
 
 
 def _region(done: PassReport, part: Evidence) -> str:
-    told = f"pass {done.index + 1}, {done.name}: {part.what}"
+    told = f"pass {done.index}, {done.name}: {part.what}"
     return f"{told} ({part.reason})" if part.reason else told
 
 

@@ -136,9 +136,9 @@ def _describe(finding: BisectionResult, *, by_score: bool) -> list[str]:
         return [
             *lines,
             f"no answer: the error grows little by little, and at no step by 10 times: "
-            f"{jump} at pass {done.index + 1} {done.name}, and {noise}",
+            f"{jump} at pass {done.index} {done.name}, and {noise}",
         ]
-    lines.append(f"first bad pass     {done.index + 1} {done.name}")
+    lines.append(f"first bad pass     {done.index} {done.name}")
     if rewrite is not None:
         lines.append(f"first bad rewrite  {rewrite.number} {rewrite.rule}")
         lines += [f"  before           {node}" for node in rewrite.nodes]
@@ -149,7 +149,7 @@ def _describe(finding: BisectionResult, *, by_score: bool) -> list[str]:
         assert other.done is not None
         named = other.rewrite
         note = f"{named.number} {named.rule}" if named else f"all of {other.done.name}"
-        of = f"of pass {other.done.index + 1} {other.done.name}"
+        of = f"of pass {other.done.index} {other.done.name}"
         lines.append(f"without it, bad    {note} {of}")
         if named is not None:
             lines += [f"  before           {node}" for node in named.nodes]

@@ -430,7 +430,8 @@ def _announcer(reporter: ConsoleReporter) -> Instrument:
             self.run = report
 
         def before_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
-            advance(report.index, self.run.planned or 0, "pass", report.name.partition("{")[0])
+            name = report.name.partition("{")[0]
+            advance(report.index - 1, self.run.planned or 0, "pass", name)
 
         def after_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
             reporter.pass_finished(report)

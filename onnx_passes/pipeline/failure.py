@@ -114,9 +114,8 @@ class FailedCheck:
         report = self.report
         report.culprits = [c.application.number for c in search.culprits]
         report.notes += search.notes
-        right = search.rest.model if search.rest is not None else self.before.model
-        place = report.index, report.name
-        report.blame = self.judgement.blame(search.culprits, right, self.after, place)
+        models, place = (self.before.model, self.after), (report.index, report.name)
+        report.blame = self.judgement.blame(search.culprits, *models, place, search.rest)
         if self.state.config.reproducers:
             failure = Failure(
                 self.judgement,
@@ -426,11 +425,10 @@ class _Tracer:
             lambda made: self.judgement.wrong_parts((before.model, made.model, made.applied)),
         )
         name = kept.step.text
-        right = search.rest.model if search.rest is not None else before.model
-        place = kept.index, name
+        models, place = (before.model, after), (kept.index, name)
         self.traced.notes += search.notes
-        self.traced.blame += self.judgement.blame(search.culprits, right, after, place)
-        return pairs_around(attempts, failed, search, f"pass {kept.index + 1} {name}", (name,))
+        self.traced.blame += self.judgement.blame(search.culprits, *models, place, search.rest)
+        return pairs_around(attempts, failed, search, f"pass {kept.index} {name}", (name,))
 
     def _error(self, model: ir.Model) -> float:
         return error_of(model, self.judgement.bench, self.gate.baseline)

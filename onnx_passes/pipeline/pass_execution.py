@@ -103,7 +103,7 @@ class SeedLogging(Instrument):
             save_model(model, self.checkpoint.with_name(f"after-{self.checkpoint.name}"))
         if self.intermediates:
             self.intermediates.mkdir(parents=True, exist_ok=True)
-            name = f"{report.index:08d}-{type(pass_).__name__}.onnx"
+            name = f"{report.index - 1:08d}-{type(pass_).__name__}.onnx"
             save_model(model, self.intermediates / name)
 
 

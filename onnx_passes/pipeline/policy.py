@@ -206,9 +206,8 @@ def _rules(blame: Blame, run: RunReport) -> list[str]:
     """Return the rule that is to blame; if none is named, all that the pass has applied."""
     if blame.rule is not None:
         return [blame.rule]
-    if blame.step is None or blame.step >= len(run.passes):
-        return []
-    return [rewrite.rule for rewrite in run.passes[blame.step].rewrites]
+    found = (done for done in run.passes if done.index == blame.step)
+    return [rewrite.rule for done in found for rewrite in done.rewrites]
 
 
 def list_unverified(report: RunReport, config: PipelineConfig) -> list[str]:

@@ -121,7 +121,7 @@ class RunState:
     def add_report(
         self, name: str, contract: str, group: str, before: Snapshot | None = None
     ) -> PassReport:
-        report = PassReport(len(self.report.passes), name, contract, group=group)
+        report = PassReport(len(self.report.passes) + 1, name, contract, group=group)
         before = before or self.snapshot
         report.nodes_before = report.nodes_after = before.nodes
         report.bytes_before = report.bytes_after = before.weight_bytes

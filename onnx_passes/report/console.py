@@ -156,7 +156,7 @@ class ConsoleSummary:
         failed = self._failed()
         if failed is not None:
             name = ends(failed.name, _LONGEST, self._glyphs.ellipsis)
-            return f"{head} at pass {failed.index + 1}: {name}"
+            return f"{head} at pass {failed.index}: {name}"
         undone = [p.name for p in self._report.passes if p.action == "rolled back"]
         return f"{head} without {', '.join(undone)}" if undone else head
 

@@ -39,7 +39,7 @@ class Blame:
     """What a failure was traced to: one rewrite, or the first nodes that differ.
 
     Attributes:
-        step: Index of its pass in the run; None where no single pass is to blame.
+        step: Number of its pass in the run, from 1; None where no single pass is to blame.
         name: Pipeline name of that pass.
         how: How it was found: "by its own error", "by bisection", ...
         number: Number of the rewrite in the whole pipeline; None if it is not a rewrite.
@@ -95,7 +95,7 @@ class PassReport:
     """One pass of the pipeline.
 
     Attributes:
-        index: Position in the run, from 0.
+        index: Number of the pass in the run, from 1.
         name: Pipeline name, with options as text: ``fold-constants{size_limit=1MiB}``.
         contract: What it promises, as text; "reads only" for an analysis.
         verdict: The outcome.

@@ -142,8 +142,8 @@ def test_the_weakest_evidence_of_a_node_is_kept():
     again = [Evidence("r", Kind.OUTPUTS_ONLY, (1,), reason="only the outputs agree")]
     report = RunReport("m.onnx", None, "", True)
     report.passes = [
-        PassReport(0, "first", "equality", rewrites=[one], evidence=parts),
-        PassReport(1, "second", "equality", rewrites=[one], evidence=again),
+        PassReport(1, "first", "equality", rewrites=[one], evidence=parts),
+        PassReport(2, "second", "equality", rewrites=[one], evidence=again),
     ]
     found = marks_of(report, parse(TEXT))
     assert {name: mark.kind for name, mark in found.items()} == {

@@ -149,7 +149,7 @@ def test_a_result_that_drifted_is_traced_to_its_rewrite(go):
     done, report, bundle = go(CHAIN, "-s", end, *steps)
     assert done.code == 1
     (blame,) = report["blame"]
-    assert (blame["step"], blame["number"]) == (0, 1)
+    assert (blame["step"], blame["number"]) == (1, 1)
     assert "a = Add(n, w0)" in done.err
     assert bundle.name == "model-result"
     assert repro(bundle).returncode == 1

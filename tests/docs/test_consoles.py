@@ -54,7 +54,7 @@ SHOWN = {
             *("README.md", "docs/find-a-culprit.md"),
             "examples/break_adds/README.md",
         ),
-        "python onnx-passes-failures/model-0000-break-adds/repro.py": (
+        "python onnx-passes-failures/model-0001-break-adds/repro.py": (
             "docs/find-a-culprit.md",
         ),
         "onnx-passes bisect -c pipeline.yaml ../digits/model.onnx": (

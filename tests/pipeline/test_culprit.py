@@ -397,13 +397,13 @@ def test_what_the_compiler_named_in_the_whole_model_is_built_first(compiler):
 
 def test_a_failure_at_the_end_is_traced_to_the_rewrites_of_their_passes(compiler):
     (blame,) = go("sum-or-sequence{at=s1}", "eliminate-identity", when="end").blame
-    assert (blame.step, blame.rule) == (0, "sum-or-sequence")
+    assert (blame.step, blame.rule) == (1, "sum-or-sequence")
     assert blame.how.startswith("by its region alone: rejected, node '")
 
 
 def test_a_pass_without_rules_is_named_by_building_between_passes(compiler):
     (blame,) = go("sum-or-sequence", "sequence-in-bulk", when="end").blame
-    assert (blame.step, blame.name, blame.rule) == (1, "sequence-in-bulk", None)
+    assert (blame.step, blame.name, blame.rule) == (2, "sequence-in-bulk", None)
     assert blame.how == "the first after which the model is not compiled"
 
 

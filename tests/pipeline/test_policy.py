@@ -91,7 +91,7 @@ def spent(done):
 def test_the_pass_that_exceeds_the_budget_fails(tmp_path, scope):
     result = run(tmp_path, ["budget-creep"] * 10, f"verify.scope={scope}")
     failed = [p for p in result.report.passes if p.verdict is Verdict.FAILED]
-    assert [p.index for p in failed] == [6]
+    assert [p.index for p in failed] == [7]
     assert "y too far from the original, its error budget is exceeded" in failed[0].error
     assert "% of it was spent before" in failed[0].error
     assert "rtol 6.5e-5" in failed[0].error

@@ -219,7 +219,7 @@ def test_a_fault_found_at_the_end_is_traced_to_its_rewrite(built):
     (failed,) = [c for c in regions(report.final) if c.verdict is Verdict.FAILED]
     assert failed.reason.startswith("sums-by-rule: rewrite 2 (sums-by-rule): s1 ")
     (blame,) = report.blame
-    assert (blame.step, blame.number, blame.rule) == (0, 2, "sums-by-rule")
+    assert (blame.step, blame.number, blame.rule) == (1, 2, "sums-by-rule")
     assert blame.how.startswith("by its own error on that engine, in its layers '")
     assert blame.value.output == "s1"
 

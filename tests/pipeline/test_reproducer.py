@@ -66,7 +66,7 @@ def test_only_the_guilty_rewrite_is_cut_out_with_its_values(tmp_path):
     (done,) = run(tmp_path, ["repro-half-wrong"]).passes
     assert len(done.rewrites) == 3
     assert done.culprits == [2]
-    folder = tmp_path / "model-0000-repro-half-wrong"
+    folder = tmp_path / "model-0001-repro-half-wrong"
     assert done.reproducer == str(folder)
     assert operators(folder / "before.onnx") == ["Add"]
     assert operators(folder / "after.onnx") == ["Sum"]

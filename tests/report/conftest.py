@@ -63,12 +63,12 @@ def passed(index, name, nodes, checks, **more):
     given |= {"contract": "equality", "bytes_before": size, "bytes_after": size}
     given |= {"pass_seconds": 0.012, "verify_seconds": 0.031}
     before, after = nodes
-    return PassReport(index, name, nodes_before=before, nodes_after=after, **given | more)
+    return PassReport(index + 1, name, nodes_before=before, nodes_after=after, **given | more)
 
 
 def unchanged(index, name, nodes, **more):
     given = {"contract": "equality", "pass_seconds": 0.004}
-    return PassReport(index, name, nodes_before=nodes, nodes_after=nodes, **given | more)
+    return PassReport(index + 1, name, nodes_before=nodes, nodes_after=nodes, **given | more)
 
 
 def resnet50():

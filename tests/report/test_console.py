@@ -136,7 +136,7 @@ def test_a_failure_says_first_where_then_what_became_of_what(sample, terminal, w
 
 def test_a_failure_that_is_traced_to_an_earlier_pass_says_so(sample):
     report = sample("broken")
-    report.passes[-1].blame = [Blame(2, "fuse-all", "by bisection", 3, "fuse-matmul-add")]
+    report.passes[-1].blame = [Blame(3, "fuse-all", "by bisection", 3, "fuse-matmul-add")]
     told = " ".join(printed(report, width=200).split())
     assert "the error is traced to 1 rewrite of fuse-all, before this pass:" in told
     assert "of its" not in told
@@ -170,7 +170,7 @@ def test_wrong_rewrites_come_with_the_worst_first(sample, build):
     failed = report.passes[-1]
     value = next(o for check in failed.checks for o in check.outputs if not o.passed)
     failed.blame = [
-        Blame(6, "break-adds", "", number, "R", ["a"], ["b"], replace(value, max_abs=error))
+        Blame(7, "break-adds", "", number, "R", ["a"], ["b"], replace(value, max_abs=error))
         for number, error in enumerate([1.0, 9.0, 4.0], 1)
     ]
     lines = [line for line in printed(report).splitlines() if "#" in line]

@@ -128,7 +128,7 @@ def test_a_pass_without_a_verdict_is_listed_though_nobody_wrote_a_sentence(sampl
     text = to_html(report)
     section = text[text.index('id="not-verified"') :].partition("</section>")[0]
     assert "merge-relus" in section
-    assert 'href="#pass-7"' in section
+    assert 'href="#pass-8"' in section
 
 
 def test_a_failure_is_told_in_full_at_the_top(sample):
@@ -202,7 +202,7 @@ def test_the_cut_keeps_failures(sample, build):
         report.passes[index] = build.passed(index, done.name, (9, 8), [build.equal()])
     report.passes[2999] = build.break_adds(index=2999)
     text = to_html(report)
-    assert 'id="pass-2999"' in text
+    assert 'id="pass-3000"' in text
     assert "1,000 passes are left out here" in text
 
 
