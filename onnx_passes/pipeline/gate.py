@@ -6,6 +6,7 @@ the evidence for each application, and the state that comes next.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -526,7 +527,8 @@ class Gate:
             evidence is None or each_application_executed(evidence)
         )
         held = self.state.comparing.thresholds.holds(check.kind)
-        return vouched and check.kind == "drift" and not held
+        finite = all(o.share is None or math.isfinite(o.share) for o in check.outputs)
+        return vouched and check.kind == "drift" and not held and finite
 
     @ask_again
     def against_original(self, model: ir.Model, moments: Sequence[str]) -> list[Check]:

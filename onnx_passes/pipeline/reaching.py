@@ -47,6 +47,7 @@ from onnx_passes.ops.node_queries import (
 )
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs
+from onnx_passes.runtime.inputs.boundary_values import saturating
 from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.obligations import Obligation, ObligationPart
 from onnx_passes.verify.recording import (
@@ -103,7 +104,10 @@ class RandomInputs:
                 for n, a in draws[0].items()
                 if n in varying and is_float(a)
             }
-            draws += [draws[0] | row for row in (*edges, *ties, zeros) if row]
+            far: dict[str, Array] = {}
+            if ORDERING & {node.op_type for node in nodes}:
+                far = {n: saturating(draws[0][n]) for n in zeros}
+            draws += [draws[0] | row for row in (*edges, *ties, zeros, far) if row]
             recorded = self.recorded.samples[0]
             feeds = {name: recorded[source] for name, source in sources.items()}
             feeds |= {name: v for name, v in (wanted or {}).items() if name in feeds}
@@ -358,6 +362,9 @@ class RandomInputs:
             if values and all(np.isfinite(v).all() for v in values.values() if is_float(v))
         ]
 
+
+ORDERING = frozenset(("ArgMax", "ArgMin", "Hardmax", "TopK"))
+"""Operators that choose among equal values by their places."""
 
 _FARTHER = 256.0
 """How many times as large as where they overflow values are."""

@@ -1,5 +1,7 @@
 """Networks that amplify rounding: drift is held to what rounding does to the original."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import onnx_ir as ir
 
@@ -7,8 +9,10 @@ from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import noise
+from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import to_json
+from onnx_passes.verify.evidence import Check, OutputCheck, Verdict
 from tests.tables import each_of
 
 WEIGHTS = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
@@ -101,3 +105,13 @@ def test_drift_beyond_that_is_blamed_on_no_rewrite(monkeypatch):
     assert done.error is not None
     assert (report.culprits, report.blame) == ([], [])
     assert any("no rewrite is blamed" in note for note in report.notes)
+
+
+@each_of("share, amplifies", (3.0, True), (float("inf"), False))
+def test_a_result_that_is_nan_is_no_rounding(share, amplifies):
+    """Of a root of less than nothing it was said that the model amplifies rounding."""
+    thresholds = SimpleNamespace(holds=lambda kind: False)
+    comparing = SimpleNamespace(thresholds=thresholds)
+    gate = SimpleNamespace(state=SimpleNamespace(vouched=True, comparing=comparing))
+    check = Check("drift", Verdict.FAILED, outputs=(OutputCheck("y", False, share=share),))
+    assert Gate.only_amplifies(gate, check) is amplifies

@@ -142,8 +142,8 @@ MOST = 48
 _MOST_WRAPPED = 1 << 16
 """The largest divisor whose remainders are safe as sizes and indices."""
 
-_MOST_TRIPS = 1 << 12
-"""Iterations of a loop in one sample."""
+_TRIPS, _MOST_TRIPS = 17, 1 << 12
+"""Iterations of a loop in a sample: loops are unrolled by 4, 8 or 16; and at most."""
 _MOST_DIMS = 8
 _MOST_DEFAULTS = 1 << 16
 _SIZES = (1, 0)
@@ -515,14 +515,14 @@ def _edge_values(asked: Request, base: GeneratedSample) -> Iterator[AdversarialF
         if kind_of(array.dtype) == "float" and array.size > 1 and name not in steering
     }
     far = {
-        name: _far(free[name])
+        name: saturating(free[name])
         for name in halves
         if free[name].dtype in (np.float32, np.float64)
     }
     large = {
         name: _alternating_edges(array)
         for name, array in free.items()
-        if array.dtype.kind in "iu" and array.size > 1 and name not in steering
+        if array.dtype.kind in "iu" and name not in steering
     }
     around_limits = {
         name: around(values, free[name])
@@ -549,7 +549,8 @@ def _edge_values(asked: Request, base: GeneratedSample) -> Iterator[AdversarialF
     off = {name: np.zeros_like(array) for name, array in flags.items() if array.any()}
     # Those may count from the end.
     indexing = _picked_for(model, lambda node: INDEXING.get(node.op_type)) - ranges.keys()
-    missing = _picked_for(model, lambda node: 0 if expects_nan(node) else None) - ranges.keys()
+    missing = _picked_for(model, lambda node: 0 if expects_nan(node) else None, keeps_nan=True)
+    missing -= ranges.keys()
     nans = {
         name: _scattered(data, np.nan)
         for name, data in base.feeds.items()
@@ -576,16 +577,16 @@ def _edge_values(asked: Request, base: GeneratedSample) -> Iterator[AdversarialF
         }
         for count in (0, 1)
     )
-    most = max(
-        (
-            n
-            for n in (limit.number + BEYOND for limit in size_limits(model))
-            if n < _MOST_TRIPS
-        ),
-        default=0,
-    )
-    wanted = trips & base.feeds.keys() if most else set()
-    many = {name: np.full_like(base.feeds[name], most) for name in wanted - ranges.keys()}
+    beyond = (limit.number + BEYOND for limit in size_limits(model))
+    most = max((number for number in beyond if number < _MOST_TRIPS), default=_TRIPS)
+    cheap = base.concrete.operations * most < EXPENSIVE
+    wanted = (trips & base.feeds.keys()) - ranges.keys() if cheap else set()
+    many = {name: np.full_like(base.feeds[name], most) for name in wanted}
+    rows = {
+        name: np.resize(each, free[name].shape).astype(free[name].dtype)
+        for name, each in _subtracted(model).items()
+        if name in halves and free[name].shape[-1] == each.shape[-1]
+    }
     texts = {
         name: (data, words)
         for name, data in base.feeds.items()
@@ -618,6 +619,7 @@ def _edge_values(asked: Request, base: GeneratedSample) -> Iterator[AdversarialF
         ("equal indices", equal),
         *(("limits", each) for each in limits),
         ("ties", ties),
+        ("values of constants", rows),
         ("other defaults", defaults),
         ("negated", flags),
         ("all false", off),
@@ -663,15 +665,21 @@ def _padded(array: Array) -> Array:
     return found
 
 
-def _far(array: Array) -> Array:
+def saturating(array: Array) -> Array:
     """Return floats 100 times as large; the largest and the least reach that in size.
 
-    The last of several rows is small.
+    The last of several rows is small. In the others the largest number is the last, and the
+    first one half of it: where both saturate, the first is a maximum.
     """
     found = array.astype(np.float64) * _FAR
     flat = found.reshape(-1)
     rows = array.ndim > 1 and array.shape[-1] < array.size
     large = flat[: -array.shape[-1]] if rows else flat
+    if array.ndim and array.shape[-1] > 2:
+        each = large.reshape(-1, array.shape[-1])
+        most = each.max(axis=1)
+        each[np.arange(len(each)), each.argmax(axis=1)] = each[:, -1]
+        each[:, 0], each[:, -1] = most / 2, most
     high, low = large.argmax(), large.argmin()
     large[high], large[low] = max(large[high], _FAR), min(large[low], -_FAR)
     if rows:
@@ -692,18 +700,49 @@ def _alternating_edges(array: Array) -> Array:
     return found
 
 
-def _picked_for(model: ir.Model, place: Callable[[ir.Node], int | None]) -> set[str]:
-    """Return the names of inputs whose elements nodes read at a place; None for others."""
-    inputs = set(model.graph.inputs)
+def _picked_for(
+    model: ir.Model, place: Callable[[ir.Node], int | None], *, keeps_nan: bool = False
+) -> set[str]:
+    """Return the names of inputs whose elements nodes read at a place; None for others.
+
+    With ``keeps_nan`` they may be computed from, element by element.
+    """
     found = set()
     for node in all_nodes(model):
         index = place(node)
-        value = None if index is None else node.inputs[index]
-        while value is not None and value not in inputs:
-            maker = value.producer()
-            moves = maker is not None and maker.op_type in PICKING and not maker.domain
-            value = maker.inputs[0] if maker is not None and moves else None
+        value = None if index is None else _picked(node.inputs[index], keeps_nan=keeps_nan)
         found |= set() if value is None else {str(value.name)}
+    return found
+
+
+def _picked(value: ir.Value | None, *, keeps_nan: bool = False) -> ir.Value | None:
+    """Return the input of which a value has elements; None if it is computed otherwise."""
+    while value is not None and not value.is_graph_input():
+        maker = value.producer()
+        if maker is None:
+            return None
+        moves = maker.op_type in PICKING and not maker.domain
+        if keeps_nan and (operator := operator_of(maker)) is not None:
+            moves |= operator.elementwise
+        read = (v for v in maker.inputs if v is None or constant_of(v) is None)
+        value = next(read, None) if moves else None
+    return value
+
+
+def _subtracted(model: ir.Model) -> dict[str, Array]:
+    """Return the rows of constants from which inputs are subtracted, or the other way round.
+
+    A distance is zero there, and what is left of its terms where these are expanded is not.
+    """
+    found: dict[str, Array] = {}
+    for node in all_nodes(model):
+        if node.op_type != "Sub" or node.domain:
+            continue
+        for one, other in (node.inputs, node.inputs[::-1]):
+            held = constant_of(other)
+            value = None if held is None else _picked(one)
+            if held is not None and value is not None and held.size > 1:
+                found.setdefault(str(value.name), held.reshape(-1, held.shape[-1]))
     return found
 
 

@@ -253,6 +253,43 @@ def test_a_loop_runs_once_and_not_at_all():
     assert "negated" not in found  # it might not end
 
 
+def test_a_loop_runs_more_often_than_loops_are_unrolled():
+    """So eight steps passed for a loop over any number of them."""
+    assert edges(LOOP)["count 17"]["n"] == 17
+
+
+def test_a_single_integer_is_large_and_crosses_what_it_meets():
+    """So the remainder of a step by 512 was dropped."""
+    found = edges("(int64[1] n) => (int64[1] y) <int64 k = {512}> { y = Mod(n, k) }")
+    assert found["large integers"]["n"] > 1 << 60
+    assert "large integers" not in edges(LOOP)
+
+
+@each_of("call", "Identity(x)", "Sub(x, mean)", "Mul(mean, x)")
+def test_numbers_are_missing_where_they_are_computed_from(call):
+    """So trees were written anew without what tells a missing number."""
+    text = "(float[2,4] x) => (bool[2,4] y) <float[4] mean = {1, 2, 3, 4}> "
+    found = edges(f"{text} {{ d = {call} y = IsNaN(d) }}")["NaN"]["x"]
+    assert np.isnan(found).any()
+    assert not np.isnan(found).all()
+
+
+@each_of("call", "Sub(u, k)", "Sub(k, u)")
+def test_rows_are_those_of_a_constant_that_they_are_subtracted_from(call):
+    """So a distance to itself, expanded to |x|^2 - 2xk + |k|^2, had no root."""
+    found = edges(f"""(float[4,2] x) => (float[4,3,2] y)
+        <int64[1] one = {{1}}, float[3,2] k = {{1, 2, 3, 4, 5, 6}}>
+        {{ u = Unsqueeze(x, one) y = {call} }}""")["values of constants"]["x"]
+    assert found.tolist() == [[1, 2], [3, 4], [5, 6], [1, 2]]
+
+
+def test_the_first_of_large_numbers_is_not_the_largest():
+    """So the largest sigmoid was taken for that of the largest number."""
+    found = edges("(float[3,4] x) => (float[3,4] y) { y = Sigmoid(x) }")["large floats"]["x"]
+    assert (found[:2, 0] < found[:2, -1]).all()
+    assert (found[:2].argmax(axis=1) == 3).all()
+
+
 def test_booleans_are_negated():
     text = "(bool[3] c, float[3] x) => (float[3] y) { y = Where(c, x, x) }"
     (ordinary, other) = (
