@@ -107,7 +107,10 @@ class EvidenceSearch:
                     continue
                 if self._changed_inside(part):
                     continue  # it was asked there
-                if not any(o in self.settled for o in part.obligations):
+                # A new value of an old name need not be what that was.
+                held = [o for o in part.obligations if self._is_held(o)]
+                if not any(o in self.settled for o in held):
+                    parts[place] = replace(part, obligations=held)
                     asked[part.text] += 1
                     places.append(place)
             self._run_together([parts[place] for place in places])
@@ -175,6 +178,9 @@ class EvidenceSearch:
             return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], reason)
         reason = f"{', '.join(names[:3])} is empty, constant or not finite on each sample"
         return Evidence(part.text, Kind.NOTHING, numbers, size, names[:4], reason)
+
+    def _is_held(self, one: Obligation) -> bool:
+        return one not in self.settled or one in self.required
 
     def _changed_inside(self, part: ObligationPart) -> bool:
         """Whether no more than the bodies of one node changed."""

@@ -8,6 +8,7 @@ from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.testing import parse
 from tests.tables import each_of
 
 HEAD = """<ir_version: 8, opset_import: ["" : 17, "qonnx.custom_op.general" : 1]>
@@ -39,9 +40,31 @@ class ChangeSteps(Transformation):
         return ir.passes.PassResult(model, True)
 
 
+class ChooseFirst(Transformation):
+    """Choose before the Sigmoid, and give the name of its results to what it reads."""
+
+    def call(self, model):
+        (node,) = (n for n in model.graph if n.op_type == "TopK")
+        (reader,) = (u.node for u in node.outputs[0].uses())
+        node.replace_input_with(0, node.inputs[0].producer().inputs[0])
+        after = ir.node("Sigmoid", [node.outputs[0]])
+        reader.replace_input_with(0, after.outputs[0])
+        model.graph.insert_before(reader, after)
+        return ir.passes.PassResult(model, True)
+
+
 @pytest.fixture(autouse=True)
 def own_passes(own_registry):
-    passes.verify.equality(passes.register()(ChangeSteps))
+    for one in (ChangeSteps, ChooseFirst):
+        passes.verify.equality(passes.register()(one))
+
+
+def test_a_new_value_of_an_old_name_hid_the_ties_of_what_saturates():
+    model = parse("""(float[B, 8] x) => (float[B, 1] y, int64[B, 1] i)
+        <float[8] w = {12, 12, 12, 12, 12, 12, 12, 12}, int64[1] k = {1}> {
+            a = LayerNormalization(x, w) s = Sigmoid(a) v, i = TopK(s, k) y = Neg(v) }""")
+    config = config_from_data({"passes": ["choose-first"], "reproducers": False})
+    assert "drawn in x" in str(run_pipeline(model, config).error)
 
 
 @each_of("operand", "x", "r")

@@ -673,17 +673,16 @@ def saturating(array: Array) -> Array:
     """
     found = array.astype(np.float64) * _FAR
     flat = found.reshape(-1)
-    rows = array.ndim > 1 and array.shape[-1] < array.size
-    large = flat[: -array.shape[-1]] if rows else flat
-    if array.ndim and array.shape[-1] > 2:
-        each = large.reshape(-1, array.shape[-1])
-        most = each.max(axis=1)
+    row = next((size for size in array.shape[::-1] if size > 1), 1)
+    large = flat[:-row] if row < array.size and array.ndim > 1 else flat
+    if row > 2:
+        each = large.reshape(-1, row)
+        most = np.maximum(each.max(axis=1), _FAR)
         each[np.arange(len(each)), each.argmax(axis=1)] = each[:, -1]
         each[:, 0], each[:, -1] = most / 2, most
     high, low = large.argmax(), large.argmin()
     large[high], large[low] = max(large[high], _FAR), min(large[low], -_FAR)
-    if rows:
-        flat[-array.shape[-1] :] *= _NEAR
+    flat[len(large) :] *= _NEAR
     return found.astype(array.dtype)
 
 
