@@ -26,6 +26,7 @@ from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
 from onnx_passes.verify.evidence import Check, OutputCheck, Verdict
 from onnx_passes.verify.float64 import RandomRoundings, evaluate, rounding_spread
 from onnx_passes.verify.judge import Promise, error_growth
+from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.region import Side, part_leading_to
@@ -142,6 +143,11 @@ class PartInFloat64:
         return frozenset(t for t in LOW if t in types or t in targets)
 
     @property
+    def rounds_by_a_sum(self) -> bool:
+        """Whether it adds a number so large, and takes it away, that whole ones are left."""
+        return any(map(_rounds_by_a_sum, self.model.graph))
+
+    @property
     def makes_steps(self) -> bool:
         """Whether rounding may move a result by a whole step."""
         return any(map(makes_steps, self.model.graph.all_nodes()))
@@ -208,6 +214,22 @@ class PartInFloat64:
                 return DerivedFinding(Cause.UNKNOWN)
             undecided += int(np.count_nonzero(new != old))
         return DerivedFinding(Cause.ROUNDING, undecided=undecided)
+
+
+def _rounds_by_a_sum(node: ir.Node) -> bool:
+    terms = [_term_of(node), _term_of(node.inputs[0].producer() if node.inputs[0] else None)]
+    return abs(terms[0]) >= 0.5 and sum(terms) == 0
+
+
+def _term_of(node: ir.Node | None) -> float:
+    """Return the constant that a node adds, in numbers whose last place is 1; else 0."""
+    if node is None or node.domain or node.op_type not in ("Add", "Sub"):
+        return 0.0
+    tensor = None if node.inputs[1] is None else constant_tensor(node.inputs[1])
+    if tensor is None or tensor.size != 1 or not tensor.dtype.is_floating_point():
+        return 0.0
+    sign = 1.0 if node.op_type == "Add" else -1.0
+    return sign * float(tensor.numpy().item()) * _epsilon(tensor.dtype)
 
 
 GROWTH = 2.0
@@ -322,7 +344,7 @@ def _find_cause(
         known = [replace(side, patient=False) for side in known]
     if sum(side.elements for side in known) > (PATIENT_MOST if patient else MOST):
         return DerivedFinding(Cause.TOO_LARGE)
-    if known[-1].low - known[0].low:
+    if known[-1].low - known[0].low or len({side.rounds_by_a_sum for side in known}) > 1:
         return unknown  # doubles do not see what is rounded to fewer digits on purpose
     try:
         apart = distance_of(known, one.tensor)

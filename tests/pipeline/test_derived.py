@@ -285,6 +285,18 @@ def test_rounding_of_a_model_of_much_work_is_rounding(monkeypatch):
     assert find_cause(*asked, beyond=[0]).cause is Cause.ROUNDING
 
 
+@each_of("large, cause", (12582912, Cause.UNKNOWN), (16, Cause.ROUNDING))
+def test_a_sum_with_a_large_number_that_is_taken_away_rounds_on_purpose(large, cause):
+    """So x + 1.5 * 2^23 - 1.5 * 2^23 was replaced by x."""
+    before = parse(f"""(float[64] x) => (float[64] y)
+        <float k = {{{large}}}> {{ a = Add(x, k) y = Sub(a, k) }}""")
+    after = parse("(float[64] x) => (float[64] y) { y = Identity(x) }")
+    x = np.random.default_rng(0).standard_normal(64).astype(np.float32)
+    pairs = [(x + np.float32(large) - np.float32(large), x)]
+    sides = [(model, tuple(model.graph)) for model in (before, after)]
+    assert find_cause(Obligation("y", "y"), *sides, [{"x": x}], pairs).cause is cause
+
+
 @each_of("times, cause", (6, Cause.ROUNDING), (12, Cause.LOSS))
 def test_a_long_sum_may_round_as_often_as_another_kernel_does(times, cause):
     """A network of 11,616 terms was refused: a MatMul rounds four times what its Gemm did."""

@@ -476,7 +476,8 @@ def edge_samples(
     - Floats that are quantised by a power of two lie half way between two levels.
     - Booleans are negated, and all false. Inputs with a default have another value.
     - Integers are large, of either sign. Indices count from the end.
-    - Single integers, such as numbers of iterations, are 0 and 1.
+    - Single integers are 0 and 1, and numbers of iterations 17, or beyond what these meet.
+    - Rows are those of constants that are subtracted from them.
     - Words are none of those that the model lists, or these with capitals.
     - Numbers are NaN where the model has a place for missing ones.
     - Pictures have odd sizes, and the least that the model takes.
@@ -696,6 +697,9 @@ def _alternating_edges(array: Array) -> Array:
     flat = found.reshape(-1)
     flat -= (np.arange(array.size) % _DIGITS).astype(array.dtype)
     flat[1::2] = np.negative(flat[1::2]) if info.min else 0
+    flat[2::4] -= (
+        flat[2::4] // 3
+    )  # a product wraps around, and to another number than its half
     return found
 
 

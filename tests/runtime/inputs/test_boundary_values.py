@@ -358,6 +358,7 @@ def test_large_integers_cancelled_in_pairs_so_that_a_sum_of_floats_was_right():
     exact = found.astype(np.int64).sum()
     assert exact != found.astype(np.float32).sum()
     assert abs(found.astype(np.int64)).min() > 2**30
+    assert (found * np.int32(10) // np.int32(5) != found * np.int32(2)).any()  # they wrap
 
 
 @each_of("joined, repeats", ("add", True), ("none", False))
