@@ -430,8 +430,8 @@ def _announcer(reporter: ConsoleReporter) -> Instrument:
             self.run = report
 
         def before_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
-            name = report.name.partition("{")[0]
-            advance(report.index - 1, self.run.planned or 0, "pass", name)
+            done, name = report.index - 1, report.name.partition("{")[0]
+            advance(done, self.run.planned or 0, "pass", name)
 
         def after_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
             reporter.pass_finished(report)

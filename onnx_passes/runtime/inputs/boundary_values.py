@@ -719,7 +719,7 @@ def _picked_for(
 
 
 def _picked(value: ir.Value | None, *, keeps_nan: bool = False) -> ir.Value | None:
-    """Return the input of which a value has elements; None if it is computed otherwise."""
+    """Return the input that a value has elements of; None if it is computed otherwise."""
     while value is not None and not value.is_graph_input():
         maker = value.producer()
         if maker is None:

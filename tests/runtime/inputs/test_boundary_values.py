@@ -267,7 +267,7 @@ def test_a_single_integer_is_large_and_crosses_what_it_meets():
 
 @each_of("call", "Identity(x)", "Sub(x, mean)", "Mul(mean, x)")
 def test_numbers_are_missing_where_they_are_computed_from(call):
-    """So trees were written anew without what tells a missing number."""
+    """So trees were written anew without what marks a missing number."""
     text = "(float[2,4] x) => (bool[2,4] y) <float[4] mean = {1, 2, 3, 4}> "
     found = edges(f"{text} {{ d = {call} y = IsNaN(d) }}")["NaN"]["x"]
     assert np.isnan(found).any()
