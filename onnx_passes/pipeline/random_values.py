@@ -342,7 +342,8 @@ class RandomComparison:
                 kind_of(value.dtype) != "int" or identical(first[sources[name]], value)
                 for name, value in values.items()
             )
-            return replace(found, values=values, given=given and seen)
+            where = _where(values, found.place)
+            return replace(found, values=values, given=given and seen, where=where)
 
         found = None
         for kinds in rounds:
@@ -483,7 +484,8 @@ class RandomComparison:
             causes = [find_cause(*asked)] if one.old not in beyond else []
             causes += [find_fused_cause(*asked)] if self.fuses else []
             if all(cause.cause is not Cause.ROUNDING for cause in causes):
-                return RandomFinding(agrees=False, row=row)
+                place = _worst(old[row][one.old], new[row][one.old])
+                return RandomFinding(agrees=False, row=row, place=place)
         tiny = self._wrong_by_size(part, sides, (old, new), rows)
         if tiny is not None:
             return RandomFinding(agrees=False, row=tiny)
@@ -546,7 +548,8 @@ class RandomFinding:
     model (``given``), they may occur. ``complete`` says that both sides ran on each draw.
     ``spans`` are the least and greatest numbers of each result of the nodes ahead. If these
     did not get as far as values on which the part differs, it is not ``reached``. These are
-    not ``possible`` if intervals rule them out.
+    not ``possible`` if intervals rule them out. The element at ``place`` differs most, and
+    ``where`` says what it is computed of, if that is one number of each value.
     """
 
     agrees: bool
@@ -558,6 +561,33 @@ class RandomFinding:
     spans: Mapping[str, Interval] = field(default_factory=dict)
     reached: bool = True
     possible: bool = True
+    place: tuple[int, ...] = ()
+    where: str = ""
+
+
+@np.errstate(all="ignore")
+def _worst(old: Data | None, new: Data | None) -> tuple[int, ...]:
+    """Return the place of the element that differs most; none of other types or shapes."""
+    if not isinstance(old, np.ndarray) or not isinstance(new, np.ndarray):
+        return ()
+    if old.shape != new.shape or not old.size or kind_of(old.dtype) not in ("float", "int"):
+        return ()
+    sides = [
+        widen(a) if kind_of(a.dtype) == "float" else a.astype(np.float64) for a in (old, new)
+    ]
+    apart = np.abs(sides[0] - sides[1])
+    apart = np.where(np.isnan(apart) & ~np.isnan(sides[0]), np.inf, np.nan_to_num(apart))
+    return tuple(map(int, np.unravel_index(int(np.argmax(apart)), old.shape)))
+
+
+def _where(values: Mapping[str, Array], place: tuple[int, ...]) -> str:
+    found = [
+        f"{name} is {value[place].item():.9g}"
+        for name, value in values.items()
+        if place and value.ndim == len(place) and kind_of(value.dtype) in ("float", "int")
+        if all(index < size for index, size in zip(place, value.shape, strict=True))
+    ]
+    return f" (where {' and '.join(found)})" if found and len(found) == len(values) else ""
 
 
 _FAR = 1e-2

@@ -235,7 +235,7 @@ class EvidenceSearch:
         if drawn is None or (idle and drawn.agrees and not drawn.complete):
             return found  # the branch may be what did not run
         if not drawn.agrees:
-            differs = "differs on drawn values"
+            differs = f"differs on drawn values{drawn.where}"
             named = ", ".join(found.values[:3])
             # A body is judged by what holds it, which may not see what no sample has.
             unseen = f"{named} {differs}, which no sample has" if ties or self.inside else None
@@ -288,7 +288,7 @@ class EvidenceSearch:
         drawn = drawing.probe(part)
         if drawn is None or drawn.agrees:
             return one
-        told = f"{', '.join(one.values[:3])} differs on drawn values"
+        told = f"{', '.join(one.values[:3])} differs on drawn values{drawn.where}"
         if drawn.given and self.generated:
             if any(
                 all(identical(sample.get(n), value) for n, value in drawn.values.items())
