@@ -40,7 +40,7 @@ ROOMS = {
     "arrays": Size(26, 1, 0),
     "bench": Size(3824, 14, 0),
     "certifying": Size(8413, 27, 3),
-    "cli": Size(3835, 18, 1),
+    "cli": Size(3837, 18, 1),
     "compat": Size(640, 5, 0),
     "configs": Size(2105, 12, 0),
     "contracts": Size(522, 4, 0),
@@ -48,7 +48,7 @@ ROOMS = {
     "errors": Size(74, 1, 0),
     "library_index": Size(86, 1, 0),
     "risky_runs": Size(151, 1, 0),
-    "model": Size(3517, 14, 0),
+    "model": Size(3524, 14, 0),
     "ops": Size(7958, 34, 4),
     "optional": Size(66, 1, 0),
     "passes": Size(20323, 246, 0),
@@ -61,7 +61,7 @@ ROOMS = {
     "tuning": Size(2286, 8, 0),
     "verify": Size(6412, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(48187, 555, 0),
+    "tests": Size(48196, 555, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

@@ -62,12 +62,14 @@ def check_folder(option: str, path: Path) -> None:
 
 
 def _check_place(option: str, path: Path) -> None:
+    from onnx_passes.model.save import is_device
+
     if option != "-o" and path.name == str(path) == "-":
-        raise UsageError(f"{option} prints nothing on -", help="name a file: report.json")
+        example = f"report.{'xml' if option == '--junit' else option[2:]}"
+        raise UsageError(f"{option} prints nothing on -", help=f"name a file: {example}")
     if path.is_dir():
         raise UsageError(f"{option} {path} is a folder", help="name a file in it")
-    if path.exists() and not path.is_file():
-        # Renaming a file over a device would take the device away.
+    if is_device(path):
         raise UsageError(
             f"{option} {path} is a pipe or device",
             help="name a file; -o - prints the model" if option == "-o" else "name a file",

@@ -3,6 +3,7 @@
 Weights stand in a data file named by their content, or in a temporary file that engines map.
 """
 
+import errno
 import hashlib
 import mmap
 import os
@@ -63,6 +64,16 @@ class Pending:
         _sync_folder(path.parent)
 
 
+def is_device(path: Path) -> bool:
+    """Whether a file that is moved to a path would take a pipe or device away.
+
+    Links to them such as ``/dev/stdout`` count, whatever they lead to now.
+    """
+    folder = os.path.realpath(path.absolute().parent)
+    special = path.exists() and not path.is_file() and not path.is_dir()
+    return special or folder == "/dev" or folder.startswith("/proc/")
+
+
 _unpublished: set[Path] = set()
 
 
@@ -77,8 +88,10 @@ def drop_unpublished() -> None:
 def pending(path: Path) -> Iterator[Pending]:
     """Open a file to be published at, or beside, a path; nothing is left if it is not.
 
-    Raises ``OSError`` if the folder cannot be written to.
+    Raises ``OSError`` if the folder cannot be written to, or a pipe or device is there.
     """
+    if is_device(path):
+        raise OSError(errno.EINVAL, "it is a pipe or device", str(path))
     temporary = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}.tmp")
     # Not tempfile: its files are readable by their owner only, whatever the umask says.
     _unpublished.add(temporary)

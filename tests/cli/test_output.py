@@ -49,7 +49,8 @@ def untouched(folder):
     (["--html", "model.onnx"], "--html model.onnx would write over the model"),
     (["--junit", "link.onnx"], "--junit link.onnx would write over the model"),
     (["--json", "r", "--html", "./r"], "--html and --json name the same file"),
-    (["--json", "-"], "--json prints nothing on -"),
+    (["--json", "-"], "--json prints nothing on -\n  = help: name a file: report.json"),
+    (["--junit", "-"], "name a file: report.xml"),
     (["-o", "x.onnx", "--json", "x.onnx"], "--json and -o name the same file"),
 )
 def test_a_place_for_no_file_is_told_before_a_run(cli, model, never, tmp_path, words, message):

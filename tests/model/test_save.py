@@ -16,7 +16,7 @@ from onnx_passes.model import save
 from onnx_passes.model.digest import canonical_hash
 from onnx_passes.model.formats import lost_fields
 from onnx_passes.model.load import load_model
-from onnx_passes.model.save import drop_unpublished, pending, save_model, to_text
+from onnx_passes.model.save import drop_unpublished, is_device, pending, save_model, to_text
 from onnx_passes.model.walk import all_tensors
 from tests.tables import each_of
 
@@ -344,6 +344,17 @@ def test_a_link_is_replaced_and_what_it_points_to_stays(loaded, tmp_path):
     save_model(loaded.model, link, source=loaded)
     assert target.read_bytes() == b"precious"
     assert not link.is_symlink()
+
+
+def test_a_pipe_a_device_and_a_link_to_one_are_never_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="pipe or device"), pending(tmp_path / "pipe"):
+        pass
+    # They lead to whatever the shell has redirected: a regular file, while pytest captures.
+    assert all(
+        map(is_device, [Path("/dev/stdout"), Path("/dev/fd/1"), Path("/proc/self/fd/1")])
+    )
+    assert not any(map(is_device, [tmp_path, tmp_path / "new", Path("/dev/shm/new")]))
 
 
 STREAMING = """
