@@ -417,8 +417,8 @@ class ConsoleReporter:
         """Print how the run ended: the verdict, what changed, and what was checked."""
         told = ConsoleSummary(self._glyphs, report, details=self._level >= _DETAILS)
         words = summary.outcome(report)
-        failed = words.tone == "bad"
-        if self._level == _ERRORS and not failed:
+        failed, quiet = words.tone == "bad", self._level == _ERRORS
+        if quiet and not failed and not report.exit_code:
             return
         goal = f" {self._glyphs.arrow} {report.output}" if report.output else ""
         self._head(
@@ -426,10 +426,12 @@ class ConsoleReporter:
             words.tone,
             f"{self._glyphs.name(report.model + goal)}  {duration(report.seconds)}",
         )
-        self._rows(told.failure() if failed else told.success())
-        if self._level > _ERRORS:
+        if failed or not quiet:
+            self._rows(told.failure() if failed else told.success())
+        if not failed or not quiet:
             for doubt in told.doubts():
                 self._say(doubt, "warn")
+        if not quiet:
             for remark in told.remarks(noise=self._level >= _DETAILS):
                 self._say(remark)
             self._rows(told.next_steps(page))

@@ -7,7 +7,7 @@ Jenkins' xUnit plugin.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 from xml.etree import ElementTree as ET
 
@@ -24,10 +24,12 @@ def to_junit(report: RunReport) -> str:
     """Return a run as JUnit XML.
 
     A pass that broke its contract is a failure; one that raised is an error; one that could
-    not be verified is skipped, with the reason. So are the checks at the end, and a run that
-    ended outside any pass has a case of its own.
+    not be verified is skipped, with the reason. So are the checks at the end. A run that ended
+    outside any pass, or whose doubts no case shows, has a case of its own.
     """
-    cases = list(_cases(report))
+    doubts = [f"not verified: {line}" for line in report.not_verified]
+    doubts += [f"precondition: {line}" for line in report.preconditions]
+    cases = list(_cases(report, doubts))
     count = Counter(child.tag for case in cases for child in case)
     root = ET.Element("testsuites")
     attributes = {
@@ -49,16 +51,15 @@ def to_junit(report: RunReport) -> str:
     for name, value in _properties(report):
         ET.SubElement(properties, "property", name=_clean(name), value=_clean(value))
     suite.extend(cases)
-    doubts = [f"not verified: {line}" for line in report.not_verified]
-    doubts += [f"precondition: {line}" for line in report.preconditions]
     for tag, lines in (("system-out", _log(report)), ("system-err", doubts)):
         ET.SubElement(suite, tag).text = "\n".join(map(_clean, lines))
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, "unicode") + "\n"
 
 
-def _cases(report: RunReport) -> Iterator[ET.Element]:
+def _cases(report: RunReport, doubts: Sequence[str]) -> Iterator[ET.Element]:
     seen: Counter[str] = Counter()
+    marked = False
 
     def case(part: str, name: str, seconds: float) -> ET.Element:
         seen[f"{part}/{name}"] += 1
@@ -75,15 +76,18 @@ def _cases(report: RunReport) -> Iterator[ET.Element]:
         name = f"{done.group}/{done.name}" if done.group else done.name
         element = case("passes", name, done.seconds)
         _judge_pass(element, done, report)
+        marked |= len(element) > 0
         yield element
     for check in report.final:
         name = f"{check.kind} on {check.engine}" if check.engine else check.kind
         element = case("result", name, check.seconds)
         _judge_check(element, check, report)
+        marked |= len(element) > 0
         yield element
-    if error := summary.run_error(report):
+    error = summary.run_error(report)
+    if error or (doubts and not marked):
         element = case("run", "run", 0.0)
-        _add(element, "error", error)
+        _add(element, "error" if error else "skipped", error or doubts[0])
         yield element
 
 

@@ -111,9 +111,15 @@ def test_what_is_rolled_back_is_not_in_the_result(sample):
     assert "FAILED" not in text
 
 
-def test_quiet_prints_failures_and_nothing_else(sample):
+def test_quiet_prints_why_the_exit_code_is_not_0_and_nothing_else(sample):
     assert printed(sample("resnet50"), verbosity=-1, terminal=True) == ""
     assert printed(sample("unverified"), verbosity=-1) == ""
+    partly = sample("partly")
+    partly.exit_code = 4
+    told = printed(partly, verbosity=-1).splitlines()
+    assert told[0].startswith("PARTLY VERIFIED")
+    assert all(line.startswith(("not verified: ", "precondition: ")) for line in told[1:])
+    assert len(told) > 1
     text = printed(sample("broken"), verbosity=-1)
     assert text.startswith("FAILED at pass 7: break-adds")
     assert "next" not in text

@@ -57,6 +57,16 @@ def test_what_was_not_verified_is_skipped_with_the_reason(sample):
     assert off.get("message") == "not verified: verification was off"
 
 
+def test_a_doubt_that_no_case_shows_has_one_of_its_own(sample):
+    report = sample("resnet50")
+    assert suite(report).get("skipped") == "0"
+    report.not_verified = ["convert-float16: numbers were held on made-up inputs"]
+    message = case(report, "run").find("skipped").get("message")
+    assert message == "not verified: convert-float16: numbers were held on made-up inputs"
+    assert suite(report).get("skipped") == "1"
+    assert "run" not in {c.get("name") for c in suite(sample("partly")).iter("testcase")}
+
+
 def test_the_end_result_is_judged(sample):
     report = sample("resnet50")
     report.final[0] = Check("drift", Verdict.FAILED, "onnxruntime", reason="budget exceeded")
