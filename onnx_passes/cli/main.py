@@ -390,6 +390,10 @@ def _unforeseen(error: Exception, words: Sequence[str]) -> int:
             "verify.memory_limit"
         )
         return 3
+    if isinstance(error, OSError) and str(error).startswith("Not enough free space"):
+        # numpy's own, without a number; its files here are temporary ones.
+        _tell(f"error[system]: {error}\n  = help: make room, or set TMPDIR to another folder")
+        return 2
     if isinstance(error, OSError) and error.strerror:
         at = f": {error.filename}" if error.filename else ""
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -17,7 +17,7 @@ import click
 
 from onnx_passes.cli.common import OVERRIDES, Family, flag, option
 from onnx_passes.cli.output import echo_line, echo_lines
-from onnx_passes.errors import UsageError
+from onnx_passes.errors import OnnxPassesError, UsageError
 from onnx_passes.library_index import ENTRY_POINTS, library_index
 from onnx_passes.plain import PlainMapping
 
@@ -179,18 +179,27 @@ def check_command(files: tuple[str, ...], overrides: tuple[str, ...]) -> None:
     """Check each FILE (or shipped pipeline), and print the pipeline that results from it.
 
     Examples:
-      onnx-passes config check pipeline.yaml
+      onnx-passes config check pipelines/*.yaml
       onnx-passes config check optimize
     """
     from onnx_passes.configs.engine_configs import resolve_engines
     from onnx_passes.configs.pipeline_files import load_config
     from onnx_passes.configs.resolve import format_pipeline, resolve
 
+    errors: list[OnnxPassesError] = []
     for file in files:
-        config = load_config(file, overrides)
-        pipeline = resolve(config)
-        resolve_engines(config)
-        click.echo(format_pipeline(pipeline))
+        try:
+            config = load_config(file, overrides)
+            pipeline = resolve(config)
+            resolve_engines(config)
+        except OnnxPassesError as error:
+            errors.append(error)
+            continue
+        click.echo((f"{file}: " if len(files) > 1 else "") + format_pipeline(pipeline))
+    for error in errors[:-1]:
+        echo_lines(f"error[{error.code}]: {error}".split("\n"), err=True)
+    if errors:
+        raise errors[-1]
 
 
 @config_command.command("show")

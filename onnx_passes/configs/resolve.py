@@ -39,6 +39,7 @@ from onnx_passes.errors import (
     PassError,
     UnknownMetricError,
     UnknownPassError,
+    nearest,
 )
 from onnx_passes.model.inference import makes_map
 from onnx_passes.model.walk import all_nodes
@@ -355,8 +356,10 @@ def _resolve(
         return [GroupStep(step.name, inner, step.repeat, step.limit, where)]
     try:
         classes = registry.lookup(step.name, where=where, scope=scope)
-    except UnknownPassError:
-        if step.name not in shipped_configs():
+    except UnknownPassError as error:
+        if step.name not in (shipped := shipped_configs()):
+            if near := nearest(step.name, shipped, cutoff=0.8):
+                error.help = f"did you mean the shipped pipeline {near[0]!r}?"
             raise
         if step.options or step.on_failure or step.tolerance:
             raise ConfigError(

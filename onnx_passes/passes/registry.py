@@ -126,6 +126,12 @@ def register(name_or_group: str | None = None) -> Callable[[PassT], PassT]:
         ConfigError: It is not a pass, has abstract methods, or another pass has its name.
     """
 
+    if isinstance(name_or_group, type):
+        raise ConfigError(
+            f"{name_or_group.__name__} is decorated without parentheses",
+            help="write @passes.register()",
+        )
+
     def inner(cls: PassT) -> PassT:
         if not (isinstance(cls, type) and issubclass(cls, Pass)):
             raise ConfigError(

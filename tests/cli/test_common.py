@@ -92,6 +92,14 @@ def test_a_fault_of_ours_is_written_down(cli, relu, monkeypatch):
     assert "'inspect', 'relu.onnx'" in text
 
 
+def test_numpy_without_room_for_a_temporary_file_is_no_fault_of_ours(cli, relu, monkeypatch):
+    def fail(words):
+        raise OSError("Not enough free space to write 9 bytes after offset 128")
+
+    monkeypatch.setattr(sys.modules["onnx_passes.cli.main"], "_call", fail)
+    cli("inspect", relu()).tells(2, "error[system]: Not enough free space", "set TMPDIR")
+
+
 def test_warnings_about_values_without_types_are_not_printed(cli, write, model, caplog):
     reshaped = "op.Reshape(x, op.Constant(value_ints=[-1, 2]))"
     write("untyped.py", rule_pass("KeepRows", "op.Identity(x)", reshaped))

@@ -51,6 +51,19 @@ def test_a_shipped_pipeline_stands_for_its_steps(check):
     assert done.out == f"{pipeline('optimize')},my-pass\n"
 
 
+def test_a_misspelt_pipeline_among_the_steps_is_recognised(check):
+    check("passes: [optimise]\n").tells(2, "did you mean the shipped pipeline 'optimize'?")
+
+
+def test_every_file_is_checked_and_named(cli, write):
+    for name, step in ("a", "eliminate-identity"), ("b", "nope-b"), ("c", "nope-c"):
+        write(f"{name}.yaml", f"passes: [{step}]\n")
+    write("d.yaml", "passes: [remove-unused-nodes]\n")
+    done = cli("config", "check", "a.yaml", "b.yaml", "c.yaml", "d.yaml")
+    done.tells(2, "'nope-b'", "b.yaml:1:10", "'nope-c'", "c.yaml:1:10")
+    assert done.out == "a.yaml: eliminate-identity\nd.yaml: remove-unused-nodes\n"
+
+
 def test_a_pipeline_is_extended_with_its_engines_and_settings(cli, write):
     text = "extends: tensorrt\nverify: {scope: model}\npasses: [remove-unused-nodse]\n"
     path = write("cfg.yaml", text)

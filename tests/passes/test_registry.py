@@ -73,6 +73,11 @@ def test_only_passes_are_registered():
         registry.register()(int)
 
 
+def test_a_decorator_without_parentheses_is_recognised():
+    with pytest.raises(ConfigError, match="MergeWidgets .*without parentheses"):
+        registry.register(type("MergeWidgets", (), {}))
+
+
 def test_a_pass_that_cannot_be_made_is_refused_with_what_it_lacks():
     unfinished = type("MergeWidgets", (RewriteRulePass,), {})
     with pytest.raises(ConfigError, match=r"MergeWidgets cannot be made: it lacks .*in_place"):
