@@ -1,6 +1,7 @@
 """The forms of a model file: which one a file has, its content, and what a form loses."""
 
 import codecs
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -57,6 +58,10 @@ _FOREIGN = [
     (0, b"{", "JSON", "load it with onnx.load(FILE, format='json'), and onnx.save it"),
     (0, b"ir_version:", "protobuf text", "load it with onnx.load(FILE, format='textproto')"),
     (4, b"ORTM", "in ONNX Runtime's own format", "give the .onnx file it was made from"),
+    *(
+        (0, start, "a web page", "download the file itself, not the page about it")
+        for start in (b"<!DOCTYPE", b"<!doctype", b"<html")
+    ),
 ]
 _EXPORT = "check that the file is complete, or export the model again"
 
@@ -76,7 +81,9 @@ def parse(path: Path, form: Form | None = None) -> onnx.ModelProto:
     data = _read(path)
     for start, magic, what, advice in _FOREIGN:
         if data.startswith(magic, start):
-            raise ModelError(f"the file is {what}, no model", where=str(path), help=advice)
+            raise ModelError(
+                f"the file is {what}, not an ONNX model", where=str(path), help=advice
+            )
     return _PARSERS[form or form_of(path) or _guess(data)](data, path)
 
 
@@ -88,9 +95,11 @@ def _read(path: Path) -> bytes:
                 where=str(path),
                 help="give the .onnx file inside it",
             )
-        if path.exists() and not path.is_file():
+        stdin = str(path) == "-" and not path.exists()
+        if stdin or (path.exists() and not path.is_file()):
+            what = "standard input" if stdin else "a pipe or device"
             raise ModelError(
-                "a model is a regular file, this is a pipe or device",
+                f"a model is a regular file, this is {what}",
                 where=str(path),
                 help="save the model to a file first",
             )
@@ -108,7 +117,9 @@ def _read(path: Path) -> bytes:
         raise ModelError(
             f"the model cannot be read: {reason}",
             where=str(path),
-            help=f"did you mean {near!r}?"
+            help=f"it is a link to {os.readlink(path)}"
+            if os.path.islink(path)
+            else f"did you mean {near!r}?"
             if near
             else "check the path, and that you may read the file",
         ) from error

@@ -55,7 +55,7 @@ def test_every_form_is_read_by_extension_or_content(write, proto, name, render):
 - =b'\xff\xfe\xfd rubbish' | damaged | export
 - =b'\x08\n' | no graph | complete
 - =TEXT.encode() | is text | .onnxtxt
-- =b'<html>404 not found</html>' | is text | .onnxtxt
+- =b'<!doctype html><p>404' | a web page, not an ONNX model | download the file itself
 """)
 def test_what_is_no_model_is_called_what_it_is(refused, content, says, advice):
     error = refused(content)
@@ -65,15 +65,20 @@ def test_what_is_no_model_is_called_what_it_is(refused, content, says, advice):
 
 def test_missing_files_folders_and_pipes(tmp_path):
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("gone.onnx")
     for name, says in [
         ("no.onnx", "No such file"),
         (".", "folder"),
         ("pipe", "pipe or device"),
+        ("link", "it is a link to gone.onnx"),
         ("a\0b", "null"),
         ("n" * 300, "too long"),
     ]:
-        with pytest.raises(ModelError, match=says):
+        with pytest.raises(ModelError) as caught:
             load_model(tmp_path / name)
+        assert says in str(caught.value)
+    with pytest.raises(ModelError, match="standard input"):
+        load_model("-")
 
 
 def test_a_file_above_the_limit_of_protobuf_is_not_read(write, monkeypatch):
