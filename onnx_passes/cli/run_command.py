@@ -127,7 +127,10 @@ def read_dims(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     for part in (part for text in texts for part in text.split(",")):
         name, sign, size = part.rpartition("=")
         if not (sign and name and size.isdecimal() and size.isascii()):
-            raise UsageError(f"--dims {part!r} is not NAME=SIZE", help="write batch=1,seq=128")
+            raise UsageError(
+                f"--dims {part!r} is not NAME=SIZE",
+                help="write batch=1,seq=128; x[0]=1 for a dimension of x without a name",
+            )
         if not int(size):
             raise UsageError(f"--dims {part!r} leaves no element", help="a size is at least 1")
         if name in sizes:

@@ -31,7 +31,8 @@ def read_shape(text: str, whole: str, option: str) -> Shape:
     inner = listed[1].strip() if listed else ""
     dims = [dim.strip() for dim in inner.split(",")] if inner else []
     if listed is None or not all(re.fullmatch(rf"{_SIZE}|[^\W\d][^,]*", dim) for dim in dims):
-        meant = [part for part in re.split(r"[x,\[\] ]+", text) if re.fullmatch(r"\w+", part)]
+        parts = enumerate(filter(None, re.split(r"[x,\[\] ]+", text)))
+        meant = [part if re.fullmatch(r"\w+", part) else f"dim{i}" for i, part in parts]
         example = f"[{','.join(meant)}]" if len(meant) > 1 else "[batch,3,224,224]"
         raise UsageError(
             f"{option} {whole!r}: {text!r} is not a shape",

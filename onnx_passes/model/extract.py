@@ -45,9 +45,8 @@ def extract(
     known = _visible(model, graph)
     for cut in (*inputs, *ends):
         if cut.name not in known:
-            raise UsageError(
-                f"the model has no value {cut.name!r}", help=_suggest_names(cut.name, known)
-            )
+            hint = what_is_named(cut.name, graph) or _suggest_names(cut.name, known)
+            raise UsageError(f"the model has no value {cut.name!r}", help=hint)
     starts = {known[cut.name] for cut in inputs}
     nodes, read = _between(graph, starts, [known[cut.name] for cut in ends])
     open_ = [v for v in read if v not in starts and not _constant(v)]
@@ -198,6 +197,19 @@ def _declare(copy: ir.Value, value: ir.Value, cut: Cut | None, *, needed: bool) 
             f"the type of {value.name!r} is not known",
             help=f"say it: {value.name}:1x3x224x224:float32",
         )
+
+
+def what_is_named(name: str, graph: ir.Graph) -> str | None:
+    """Say what a name means that no value has: a node, or several values; None for neither."""
+    values = {str(value.name) for node in graph for value in node.outputs}
+    for node in graph:
+        if node.name == name:
+            made = " ".join(str(value.name) for value in node.outputs if value.name)
+            return f"{name!r} is a node, which computes {made}"
+    several = name.split(",")
+    if len(several) > 1 and values & {*several}:
+        return f"write spaces between names: {' '.join(several)}"
+    return None
 
 
 def _suggest_names(name: str, known: Collection[str]) -> str:

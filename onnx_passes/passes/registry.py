@@ -125,7 +125,6 @@ def register(name_or_group: str | None = None) -> Callable[[PassT], PassT]:
     Raises:
         ConfigError: It is not a pass, has abstract methods, or another pass has its name.
     """
-
     if isinstance(name_or_group, type):
         raise ConfigError(
             f"{name_or_group.__name__} is decorated without parentheses",

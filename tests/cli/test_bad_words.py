@@ -73,6 +73,10 @@ $ run model.onnx -o out.onnx
 --dims N=x => is not NAME=SIZE
 --dims N=0 => a size is at least 1
 --dims M=2 => known: N, a, b
+--dims a=1 => name a dynamic dimension of it: N
+--dims a[0]=1 => it is called 'N'
+--dims a[1]=1 => it is fixed at 2
+--dims a=1x2 => x[0]=1
 --dims N=1,N=2 => gives 'N' two sizes
 --no-passes --precision int8 => give one
 --metric cosine=1:0.9 => write NAME=LOW:HIGH
@@ -104,6 +108,8 @@ $ compare digits.onnx
 --engine onnxruntime{{optimisation=all}} => no option 'optimisation'
 --engine onnxruntime{{ => --engine
 --outputs score => did you mean 'scores'
+--outputs /conv1/Conv => is a node, which computes /conv1/Conv_output_0
+--outputs /conv1/Conv_output_0,scores => write spaces between names
 --generate shape=image:1xtwo => write shape=NAME:SIZES
 --generate shape=imag:1x1x8x8 => did you mean 'image'
 --generate shape=image:1x3x8x8 => does not fit input 'image'
@@ -162,11 +168,14 @@ $ extract model.onnx -o part.onnx
 --inputs s:2x:float32 => '2x' is not a shape
 --inputs s:2x2:flaot32 => did you mean 'float32'?
 --outputs s --inputs y => depend on 'a', 'b' as well
---inputs s:2x-2:float32 => '2x-2' is not a shape
+--inputs s:-1x2:float32 => [dim0,2]
+--outputs s,y => write spaces between names: s y
 --inputs t:2x2:float32 => the model has no value 't'
 --outputs y:int64 => cannot have these types and shapes
 --inputs s --outputs s => no node lies between these values
 --inputs s a => leaves it unconnected
+$ extract digits.onnx -o part.onnx --outputs
+/conv1/Conv => is a node, which computes /conv1/Conv_output_0
 $ extract model.onnx --outputs s -o
 '' => is a folder
 model.onnx => model

@@ -74,7 +74,7 @@ def test_only_passes_are_registered():
 
 
 def test_a_decorator_without_parentheses_is_recognised():
-    with pytest.raises(ConfigError, match="MergeWidgets .*without parentheses"):
+    with pytest.raises(ConfigError, match=r"MergeWidgets .*without parentheses"):
         registry.register(type("MergeWidgets", (), {}))
 
 

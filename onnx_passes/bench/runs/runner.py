@@ -23,6 +23,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from onnx_passes.bench.runs.judges import existing
 from onnx_passes.bench.runs.results import Latency, Timing
 from onnx_passes.errors import EngineError, ReferenceDataError, UsageError, did_you_mean
+from onnx_passes.model.extract import what_is_named
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import TensorFile
 from onnx_passes.optional import named_function, users_call
@@ -455,7 +456,7 @@ def plan(
             if name not in names:
                 raise inner_name_error(name, base, names) or UsageError(
                     f"the model has no value {name!r} that could be an output",
-                    help=nearest(name, names),
+                    help=what_is_named(name, base.graph) or nearest(name, names),
                 )
         chosen = set(wanted)
         names = [name for name in names if name in chosen]

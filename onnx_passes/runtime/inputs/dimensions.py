@@ -392,16 +392,28 @@ def check_dims(dims: Dims, symbols: Symbols, whole: Mapping[str, StaticShape]) -
     for name, size in dims.items():
         if name not in known:
             raise ReferenceDataError(
-                f"no input has a dynamic dimension {name!r}", help=did_you_mean(name, known)
+                f"no input has a dynamic dimension {name!r}",
+                help=_fixed_or_named(name, symbols) or did_you_mean(name, known),
             )
         if isinstance(size, int) and name not in symbols.kinds:
+            dynamic = ", ".join(dim for dim in symbols.shapes[name] if isinstance(dim, str))
             raise ReferenceDataError(
                 f"{name!r} is an input, and {size} is not a shape",
-                help=f"give all of its dimensions, or name one, as in '{name}[0]'",
+                help=f"name a dynamic dimension of it: {dynamic or 'it has none'}",
             )
         sizes = [size] if isinstance(size, int) else size
         if (not sizes and name not in whole) or any(entry < 0 for entry in sizes):
             raise ReferenceDataError(f"{name!r} cannot have size {size!r}")
+
+
+def _fixed_or_named(name: str, symbols: Symbols) -> str | None:
+    """Say why ``x[0]`` does not mean a dimension; None if that is not what is wrong."""
+    place = re.fullmatch(r"(.+)\[(\d{1,2})\]", name)
+    shape = symbols.shapes.get(place[1], ()) if place else ()
+    if place and int(place[2]) < len(shape):
+        dim = shape[int(place[2])]
+        return f"it is called {dim!r}" if isinstance(dim, str) else f"it is fixed at {dim}"
+    return None if symbols.kinds else "all dimensions of the inputs are fixed"
 
 
 _SHARE = 8
