@@ -46,7 +46,9 @@ def named_function(text: str, option: str) -> Callable[..., Foreign]:
         raise UsageError(
             f"{option} {text!r}: the module {module_name!r} cannot be imported: "
             f"{type(error).__name__}: {error}",
-            help=f"modules are looked for in {folder} and the environment",
+            help=f"a module is named without .py: {module_name[:-3]}:{name}"
+            if module_name.endswith(".py")
+            else f"modules are looked for in {folder} and the environment",
         ) from error
     finally:
         sys.path.remove(folder)

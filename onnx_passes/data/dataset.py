@@ -173,7 +173,8 @@ def _folder(folder: Path, spec: DataSpec, interface: DataInterface) -> Iterator[
     if not found:
         raise ReferenceDataError(
             f"the folder {folder} holds no data",
-            help=f"known are {', '.join(FORM_OF)}, and folders of ONNX test data",
+            help=f"known are {', '.join(FORM_OF)}, and folders of ONNX test data; images are "
+            "read from a .tar",
         )
     yield from _files(found, str(folder), spec, interface)
 
@@ -318,6 +319,7 @@ def make_plan(spec: DataSpec, interface: DataInterface) -> ShardPlan:
     """
     parts: list[PartSpec] = []
     broken: list[Broken] = []
+    way = "check what --data names"
     taken: Columns | None = None
     for found in discover(spec, interface):
         try:
@@ -326,6 +328,7 @@ def make_plan(spec: DataSpec, interface: DataInterface) -> ShardPlan:
             if taken is None and counted.count:
                 taken = part.take(np.array([0]))
         except ReferenceDataError as error:
+            way = way if broken else error.help or way
             broken.append(Broken(found.name, error.message))
         except OSError as error:
             broken.append(Broken(found.name, f"cannot be read: {error.strerror or error}"))
@@ -338,7 +341,7 @@ def make_plan(spec: DataSpec, interface: DataInterface) -> ShardPlan:
             f"no part of the data set can be read: {broken[0].reason}"
             if broken
             else "the data set has no samples",
-            help="check what --data names",
+            help=way,
         )
     first = _prepare(taken, spec)
     binding = bind(spec, interface, first)

@@ -45,12 +45,21 @@ def as_array(value: object, dtype: ir.DataType | None = None) -> Array:
     return array.astype(np.float32) if array.dtype.kind == "f" else array
 
 
+def as_tensor(array: Array, name: str | None = None) -> ir.TensorProtocol:
+    """Return an array as a tensor; ``ir.tensor`` makes one of text that cannot be written."""
+    texts = array.ravel().tolist() if array.dtype.kind in "OSU" else []
+    if not texts or not all(isinstance(text, str | bytes) for text in texts):
+        return ir.tensor(array, name=name)
+    coded = [text.encode() if isinstance(text, str) else text for text in texts]
+    return ir.StringTensor(coded, shape=ir.Shape(array.shape), name=name)
+
+
 def attribute_of(name: str, value: Plain) -> ir.Attr:
     """Return an attribute; arrays become tensors, and types their numbers."""
     if isinstance(value, ir.Attr):
         return value
     if isinstance(value, np.ndarray):
-        return ir.AttrTensor(name, ir.tensor(value))
+        return ir.AttrTensor(name, as_tensor(value))
     if isinstance(value, ir.Graph):
         return ir.AttrGraph(name, value)
     scalar = isinstance(value, type) and issubclass(value, np.generic)
@@ -157,7 +166,11 @@ def infer_outputs(node: ir.Node, schema: onnx.defs.OpSchema, model: ir.Model) ->
             ],
             ir_version=model.ir_version or onnx.IR_VERSION,
         )
-    except (onnx.shape_inference.InferenceError, RuntimeError) as error:
+    except (
+        onnx.checker.ValidationError,  # of types that the operator does not take
+        onnx.shape_inference.InferenceError,
+        RuntimeError,
+    ) as error:
         reason = str(error).strip().splitlines()[-1]
         raise ModelError(
             f"{node.op_type} cannot take these inputs: {reason}",
@@ -225,7 +238,7 @@ class NodeWriter:
         """
         array = as_array(value, None if dtype is None else dtype_of(dtype))
         name = self.name("constant") if name is None else self._claim(name)
-        tensor = ir.tensor(array, name=name)
+        tensor = as_tensor(array, name)
         made = ir.Value(name=name, const_value=tensor)
         made.type, made.shape = ir.TensorType(tensor.dtype), ir.Shape(array.shape)
         self.graph.register_initializer(made)

@@ -27,7 +27,7 @@ from onnx_passes.passes.cleanup.remove_unused_opsets import RemoveUnusedOpsets
 from onnx_passes.passes.cleanup.topological_sort import TopologicalSort
 from onnx_passes.passes.common.graph_edits import supersede
 from onnx_passes.plain import Plain, PlainMapping
-from onnx_passes.surgery.builder import Builder, as_array, dtype_of, near
+from onnx_passes.surgery.builder import Builder, as_array, as_tensor, dtype_of, near
 from onnx_passes.verify.well_formed import complaints
 
 
@@ -206,7 +206,7 @@ def to_constant(model: ir.Model, value: ir.Value, array: object) -> ir.Value:
     Raises:
         UsageError: It is an output of the graph, or in no graph.
     """
-    tensor = ir.tensor(as_array(array, value.dtype), name=value.name)
+    tensor = as_tensor(as_array(array, value.dtype), value.name)
     graph = _graph_of(value)
     if value.producer() is not None:
         if value.is_graph_output():

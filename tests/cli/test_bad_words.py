@@ -125,6 +125,7 @@ $ compare digits.onnx
 --compare cosine=2 => goes from -1 to 1
 --compare quantile => needs a share
 --compare nomodule:f => cannot be imported
+--data-loader nomodule.py:f => a module is named without .py: nomodule:f
 --postprocess top5 => write top-k=5
 --postprocess score:top-k=5 => did you mean 'scores'
 --memory-limit much => --memory-limit

@@ -6,12 +6,13 @@ from typing import ClassVar
 import numpy as np
 import onnx
 import onnx_ir as ir
+import onnxruntime as ort
 import pytest
 
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.surgery import Builder
 from onnx_passes.testing import parse
-from tests.tables import each_row
+from tests.tables import each_of, each_row
 
 
 @pytest.fixture
@@ -32,6 +33,7 @@ def x(b):
 - =lambda b, x: b.op.Add(x) | =UsageError | Add takes 2 inputs, not 1 | they are A, B
 - =lambda b, x: b.op.Split(x, axis=1) | =UsageError | as many outputs | outputs=2
 - =lambda b, x: b.op.Add(x, np.ones(3, np.float32)) | =ModelError | cannot take | [N,4]
+- =lambda b, x: b.op.Relu('x') | =ModelError | cannot take | constant_0 is STRING[]
 - =lambda b, x: b.input('x') | =UsageError | the name 'x' is taken | another
 - =lambda b, x: b.input('z', 'flaot') | =UsageError | is not an element type | 'float'?
 - =lambda b, x: Builder(opset=99) | =UsageError | there is no opset 99 | newest
@@ -55,6 +57,15 @@ def test_numbers_get_the_type_of_the_value_beside_them(b):
     assert b.op.Mul(half, 2).dtype == ir.DataType.FLOAT16
     assert b.op.Mul(3, whole).dtype == ir.DataType.INT32
     assert b.op.Where(True, half, 0.5).dtype == ir.DataType.FLOAT16
+
+
+@each_of("text", ["a", "ü"], np.array(["a", "ü"]), np.array(["a", "ü"], object))
+def test_a_constant_may_be_text(b, text):
+    x = b.input("x", ir.DataType.STRING, (2,))
+    b.output(b.op.StringConcat(x, text), "y")
+    session = ort.InferenceSession(ir.to_proto(b.model).SerializeToString())
+    (joined,) = session.run(None, {"x": np.array(["1", "2"], object)})
+    assert joined.tolist() == ["1a", "2ü"]
 
 
 def test_an_input_that_is_an_output_keeps_both_names(b, x):
