@@ -16,7 +16,7 @@ from onnx_passes.contracts.scores import shape_text
 from onnx_passes.plain import PlainDict, spelled
 from onnx_passes.report.pages import Dot, DotChart, render_page
 from onnx_passes.report.summary import Margin, Words, margin_of
-from onnx_passes.report.text import bound, duration, number, one_line, plural
+from onnx_passes.report.text import duration, number, one_line, plural
 from onnx_passes.runtime.tensorrt.engine import EngineLayer
 from onnx_passes.verify.evidence import OutputCheck
 from onnx_passes.verify.saved import describe
@@ -326,7 +326,8 @@ def _dots(pair: Pair, margins: list[Margin | None], order: list[int]) -> Iterato
         check, margin = pair.outputs[at], margins[at]
         if margin is not None and margin.error:
             tone = "good" if check.passed else "bad"
-            told = bound(margin.error) if margin.limit is None else margin.told
+            share = "" if margin.limit is None else f", {margin.share}"
+            told = number(margin.error, 3) + share
             yield Dot(check.output, margin.error, margin.limit, told, tone)
 
 
@@ -339,7 +340,7 @@ def _row(
         "check": check,
         "node": makers.get(check.output, ""),
         "words": words,
-        "error": "" if margin is None else bound(margin.error),
+        "error": "" if margin is None else number(margin.error, 3),
         "told": check_text(check),
         "at": "" if check.worst is None else f" at {shape_text(check.worst)}",
     }

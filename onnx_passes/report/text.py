@@ -138,7 +138,9 @@ def size(count: int) -> str:
 
 
 def amount(value: float, unit: str) -> str:
-    """Return a cost with its unit: ``97.7 kB`` for bytes (B), ``0.0138 s`` for others."""
+    """Return a cost with its unit: ``97.7 kB`` for bytes (B), ``13.8 ms`` for seconds (s)."""
+    if unit == "s" and 0 < abs(value) < 1:
+        return f"{1e3 * value:.4g} ms"
     if unit != "B":
         return f"{value:.4g} {unit}"
     return ("-" if value < 0 else "") + size(round(abs(value)))

@@ -16,8 +16,10 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineError
 from onnx_passes.model.save import written_bytes
 from onnx_passes.model.walk import weight_bytes
+from onnx_passes.optional import import_optional
 from onnx_passes.passes.precision._node_selection import OVERRIDABLE, overridable
 from onnx_passes.plain import spelled
+from onnx_passes.report.text import amount
 from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.tuning.choice import (
     Choice,
@@ -30,7 +32,7 @@ from onnx_passes.tuning.choice import (
     list_by_size,
 )
 from onnx_passes.tuning.format_scores import BuildChecker, Score, Scorer, describe_failure
-from onnx_passes.tuning.groups import FLOAT32, audit
+from onnx_passes.tuning.groups import FLOAT32, UNITS, audit
 from onnx_passes.tuning.loss_budget import BudgetUse, RejectedError, SamplesInMemory
 from onnx_passes.tuning.search_record import Ended, SearchResult, Task, TriedModel
 
@@ -343,6 +345,7 @@ class TuningSearch:
         early = self._try_cheapest(result, scorer)
         if early and not task.score_all:
             return
+        import_optional("scipy.optimize")  # known before hours of work, not after
         self.report("scoring each group in each format")
         scores: list[Score] = []
         if not early:
@@ -499,8 +502,13 @@ class TuningSearch:
                 return
             _, tried, model = tries.attempt(choice, 1.0, result.best.cost)
             if model is not None and tried.cost < result.best.cost:
-                result.best, result.model = tried, model
-                self.report(f"accepted: cost {tried.cost:.6g} of {result.start:.6g}")
+                self._accept(result, tried, model)
+
+    def _accept(self, result: SearchResult, tried: TriedModel, model: ir.Model) -> None:
+        unit = UNITS[self.task.objective]
+        result.best, result.model = tried, model
+        cost, start = amount(tried.cost, unit), amount(result.start, unit)
+        self.report(f"accepted: cost {cost} of {start}")
 
     def _ended(self, result: SearchResult) -> Ended:
         if result.gap == 0.0:
@@ -533,9 +541,8 @@ class TuningSearch:
             if model is None:
                 misses += doubts
                 continue
-            result.best, result.model = tried, model
+            self._accept(result, tried, model)
             doubts, misses = False, 0
-            self.report(f"accepted: cost {tried.cost:.6g} of {result.start:.6g}")
 
 
 def is_small(model: ir.Model) -> bool:

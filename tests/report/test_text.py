@@ -88,4 +88,9 @@ def test_counts_and_changes():
 def test_an_amount_has_its_unit():
     assert amount(97_724, "B") == "97.7 kB"
     assert amount(-294, "B") == "-294 bytes"
-    assert amount(0.01384, "s") == "0.01384 s"
+    assert [amount(n, "s") for n in (0.01384, -2e-6, 0, 7)] == [
+        "13.84 ms",
+        "-0.002 ms",
+        "0 s",
+        "7 s",
+    ]

@@ -4,6 +4,8 @@ import contextlib
 import dataclasses
 import itertools
 import math
+import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 import onnx_passes.tuning.budget_search
 from onnx_passes.cli.main import main
 from onnx_passes.configs.pipeline_files import config_from_data
-from onnx_passes.errors import ConfigError, EngineBuildError
+from onnx_passes.errors import ConfigError, EngineBuildError, UsageError
 from onnx_passes.model.save import save_model, written_bytes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning import configured_search as tuning_task
@@ -256,6 +258,22 @@ def test_a_search_that_may_run_one_model_ends_if_it_fails(task, evaluations, mon
     found = search.run()
     assert not [tried for tried in found.tried if tried.accepted]
     assert found.best.cost == found.start
+
+
+def test_a_library_that_is_missing_is_told_before_groups_are_scored(task, monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    told = []
+    with pytest.raises(UsageError, match="scipy"):
+        TuningSearch(task(limits={"snr": (50.0, math.inf)}), told.append).run()
+    assert told[-1].endswith("recording the original")
+
+
+def test_costs_of_what_is_accepted_have_units(task):
+    told = []
+    TuningSearch(task(limits={"snr": (50.0, math.inf)}), told.append).run()
+    accepted = [line for line in told if line.startswith("accepted: ")]
+    assert accepted
+    assert all(re.fullmatch(r"accepted: cost \S+ kB of \S+ kB", line) for line in accepted)
 
 
 def test_a_chain_of_smoothed_layers_holds_what_was_chosen(images, tmp_path):
