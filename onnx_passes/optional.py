@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,6 +62,20 @@ def named_function(text: str, option: str) -> Callable[..., Foreign]:
         )
     found: Callable[..., Foreign] = function
     return found
+
+
+def users_line(error: BaseException) -> str:
+    """Return the last line of the user's code that led to an error: `` (pass.py:12)``, or "".
+
+    It is a line of no installed package, nor of this one.
+    """
+    ours = str(Path(__file__).parent)
+    lines = [
+        f" ({frame.filename}:{frame.lineno})"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((ours, "<")) and "site-packages" not in frame.filename
+    ]
+    return lines[-1] if lines else ""
 
 
 @contextmanager

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # A word with a hyphen, such as the name of a pass, stays whole in the help of an option.
 _textwrap.TextWrapper.wordsep_re = _textwrap.TextWrapper.wordsep_simple_re
 _Parsed: TypeAlias = "tuple[PlainDict, list[str], list[click.Parameter]]"
-_QUIET = "onnx_passes.quiet"
+_DEBUG, _QUIET = "onnx_passes.debug", "onnx_passes.quiet"
 _PRINTED = "-"
 _COLORS = {"always": True, "never": False, "auto": None}
 _asked: list[bool | None] = [None]
@@ -133,9 +133,20 @@ def _options() -> list[click.Option]:
             ["--debug"],
             is_flag=True,
             expose_value=False,
+            callback=_debug,
             help="Show Python's traceback of an error.",
         ),
     ]
+
+
+def _debug(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    del param
+    ctx.meta[_DEBUG] = value
+
+
+def is_debugging() -> bool:
+    """Whether the command shows Python's traceback of an error."""
+    return bool(click.get_current_context().meta.get(_DEBUG))
 
 
 def _quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:

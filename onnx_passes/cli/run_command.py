@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.common import FILE, OVERRIDES, file, flag, option, several
+from onnx_passes.cli.common import FILE, OVERRIDES, file, flag, is_debugging, option, several
 from onnx_passes.cli.output import (
     abandon_stdout,
     advance,
@@ -509,5 +510,7 @@ def execute(
             if not isinstance(sys.exception(), KeyboardInterrupt):
                 write_reports(report, places, laps)
         report.seconds = laps.end("writing")
+        if run.error is not None and is_debugging():
+            traceback.print_exception(run.error)
         reporter.finished(report, reports["--html"])
     return run

@@ -20,6 +20,7 @@ from onnxscript.rewriter.pattern import MatchResult, RewriteRule
 
 from onnx_passes.errors import FixpointError, PassError
 from onnx_passes.model.walk import graphs_within
+from onnx_passes.optional import users_line
 from onnx_passes.passes.common.large_tensors import Scratch
 from onnx_passes.passes.context import Application, Rewrites
 from onnx_passes.passes.hints import Hints
@@ -239,7 +240,7 @@ class _Driver:
             raise
         except Exception as error:
             raise PassError(
-                f"rule {name!r} raised {type(error).__name__}: {error}",
+                f"rule {name!r} raised {type(error).__name__}: {error}{users_line(error)}",
                 where=f"  --> at {describe(node)}",
                 help="a rule says no by returning a failed MatchResult, not by raising",
             ) from error

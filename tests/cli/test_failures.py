@@ -108,6 +108,13 @@ CHAIN = """(float[N, 4] x) => (float[N, 4] y) <float[4] w0 = {1, 2, 3, 4}, float
     c = Add(b, w2) y = Neg(c) }"""
 
 
+def test_the_traceback_of_a_pass_that_raised_is_shown_on_request(cli, model, write):
+    write("raises.py", rule_pass("RaiseAtOnce", "op.Relu(x)", "undefined_name"))
+    words = ("-s", "imports=[raises]", model, "raise-at-once")
+    cli(*words).tells(1, "NameError", "raises.py:")  # and no traceback
+    cli(*words, "--debug").tells(1, "Traceback (most recent call last)", "undefined_name")
+
+
 def test_a_nan_is_never_off_by_0(go, tmp_path):
     model = "(float[N, 4] x) => (float[N, 4] y) { n = Neg(x) y = Add(n, n) }"
     files = [tmp_path / "r.html", tmp_path / "r.xml"]
