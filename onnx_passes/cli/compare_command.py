@@ -350,7 +350,7 @@ def command(
       onnx-passes compare model.onnx out.onnx --outputs all --html layers.html
       onnx-passes compare model.onnx out.onnx --inputs data.npz --rtol y:1e-3
       onnx-passes compare model.onnx -e onnxruntime -e openvino --time
-      onnx-passes compare m.onnx int8.onnx --data images/ --accuracy drop=0.5%
+      onnx-passes compare m.onnx int8.onnx --data samples/ --accuracy drop=0.5%
     """
     for name in ("iterations", "warm_up"):
         if given[name] is not None and not timed:
