@@ -427,6 +427,10 @@ def foot_of(report: RunReport) -> PlainDict:
     """Return what the template shows below the passes."""
     # Here only the verdict of a check is shown; its outputs are those of the failure above.
     final = [check_row(check) for check in report.final[:_MOST_FOOT_ROWS]]
+    # A metric judges all that was before it.
+    judged = [p.name for p in summary.kept(report) if any(c.metrics for c in p.checks)]
+    for row in final if judged else []:
+        row["what"] = row["what"].replace("drift", f"drift since {judged[-1]}")
     return {
         "final": [{**row, "outputs": (), "more": ""} for row in final],
         "engines": [_engine(*found) for found in summary.tallies(report).items()],

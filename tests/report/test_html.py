@@ -8,7 +8,7 @@ from onnx_passes.report.html import drawing, to_html
 from onnx_passes.report.pages import environment
 from onnx_passes.report.run_report import Blame
 from onnx_passes.report.summary import outcome, verdict_words
-from onnx_passes.verify.evidence import OutputCheck, Verdict
+from onnx_passes.verify.evidence import Check, MetricCheck, OutputCheck, Verdict
 from tests.tables import each_of
 
 WRONG = OutputCheck(
@@ -158,6 +158,14 @@ def test_the_page_has_errors_with_their_limits_and_operators(sample):
     text = Page(to_html(sample("resnet50"))).text
     assert re.search(r"8.8e-6 of \S+ allowed, 34 % of the limit", text)
     assert re.search(r"Relu\s*53\s*45", text)
+
+
+def test_drift_is_that_since_the_last_pass_that_a_metric_judged(sample):
+    report = sample("resnet50")
+    assert "drift since" not in to_html(report)
+    judged = MetricCheck("cosine", 0.999, 0.99, 1.0, 1)
+    report.passes[-2].checks = [Check("metric", Verdict.PASSED, metrics=[judged])]
+    assert f"drift since {report.passes[-2].name}, model" in to_html(report)
 
 
 def test_each_engine_has_its_verdict_and_versions(sample):
