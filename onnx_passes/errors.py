@@ -13,8 +13,13 @@ from typing import ClassVar
 
 
 def nearest(name: str, known: Iterable[str], most: int = 1, cutoff: float = 0.55) -> list[str]:
-    """Return the known names that a mistyped one may be meant for, the nearest first."""
-    return difflib.get_close_matches(name, list(known), most, cutoff)
+    """Return the known names that a mistyped one may be meant for, the nearest first.
+
+    Of names that differ in case alone, one is returned.
+    """
+    by_letters = {one.lower(): one for one in known}
+    found = difflib.get_close_matches(name.lower(), by_letters, most, cutoff)
+    return [by_letters[letters] for letters in found]
 
 
 def did_you_mean(

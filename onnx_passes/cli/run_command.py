@@ -110,6 +110,11 @@ def split_words(words: Sequence[str], output: Path | None) -> tuple[list[str], P
         )
     files = [word for word in words if names_a_model(word)]
     passes = [word for word in words if word not in files]
+    if places := [word for word in passes if "/" in word.partition("{")[0]]:
+        raise UsageError(
+            f"{places[0]!r} is neither a model nor a pass",
+            help="the result is a file: -o FILE",
+        )
     if not files:
         return passes, output
     if len(files) > 1 or output is not None:

@@ -121,6 +121,8 @@ def _read(path: Path) -> bytes:
             if os.path.islink(path)
             else f"did you mean {near!r}?"
             if near
+            else "download it first"
+            if re.match(r"\w{2,}:/", str(path))
             else "check the path, and that you may read the file",
         ) from error
     if not data:

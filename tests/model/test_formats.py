@@ -68,14 +68,16 @@ def test_missing_files_folders_and_pipes(tmp_path):
     (tmp_path / "link").symlink_to("gone.onnx")
     for name, says in [
         ("no.onnx", "No such file"),
+        ("PIPE", "did you mean 'pipe'?"),
         (".", "folder"),
         ("pipe", "pipe or device"),
         ("link", "it is a link to gone.onnx"),
+        ("https://x/m.onnx", "download it first"),
         ("a\0b", "null"),
         ("n" * 300, "too long"),
     ]:
         with pytest.raises(ModelError) as caught:
-            load_model(tmp_path / name)
+            load_model(name if ":" in name else tmp_path / name)
         assert says in str(caught.value)
     with pytest.raises(ModelError, match="standard input"):
         load_model("-")
