@@ -176,7 +176,7 @@ def reduce(
 
 
 def certify(
-    names: Sequence[str],
+    names: str | Sequence[str],
     *,
     level: str = "all",
     seconds: float = 10.0,
@@ -186,7 +186,7 @@ def certify(
     """Test and prove rewrite rules on their own, each in a process of its own.
 
     Args:
-        names: Of passes or groups, or ``module:object`` of rules.
+        names: Of passes or groups, or ``module:object`` of rules; one, or several.
         level: "test", "prove" or "all".
         seconds: For the property test of a rule.
         models: Models that end it before its time.
@@ -205,7 +205,7 @@ def certify(
     from onnx_passes.passes.registry import collect
 
     subjects: list[tuple[str, str, object]] = []
-    for name in names:
+    for name in [names] if isinstance(names, str) else names:
         if ":" in name:
             subjects.append((name, name, resolve(name)))
             continue

@@ -52,9 +52,15 @@ def take_samples(inputs: Feeds | Sequence[Feeds], model: ir.Model) -> list[Feeds
     """Return samples as lists of arrays, whatever form of numbers the caller gives.
 
     Numbers, and lists of numbers, become arrays of the type that the input declares. Raises
-    ReferenceDataError if a list is not a form of an array, or a number does not fit its type.
+    ReferenceDataError if a list is not a form of an array, or a number does not fit its type,
+    and UsageError for what is not a mapping.
     """
     given = [inputs] if isinstance(inputs, Mapping) else list(inputs)
+    if not all(isinstance(sample, Mapping) for sample in given):
+        raise UsageError(
+            f"the inputs are {type(inputs).__name__}, not arrays by name",
+            help="give a mapping of input names to arrays, or a list of such mappings",
+        )
     types = {str(v.name): v.type for v in model.graph.inputs}
     return [
         {name: _array(name, value, types.get(name)) for name, value in sample.items()}

@@ -48,7 +48,7 @@ def test_a_model_is_reduced_by_an_engine():
 
 
 def test_rules_are_certified():
-    found = onnx_passes.certify(["merge-clips"], level="test", seconds=300, models=3)
+    found = onnx_passes.certify("merge-clips", level="test", seconds=300, models=3)
     assert {(v["pass"], v["verdict"]) for v in found} == {("merge-clips", "tested")}
 
 
@@ -71,6 +71,12 @@ def test_numbers_and_lists_are_arrays_of_the_declared_type(x, b):
 def test_lists_of_no_array_are_refused(x):
     with pytest.raises(ReferenceDataError, match="input 'x' is not an array"):
         onnx_passes.run(MODEL, "cleanup", inputs={"x": x, "b": True})
+
+
+@each_of("inputs", "x.npz", np.ones(2, np.float32), [np.ones(2, np.float32)], ids=str)
+def test_samples_are_mappings(inputs):
+    with pytest.raises(UsageError, match=f"the inputs are {type(inputs).__name__}, not"):
+        onnx_passes.run(MODEL, "cleanup", inputs=inputs)
 
 
 # ``onnx_passes.tune``.
