@@ -6,7 +6,7 @@ import inspect
 import os
 import re
 import textwrap
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from onnx_passes.library_index import group_of, summary_of
@@ -98,6 +98,15 @@ def option_docs(cls: type[Pass]) -> dict[str, str]:
         assert section is not None, "the pattern matches nothing as well"
         for name, said in re.findall(r"^ {4}(\w+): (.*(?:\n {5}.*)*)", section[0], re.M):
             found[name] = " ".join(said.split())
+    return found
+
+
+def with_members(names: Iterable[str]) -> set[str]:
+    """Return names of passes, and those of the passes that one of them applies."""
+    found = {*names}
+    for cls in filter(None, map(imported_pass, tuple(found))):
+        if hasattr(cls, "members"):
+            found |= {member.name for member in cls().members()}
     return found
 
 

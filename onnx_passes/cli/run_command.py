@@ -419,9 +419,10 @@ def command(
             laps,
         )
     if question is not None:
-        from onnx_passes.cli.pass_descriptions import answers
+        from onnx_passes.cli.pass_descriptions import answers, with_members
 
-        ran = {done.name.partition("{")[0] for done in run.report.passes}
+        ran = with_members(done.name.partition("{")[0] for done in run.report.passes)
+        ran -= {*settings.skip}
         echo_lines((f"why not: {line}" for line in answers(question, ran)), err=True)
     if run.usable and output == STDOUT:
         print_model(run.model)

@@ -287,3 +287,12 @@ class DropAdds(Transformation, RewriteRulePass):
     words = ["-o", "out.onnx", model, "drop-adds", "-s", "imports=[drop_adds]"]
     done = cli(*words, "--why-not", "drop-adds")
     done.tells(0, "why not: drop-adds: its check refuses: it is Monday, at s = Add(a, b)")
+
+
+@each_of(
+    "words, told",
+    ([], "no node is left that one of its rules may begin at"),
+    (["--skip", "fuse-gelu"], "the pipeline runs no pass or rule of this name"),
+)
+def test_a_pass_that_another_one_applies_is_no_stranger(cli, model, words, told):
+    cli(model, "--why-not", "fuse-gelu", *words).tells(0, f"why not: fuse-gelu: {told}")
