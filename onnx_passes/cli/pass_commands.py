@@ -6,9 +6,13 @@ The list comes from the index of the library where that is enough, so that no pa
 from __future__ import annotations
 
 import json
+import keyword
 import re
+import sys
+import sysconfig
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from importlib.machinery import PathFinder
 from importlib.metadata import entry_points
 from pathlib import Path
 from string import Template
@@ -143,6 +147,7 @@ def new_pass_command(name: str, directory: Path) -> None:
     for path in files:
         if path.exists():
             raise UsageError(f"{path} exists already", help="choose another name or directory")
+    _check_free(values["module"], name)
     templates = resources.files("onnx_passes.cli") / "templates"
     directory.mkdir(parents=True, exist_ok=True)
     for path, template in files.items():
@@ -153,6 +158,14 @@ def new_pass_command(name: str, directory: Path) -> None:
     click.echo(f"try:   python -m pytest {test}")
     click.echo(f"prove: onnx-passes certify --rules {module}:{values['cls']}")
     click.echo(f"use:   imports: [{module}]   passes: [{name}]")
+
+
+def _check_free(module: str, name: str) -> None:
+    installed = PathFinder.find_spec(module, [sysconfig.get_path("purelib")])
+    if keyword.iskeyword(module) or module in sys.stdlib_module_names or installed:
+        raise UsageError(
+            f"Python has another use for the name {module!r}", help=f"add a word: my-{name}"
+        )
 
 
 def _imported(path: Path) -> str:

@@ -68,6 +68,8 @@ eliminate model.onnx => onnx-passes MODEL 'eliminate' -o OUT
 list nope => onnx-passes list prints all
 new-pass DropRelu => did you mean 'drop-relu'?
 new-pass 9 => such as merge-relus
+new-pass numpy => add a word: my-numpy
+new-pass import => add a word: my-import
 inspect model model.onnx --json=folder => --json folder is a folder
 compare --load-outputs no.zip => 'no.zip' holds no results
 $ run model.onnx -o out.onnx
