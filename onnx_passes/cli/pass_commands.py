@@ -209,8 +209,8 @@ def check_command(files: tuple[str, ...], overrides: tuple[str, ...]) -> None:
             errors.append(error)
             continue
         click.echo((f"{file}: " if len(files) > 1 else "") + format_pipeline(pipeline))
-    for error in errors[:-1]:
-        echo_lines(f"error[{error.code}]: {error}".split("\n"), err=True)
+    for earlier in errors[:-1]:
+        echo_lines(f"error[{earlier.code}]: {earlier}".split("\n"), err=True)
     if errors:
         raise errors[-1]
 

@@ -106,7 +106,8 @@ def with_members(names: Iterable[str]) -> set[str]:
     found = {*names}
     for cls in filter(None, map(imported_pass, tuple(found))):
         if hasattr(cls, "members"):
-            found |= {member.name for member in cls().members()}
+            members: Iterable[type[Pass]] = getattr(cls(), "members")()  # noqa: B009
+            found |= {member.name for member in members}
     return found
 
 
