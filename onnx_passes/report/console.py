@@ -176,12 +176,7 @@ class ConsoleSummary:
             if self._details or before.opsets != after.opsets:
                 yield "opset", ", ".join(self._opsets(before.opsets, after.opsets))
             yield from self._changes()
-        for done in report.passes:
-            if done.action == "rolled back":
-                yield (
-                    "without",
-                    f"{self._name(done.name)}, rolled back: {self._failures.reason(done)}",
-                )
+        yield from self._undone()
         if words.why and words.tone == "warn" and report.verify:
             yield "verdict", self._name(words.why)
         if report.verify:
@@ -189,10 +184,17 @@ class ConsoleSummary:
         if self._details:
             yield from self._costs()
 
+    def _undone(self) -> Iterator[Row]:
+        for done in self._report.passes:
+            if done.action == "rolled back":
+                why = self._failures.reason(done)
+                yield "without", f"{self._name(done.name)}, rolled back: {why}"
+
     def failure(self) -> Iterator[Row]:
         """Yield what is wrong, where it was seen, and what became of the file."""
         failed = self._failed()
         yield from self._failures.brief(failed)
+        yield from self._undone()
         if self._report.output is None:
             yield "file", "nothing was written"
         elif failed is not None and failed.action == "warned":

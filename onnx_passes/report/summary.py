@@ -509,7 +509,8 @@ class FailureRows:
             yield from self._check(*found)
         if failed is not None and failed.action != "kept":
             what = "the run" if failed.action == "stopped" else "the pass was"
-            yield "then", f"{what} {self._name(failed.action)}"
+            then = "kept" if failed.action == "warned" else self._name(failed.action)
+            yield "then", f"{what} {then}"
         folder = report.reproducer if failed is None else failed.reproducer
         if folder:
             yield "reproduce", self.command(folder)
@@ -601,7 +602,8 @@ class FailureRows:
     def reason(self, done: PassReport) -> str:
         """Return why a pass failed, in one clause."""
         found = failing(done.checks)
-        return self._name(reason_of(found[0]) if found else plain_error(self.error(done)))
+        told = reason_of(found[0]) if found else plain_error(self.error(done))
+        return self._name(told.partition("\n")[0])
 
     def error(self, done: PassReport | None) -> str:
         """Return the error that a pass, or else the run, ended with."""

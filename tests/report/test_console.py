@@ -99,6 +99,17 @@ def test_the_headline_shortens_the_options_of_a_pass(sample):
     assert head.count("Celu") < 12
 
 
+def test_a_failed_run_names_what_was_rolled_back_in_one_line_each(sample, build):
+    report = sample("broken")
+    raised = report.passes[-1]
+    raised.action, raised.checks = "rolled back", []
+    raised.error = "FixpointError: again and again\n  = help: refuse it"
+    report.passes.append(build.break_adds(action="warned"))
+    text = printed(report, verbosity=1)
+    assert "  without   break-adds, rolled back: again and again\n" in text
+    assert "  then      the pass was kept\n" in text
+
+
 def test_what_is_rolled_back_is_not_in_the_result(sample):
     report = sample("broken")
     failed = report.passes[-1]
