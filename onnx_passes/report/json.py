@@ -38,8 +38,9 @@ def read_json(path: str | os.PathLike[str]) -> RunReport:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise ConfigError(
-            f"cannot read the report: {error}", where=where, help=_WROTE
+            f"cannot read the report: {reason}", where=where, help=_WROTE
         ) from error
     return from_json(text, where=where)
 

@@ -159,7 +159,7 @@ x => 'x' is not in the form OLD=NEW
 => nothing to rename
 $ view model.onnx
 -o model.onnx => model.onnx
---report none.json => cannot read the report
+--report none.json => cannot read the report: No such file or directory
 --report model.onnx => not a report of onnx-passes
 $ data concat x.npy -o
 d.npz --names X => no value 'X'
