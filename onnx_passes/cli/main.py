@@ -398,6 +398,8 @@ def _unforeseen(error: Exception, words: Sequence[str]) -> int:
         at = f": {error.filename}" if error.filename else ""
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         way = "make room there, or write elsewhere" if full else "--debug shows the traceback"
+        if error.errno == errno.ENOENT and not at:  # os.getcwd()
+            way = "the working folder was removed: change to another one"
         _tell(f"error[system]: {error.strerror}{at}\n  = help: {way}")
         if full and not error.filename:
             abandon_stdout()  # or Python writes it once more at the end

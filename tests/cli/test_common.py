@@ -100,6 +100,14 @@ def test_numpy_without_room_for_a_temporary_file_is_no_fault_of_ours(cli, relu, 
     cli("inspect", relu()).tells(2, "error[system]: Not enough free space", "set TMPDIR")
 
 
+def test_a_working_folder_that_was_removed_is_told(cli, relu, tmp_path, monkeypatch):
+    model, gone = tmp_path / relu(), tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    cli("-c", "cleanup", model).tells(2, "the working folder was removed")
+
+
 def test_warnings_about_values_without_types_are_not_printed(cli, write, model, caplog):
     reshaped = "op.Reshape(x, op.Constant(value_ints=[-1, 2]))"
     write("untyped.py", rule_pass("KeepRows", "op.Identity(x)", reshaped))
