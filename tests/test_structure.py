@@ -42,7 +42,7 @@ ROOMS = {
     "certifying": Size(8413, 27, 3),
     "cli": Size(3889, 18, 1),
     "compat": Size(640, 5, 0),
-    "configs": Size(2108, 12, 0),
+    "configs": Size(2105, 12, 0),
     "contracts": Size(522, 4, 0),
     "data": Size(3010, 11, 0),
     "errors": Size(76, 1, 0),
@@ -61,7 +61,7 @@ ROOMS = {
     "tuning": Size(2292, 8, 0),
     "verify": Size(6422, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(48420, 555, 0),
+    "tests": Size(48422, 555, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

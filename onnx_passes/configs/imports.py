@@ -86,15 +86,12 @@ def _is_from(name: str, folder: Path) -> bool:
 def _check_name(name: str, where: str | None) -> None:
     if name and all(part.isidentifier() for part in name.split(".")):
         return
-    module = name.removesuffix(".py").replace("/", ".").strip(".")
+    module = name.removesuffix(".py").removeprefix("./").replace("/", ".").strip(".")
     fits = module != name and all(part.isidentifier() for part in module.split("."))
-    raise ConfigError(
-        f"{name!r} is not the name of a module",
-        where=where,
-        help=f"write {module}"
-        if fits
-        else "a name has letters, digits and _, and dots between",
-    )
+    way = f"write {module}" if fits else "a name has letters, digits and _, and dots between"
+    if name.startswith(("/", "..")):
+        way = "modules are found beside the pipeline file, in this folder and on PYTHONPATH"
+    raise ConfigError(f"{name!r} is not the name of a module", where=where, help=way)
 
 
 def _check_not_hidden(name: str, folder: Path, where: str | None) -> None:

@@ -151,6 +151,8 @@ def test_two_passes_of_one_name(folder):
     ("cfg_mine.py", "there is no module 'cfg_mine.py'", "write cfg_mine"),
     ("sub/mod.py", "is not the name of a module", "write sub.mod"),
     (".mod", "is not the name of a module", "write mod"),
+    ("../mod.py", "is not the name of a module", "beside the pipeline file"),
+    ("/mod.py", "is not the name of a module", "PYTHONPATH"),
     ("a b", "is not the name of a module", "letters"),
     ("''", "is not the name of a module", ""),
 )
