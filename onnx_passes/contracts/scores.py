@@ -118,7 +118,8 @@ def _worst(
     result: float | None = None
     for ours, theirs in zip(produced, expected, strict=True):
         demand_same_shape(ours, theirs)
-        if {kind_of(ours.dtype), kind_of(theirs.dtype)} & {"string", "other"}:
+        kinds = {kind_of(ours.dtype), kind_of(theirs.dtype)}
+        if kinds & {"string", "other"} or not ours.size:
             continue
         value = measure(ours, theirs)
         if math.isnan(value):
@@ -289,7 +290,9 @@ def count_mispredictions(produced: Tensors, expected: Tensors) -> float:
 def top_1_agreement(produced: Tensors, expected: Tensors) -> float:
     """Return the share of rows of the first output that keep their highest class."""
     theirs = _first(expected, "output")
-    rows = theirs.size // theirs.shape[-1] if theirs.size and theirs.ndim else 1
+    if not theirs.size:
+        return math.nan
+    rows = theirs.size // theirs.shape[-1] if theirs.ndim else 1
     return 1 - count_mispredictions(produced, expected) / rows
 
 

@@ -288,7 +288,7 @@ def check_original(state: State, settings: Verify) -> None:
             if check.verdict is not Verdict.PASSED and not check.metrics:
                 raise ReferenceDataError(
                     check.reason or "a metric cannot be evaluated",
-                    help="give labels as reference.outputs (--labels), or another metric",
+                    help="give other labels under reference.outputs, or another metric",
                 )
             for metric in check.metrics:
                 if not metric.passed:

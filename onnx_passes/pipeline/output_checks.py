@@ -384,7 +384,7 @@ def metrics_check(
         try:
             value = metric.measure(_arrays(produced), expected)
         except OnnxPassesError as error:
-            reason = error.message
+            reason = f"{error.message}; {error.help}" if error.help else error.message
             verdict = Verdict.FAILED
             if metric.expects == "labels" and not labels:
                 reason = f"metric {name} needs labels: give them under reference.outputs"

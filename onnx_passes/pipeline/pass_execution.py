@@ -30,6 +30,7 @@ from onnx_passes.errors import (
 )
 from onnx_passes.model.save import changed_files, save_model, stamps_of
 from onnx_passes.model.walk import all_nodes
+from onnx_passes.optional import users_line
 from onnx_passes.passes.base import Analysis, Pass, is_shipped
 from onnx_passes.passes.context import Application, PassContext, Rewrites
 from onnx_passes.passes.options import did_you_mean
@@ -132,7 +133,7 @@ def execute(pass_: Pass, model: ir.Model, seconds: float | None) -> ir.passes.Pa
         raise PassError(f"pass {name!r} ran out of memory") from error
     except Exception as error:
         raise PassError(
-            f"pass {name!r} raised {type(error).__name__}: {error}",
+            f"pass {name!r} raised {type(error).__name__}: {error}{users_line(error)}",
             help="run again with --debug for the traceback",
         ) from error
     if changed := changed_files(stamps):
@@ -171,7 +172,7 @@ def time_limit(seconds: float | None, what: str) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         raise TimeLimitError(
             f"{what} did not end within {seconds:g} s",
-            help="raise limits.pass_seconds if it should have",
+            help="give it more time under limits.pass_seconds, if it needs that",
         )
 
     previous = signal.signal(signal.SIGALRM, stop)

@@ -105,7 +105,7 @@ class _Fit:
         how = (
             "save text: np.save(path, np.array(['...']))"
             if needed == "string"
-            else f"convert it: np.save(path, np.load(path).astype({_qualified(numpy_type)}))"
+            else f"convert it before it is saved: array.astype({_qualified(numpy_type)})"
         )
         raise self._misfit(f"is given {given}, and the model needs {needed}", how)
 

@@ -123,6 +123,15 @@ def test_no_output_that_can_be_measured_is_no_success():
     assert math.isnan(scores.rmse([np.array(["a"])], [np.array(["a"])]))
 
 
+def test_outputs_without_an_element_show_nothing():
+    """A data set of no sample had a cosine of 1."""
+    empty, one = np.zeros((0, 3), np.float32), np.ones((1, 3), np.float32)
+    assert np.isnan(
+        [scores.cosine([empty], [empty]), scores.top_1_agreement([empty], [empty])]
+    ).all()
+    assert scores.cosine([empty, one], [empty, one]) == 1
+
+
 SCORES = np.array([[0.1, 0.7, 0.2], [0.5, 0.4, 0.1], [0.2, 0.3, 0.5]])
 
 

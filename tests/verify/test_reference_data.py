@@ -171,9 +171,9 @@ BOTH = {"inputs": {"x": "x.npy", "k": "k.npy"}}
 
 @each_row("""arrays | complaint | fix
 - ={'x': X.astype(np.float64)} | input 'x' is given float64, and the model needs float32 |
-  np.load(path).astype(np.float32)
+  array.astype(np.float32)
 - ={'k': K.astype(np.int32)} | input 'k' is given int32, and the model needs int64 |
-  np.load(path).astype(np.int64)
+  array.astype(np.int64)
 - ={'x': X[0]} | input 'x' is given shape [3], and the model needs [N,3] | it has 1 axes, and
   needs 2
 - ={'x': X[:, :2]} | input 'x' is given shape [2,2], and the model needs [N,3] | axis 1 is 2,
