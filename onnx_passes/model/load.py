@@ -206,7 +206,6 @@ def convert(model: onnx.ModelProto, path: Path) -> list[str]:
         *_drop_idle_annotations(model),
         *insert_branch_identities(model),
         *_declare_alike(model),
-        *infer_output_types(model),
     ]
 
 
@@ -489,17 +488,17 @@ def load_written(path: Path, form: Form, moved: Mapping[str, str]) -> ir.Model:
         for entry in tensor.external_data:
             if entry.key == "location":
                 entry.value = moved.get(entry.value, entry.value)
-    model, _, _ = _represent(proto, path, path.name)
+    model, _, _ = _represent(proto, path, path.name, infer=False)
     _tidy(proto, model, path)
     return model
 
 
 def _represent(
-    proto: onnx.ModelProto, path: Path, apart: str | None
+    proto: onnx.ModelProto, path: Path, apart: str | None, *, infer: bool = True
 ) -> tuple[ir.Model, list[str], tuple[Path, ...]]:
     """Return the model that a protobuf holds, what was converted, and its data files."""
     protos.check_header(proto, path)
-    notes = convert(proto, path)
+    notes = convert(proto, path) + (infer_output_types(proto) if infer else [])
     leave_maps_out(proto)
     protos.check_rules(proto, path)
     external = protos.check_data(proto, path, apart=apart)
