@@ -25,6 +25,7 @@ from onnx_passes.passes.precision._half_precision import (
     FAINT,
     NONE,
     ROUNDED,
+    SIZES,
     WIDE,
     Lowering,
     Signature,
@@ -33,6 +34,7 @@ from onnx_passes.passes.precision._half_precision import (
     misfit_of,
     moves_only,
     signature_of,
+    sizing_nodes,
 )
 from onnx_passes.passes.precision._node_selection import NOTHING, OnSomeNodes
 from onnx_passes.passes.precision._recording import read_feeds, record
@@ -178,10 +180,13 @@ class ConvertsToHalf(OnSomeNodes):
             for name in _unreached(model, largest):
                 seen.setdefault(name, UNREACHED)
         exact = self._reading_integers(model, largest)
+        sizing = sizing_nodes(model.graph.all_nodes())
         for node, places in possible.items():
             reason = misfit_of(node, places, self.half, seen)
             if reason is None and node in exact:
                 reason = ROUNDED.format(self.half.name.lower())
+            if reason is None and node in sizing:
+                reason = SIZES
             if reason is None and self.missing != "convert":
                 reason = self._lacking(node, places, opsets)
                 if reason is not None and self.missing == "round":
