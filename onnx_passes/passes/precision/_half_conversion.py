@@ -46,10 +46,14 @@ _FOUND: dict[tuple[object, ...], bool] = {}
 def has_kernel(
     node: ir.Node, signature: Signature, half: ir.DataType, opsets: Mapping[str, int]
 ) -> bool:
-    """Whether ONNX Runtime loads a node whose places of a signature have a lower type.
+    """Whether ONNX Runtime runs a node whose places of a signature have a lower type.
 
-    Answers are kept by operator, opset, attributes and types.
+    Answers are kept by operator, opset, attributes and types. Kernels of scatters load, and
+    refuse to reduce numbers of 16 bits when they run.
     """
+    reduction = node.attributes.get("reduction")
+    if node.op_type.startswith("Scatter") and reduction and reduction.value != "none":
+        return False
     attributes = ",".join(sorted(str(a) for a in node.attributes.values()))
     kinds = tuple(None if v is None else v.dtype for v in node.inputs)
     key = (node.domain, node.op_type, opsets.get(node.domain), attributes, kinds, half)
