@@ -199,6 +199,7 @@ def convert(model: onnx.ModelProto, path: Path) -> list[str]:
     return [
         *_drop_training(model),
         *_name_default_domain(model),
+        *_import_microsoft(model),
         *_type_attributes(model),
         *_make_initializers_dense(model, path),
         *_make_constants_dense(model, path),
@@ -241,6 +242,17 @@ def _name_default_domain(model: onnx.ModelProto) -> list[str]:
             else:
                 seen.add(imports[index].domain)
     return ["domain 'ai.onnx' is written as '', its other name"] if holders else []
+
+
+def _import_microsoft(model: onnx.ModelProto) -> list[str]:
+    """Import what ONNX Runtime adds to ONNX, which it runs in models without the import."""
+    domain = "com.microsoft"
+    nodes = (node for _, body in protos.all_bodies(model) for node in body.node)
+    imported = any(entry.domain == domain for entry in model.opset_import)
+    if imported or all(node.domain != domain for node in nodes):
+        return []
+    model.opset_import.add(domain=domain, version=1)
+    return [f"nodes are of the domain {domain!r}, which has no opset import; 1 is imported"]
 
 
 def _declare_alike(model: onnx.ModelProto) -> list[str]:
