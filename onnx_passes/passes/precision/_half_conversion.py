@@ -312,6 +312,7 @@ def _join_casts(model: ir.Model, half: ir.DataType) -> None:
                 continue
             name, place = output.name, list(model.graph.outputs).index(output)
             output.name, source.name = f"{name}_cast", name
+            source.shape = output.shape
             model.graph.outputs[place] = source
         output.replace_all_uses_with(source)
         model.graph.remove(node, safe=True)

@@ -310,6 +310,8 @@ class Lowering:
         if value.is_graph_output():
             new = self._cast(value, WIDE)
             return_instead(self.model, value, new, self.namer, "cast")
+            if value.shape is not None and value.shape.is_dynamic():
+                value.shape = None  # ONNX Runtime reuses buffers where the names of sizes lie
         elif others:
             new = self._cast(value, WIDE)
         value.type = ir.TensorType(self.half)

@@ -154,6 +154,15 @@ def test_scales_of_a_resize_stay_in_float32(typed, run):
     assert onnx_types == {"s": "FLOAT"}
 
 
+def test_names_of_sizes_of_outputs_are_not_those_of_inner_values(typed):
+    """They may be false, and ONNX Runtime reuses buffers of inner values by them."""
+    model = typed("(float[N,4] x) => (float[M,4] y, float[2,4] z) { y = Exp(x) z = Neg(y) }")
+    (exp, *_) = (node for node in model.graph if node.op_type == "Exp")
+    assert ConvertFloat16().call(model).modified
+    assert exp.outputs[0].shape is None
+    assert [str(v.shape) for v in model.graph.outputs] == ["[M,4]", "[2,4]"]
+
+
 @each_of("reduction, kind", ("none", "FLOAT16"), ("add", "FLOAT"), ("max", "FLOAT"))
 def test_scatters_that_reduce_stay_in_float32_as_their_kernels_refuse(
     typed, run, reduction, kind
