@@ -199,6 +199,7 @@ def convert(model: onnx.ModelProto, path: Path) -> list[str]:
     return [
         *_drop_training(model),
         *_name_default_domain(model),
+        *_import_microsoft(model),
         *_type_attributes(model),
         *_make_initializers_dense(model, path),
         *_make_constants_dense(model, path),
@@ -206,7 +207,6 @@ def convert(model: onnx.ModelProto, path: Path) -> list[str]:
         *_drop_idle_annotations(model),
         *insert_branch_identities(model),
         *_declare_alike(model),
-        *infer_output_types(model),
     ]
 
 
@@ -242,6 +242,17 @@ def _name_default_domain(model: onnx.ModelProto) -> list[str]:
             else:
                 seen.add(imports[index].domain)
     return ["domain 'ai.onnx' is written as '', its other name"] if holders else []
+
+
+def _import_microsoft(model: onnx.ModelProto) -> list[str]:
+    """Import what ONNX Runtime adds to ONNX, which it runs in models without the import."""
+    domain = "com.microsoft"
+    nodes = (node for _, body in protos.all_bodies(model) for node in body.node)
+    imported = any(entry.domain == domain for entry in model.opset_import)
+    if imported or all(node.domain != domain for node in nodes):
+        return []
+    model.opset_import.add(domain=domain, version=1)
+    return [f"nodes are of the domain {domain!r}, which has no opset import; 1 is imported"]
 
 
 def _declare_alike(model: onnx.ModelProto) -> list[str]:
@@ -489,17 +500,17 @@ def load_written(path: Path, form: Form, moved: Mapping[str, str]) -> ir.Model:
         for entry in tensor.external_data:
             if entry.key == "location":
                 entry.value = moved.get(entry.value, entry.value)
-    model, _, _ = _represent(proto, path, path.name)
+    model, _, _ = _represent(proto, path, path.name, infer=False)
     _tidy(proto, model, path)
     return model
 
 
 def _represent(
-    proto: onnx.ModelProto, path: Path, apart: str | None
+    proto: onnx.ModelProto, path: Path, apart: str | None, *, infer: bool = True
 ) -> tuple[ir.Model, list[str], tuple[Path, ...]]:
     """Return the model that a protobuf holds, what was converted, and its data files."""
     protos.check_header(proto, path)
-    notes = convert(proto, path)
+    notes = convert(proto, path) + (infer_output_types(proto) if infer else [])
     leave_maps_out(proto)
     protos.check_rules(proto, path)
     external = protos.check_data(proto, path, apart=apart)

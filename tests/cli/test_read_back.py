@@ -142,3 +142,13 @@ def test_an_output_without_a_name_has_no_type_in_a_file(tmp_path):
     unused = model.graph.node(0).outputs[1]
     unused.name, unused.type = "", ir.TensorType(ir.DataType.FLOAT16)
     save.save_model(model, tmp_path / "out.onnx", inspect=ReadBack())
+
+
+def test_no_type_of_an_output_is_inferred_where_the_model_has_none(tmp_path):
+    model = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[2] x) => (float[2] y) { y = Exp(x) }"""
+    )
+    (output,) = model.graph.outputs
+    output.type = output.shape = None
+    save.save_model(model, tmp_path / "out.onnx", inspect=ReadBack())

@@ -65,6 +65,23 @@ def test_the_default_domain_gets_one_name(write, proto):
     assert loaded.notes == ["domain 'ai.onnx' is written as '', its other name"]
 
 
+@each_of("place", "main", "body")
+def test_operators_of_onnx_runtime_are_imported_where_a_model_does_not(write, proto, place):
+    node = helper.make_node("Gelu", [proto.graph.input[0].name], ["g"], domain="com.microsoft")
+    if place == "main":
+        proto.graph.node.append(node)
+    else:
+        value = helper.make_tensor_value_info("g", 1, None)
+        body = helper.make_graph([node], "body", [], [value])
+        condition = helper.make_node("Constant", [], ["c"], value_int=1)
+        branches = {"then_branch": body, "else_branch": body}
+        proto.graph.node.append(condition)
+        proto.graph.node.append(helper.make_node("If", ["c"], ["i"], **branches))
+    loaded = load_model(write(proto))
+    assert loaded.model.opset_imports["com.microsoft"] == 1
+    assert any("'com.microsoft', which has no opset import" in note for note in loaded.notes)
+
+
 def test_attributes_of_the_first_ir_version_get_their_type(write, proto):
     proto.graph.node[0].attribute.add(name="a", ints=[1, 2])
     loaded = load_model(write(proto))

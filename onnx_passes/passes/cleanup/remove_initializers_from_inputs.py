@@ -14,7 +14,9 @@ class RemoveInitializersFromInputs(passes.Transformation):
     Before: ``(float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}>``
     After:  ``(float[2] x) => (float[2] y) <float[2] w = {1, 2}>``
 
-    The IR version is raised to 4, before which every initializer had to be an input.
+    The IR version is raised to 4, before which every initializer had to be an input. So is
+    that of a model with an initializer that is not: ONNX Runtime runs it until a rewrite
+    leaves such an initializer without a reader.
 
     Sound because callers who do not override an initializer get its value before and after.
     Callers who do can no longer: the interface changes. Before IR version 4 there is no such
@@ -32,13 +34,15 @@ class RemoveInitializersFromInputs(passes.Transformation):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Drop the inputs that have an initializer."""
-        graph = model.graph
-        required = [v for v in graph.inputs if not v.is_initializer()]
-        limit = self.before_ir_version
-        newer = limit is not None and model.ir_version >= limit
-        if newer or len(required) == len(graph.inputs):
+        graph, version = model.graph, model.ir_version
+        if self.before_ir_version is not None and version >= self.before_ir_version:
             return ir.passes.PassResult(model, modified=False)
-        if model.ir_version >= 4:
+        if not all(v.is_graph_input() for v in graph.initializers.values()):
+            require_free_initializers(model)
+        required = [v for v in graph.inputs if not v.is_initializer()]
+        if len(required) == len(graph.inputs):
+            return ir.passes.PassResult(model, modified=model.ir_version != version)
+        if version >= 4:
             names = [str(v.name) for v in graph.inputs if v.is_initializer()]
             more = f" and {len(names) - 3} more" if names[3:] else ""
             self.context.notes.append(

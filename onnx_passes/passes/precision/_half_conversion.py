@@ -25,6 +25,7 @@ from onnx_passes.passes.precision._half_precision import (
     FAINT,
     NONE,
     ROUNDED,
+    SIZES,
     WIDE,
     Lowering,
     Signature,
@@ -33,6 +34,7 @@ from onnx_passes.passes.precision._half_precision import (
     misfit_of,
     moves_only,
     signature_of,
+    sizing_nodes,
 )
 from onnx_passes.passes.precision._node_selection import NOTHING, OnSomeNodes
 from onnx_passes.passes.precision._recording import read_feeds, record
@@ -44,10 +46,14 @@ _FOUND: dict[tuple[object, ...], bool] = {}
 def has_kernel(
     node: ir.Node, signature: Signature, half: ir.DataType, opsets: Mapping[str, int]
 ) -> bool:
-    """Whether ONNX Runtime loads a node whose places of a signature have a lower type.
+    """Whether ONNX Runtime runs a node whose places of a signature have a lower type.
 
-    Answers are kept by operator, opset, attributes and types.
+    Answers are kept by operator, opset, attributes and types. Kernels of scatters load, and
+    refuse to reduce numbers of 16 bits when they run.
     """
+    reduction = node.attributes.get("reduction")
+    if node.op_type.startswith("Scatter") and reduction and reduction.value != "none":
+        return False
     attributes = ",".join(sorted(str(a) for a in node.attributes.values()))
     kinds = tuple(None if v is None else v.dtype for v in node.inputs)
     key = (node.domain, node.op_type, opsets.get(node.domain), attributes, kinds, half)
@@ -178,10 +184,13 @@ class ConvertsToHalf(OnSomeNodes):
             for name in _unreached(model, largest):
                 seen.setdefault(name, UNREACHED)
         exact = self._reading_integers(model, largest)
+        sizing = sizing_nodes(model.graph.all_nodes())
         for node, places in possible.items():
             reason = misfit_of(node, places, self.half, seen)
             if reason is None and node in exact:
                 reason = ROUNDED.format(self.half.name.lower())
+            if reason is None and node in sizing:
+                reason = SIZES
             if reason is None and self.missing != "convert":
                 reason = self._lacking(node, places, opsets)
                 if reason is not None and self.missing == "round":
@@ -303,6 +312,7 @@ def _join_casts(model: ir.Model, half: ir.DataType) -> None:
                 continue
             name, place = output.name, list(model.graph.outputs).index(output)
             output.name, source.name = f"{name}_cast", name
+            source.shape = output.shape
             model.graph.outputs[place] = source
         output.replace_all_uses_with(source)
         model.graph.remove(node, safe=True)

@@ -12,6 +12,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
+from onnx_passes.ops.node_queries import steers
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes.common.graph_edits import rename_value
 from onnx_passes.passes.common.large_tensors import Scratch
@@ -96,6 +97,7 @@ _LIMITS = {
 EXACT = {ir.DataType.FLOAT16: 2048, ir.DataType.BFLOAT16: 256}
 """Largest integer of each type up to which it has all integers."""
 ROUNDED = "whose integers {} would round"
+SIZES = "which sizes or places are computed by"
 FAINT = "which an epsilon keeps from 0, or that read such values"
 
 
@@ -165,6 +167,34 @@ def faint_values(nodes: Iterable[ir.Node], half: ir.DataType) -> Iterator[ir.Val
             sizes[node.outputs[0]] = size
             if not least <= size <= most:
                 yield node.outputs[0]
+
+
+def sizing_nodes(nodes: Iterable[ir.Node]) -> set[ir.Node]:
+    """Return nodes that compute floats for sizes or places, from such numbers and constants.
+
+    224 / 300, rounded to 11 bits, makes a picture of 300 rows one of 223.
+    """
+    order = list(nodes)
+    counted: set[ir.Value] = set()
+    for node in order:
+        read = [v for v in node.inputs if v is not None and constant_of(v) is None]
+        if read and all(v in counted or _is_integer(v) for v in read):
+            counted.update(v for v in node.outputs if v.dtype is WIDE)
+    found: set[ir.Node] = set()
+    pending = [
+        v for n in order for i, v in enumerate(n.inputs) if v is not None and steers(n, i)
+    ]
+    while pending:
+        value = pending.pop()
+        maker = value.producer() if value in counted or _is_integer(value) else None
+        if maker is not None and maker not in found:
+            found.add(maker)
+            pending += [v for v in maker.inputs if v is not None]
+    return found
+
+
+def _is_integer(value: ir.Value) -> bool:
+    return value.dtype is not None and value.dtype.is_integer()
 
 
 def moves_only(node: ir.Node) -> bool:
@@ -280,6 +310,8 @@ class Lowering:
         if value.is_graph_output():
             new = self._cast(value, WIDE)
             return_instead(self.model, value, new, self.namer, "cast")
+            if value.shape is not None and value.shape.is_dynamic():
+                value.shape = None  # ONNX Runtime reuses buffers where the names of sizes lie
         elif others:
             new = self._cast(value, WIDE)
         value.type = ir.TensorType(self.half)

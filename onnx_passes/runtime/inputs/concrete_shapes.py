@@ -57,7 +57,7 @@ class Tracer:
             found = exactly(False) if _starts_for_ever(use) else admitted(use)
             if found is not None:
                 hint = hint & (found if layout else _rearranged(found))
-                words += found.words
+                words += found.words if value.dtype == ir.DataType.STRING else ()
         return replace(hint, words=tuple(dict.fromkeys(words)))
 
     def _uses(self, start: ir.Value, rng: np.random.Generator) -> Iterator[tuple[Use, bool]]:

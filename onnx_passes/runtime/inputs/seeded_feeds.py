@@ -365,6 +365,11 @@ def _check_ranges(ranges: Ranges, inputs: Sequence[ir.Value]) -> None:
 def _check_shape(value: ir.Value, given: StaticShape | None) -> None:
     if value.type is None:
         raise ReferenceDataError(f"the input {value.name!r} has no type")
+    if isinstance(value.type, ir.SparseTensorType):
+        raise ReferenceDataError(
+            f"the input {value.name!r} is a sparse tensor, of which no values can be made",
+            help="a run with --no-verify needs none, and its report says so",
+        )
     if given is None or value.shape is None:
         return
     fits = len(given) == len(value.shape) and all(

@@ -26,6 +26,15 @@ def test_ir_version_3_which_demands_initializers_to_be_inputs_is_raised(rewrites
     onnx.checker.check_model(ir.to_proto(model), full_check=True)
 
 
+def test_ir_version_3_is_raised_if_an_initializer_is_not_an_input():
+    model = ir.from_onnx_text("""<ir_version: 3, opset_import: ["" : 8]>
+        m (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }""")
+    assert RemoveInitializersFromInputs()(model).modified
+    assert model.ir_version == 4
+    assert not RemoveInitializersFromInputs()(model).modified
+    onnx.checker.check_model(ir.to_proto(model), full_check=True)
+
+
 @pytest.mark.parametrize(
     ("version", "names", "noted"),
     [

@@ -1,3 +1,6 @@
+import onnx_ir as ir
+
+from onnx_passes.passes.cleanup.remove_unused_opsets import RemoveUnusedOpsets
 from tests.tables import pass_cases
 
 
@@ -21,6 +24,13 @@ test_cases = pass_cases("""
 keeps the default domain where every node is of another: <ir_version: 10, opset_import: ["" :
   20, "ai.onnx.ml" : 3]> m (float[N] x) => (float[N] y) { y = ai.onnx.ml.Binarizer(x) }
 """)
+
+
+def test_keeps_the_only_import_if_no_domain_in_use_is_imported():
+    model = ir.from_onnx_text("""<ir_version: 7, opset_import: ["com.example" : 1]>
+        m (float[N] x) => (float[N] y) { y = com.microsoft.Gelu(x) }""")
+    assert not RemoveUnusedOpsets()(model).modified
+    assert model.opset_imports == {"com.example": 1}
 
 
 def test_cleans_the_imports_of_functions(rewrites):

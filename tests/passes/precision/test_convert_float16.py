@@ -154,6 +154,45 @@ def test_scales_of_a_resize_stay_in_float32(typed, run):
     assert onnx_types == {"s": "FLOAT"}
 
 
+def test_names_of_sizes_of_outputs_are_not_those_of_inner_values(typed):
+    """They may be false, and ONNX Runtime reuses buffers of inner values by them."""
+    model = typed("(float[N,4] x) => (float[M,4] y, float[2,4] z) { y = Exp(x) z = Neg(y) }")
+    (exp, *_) = (node for node in model.graph if node.op_type == "Exp")
+    assert ConvertFloat16().call(model).modified
+    assert exp.outputs[0].shape is None
+    assert [str(v.shape) for v in model.graph.outputs] == ["[M,4]", "[2,4]"]
+
+
+@each_of("reduction, kind", ("none", "FLOAT16"), ("add", "FLOAT"), ("max", "FLOAT"))
+def test_scatters_that_reduce_stay_in_float32_as_their_kernels_refuse(
+    typed, run, reduction, kind
+):
+    model = typed(f"""(float[3] x, int64[2,1] i, float[2] u) => (float[3] y) {{
+        s = ScatterND<reduction = "{reduction}">(x, i, u) y = Neg(s) }}""")
+    assert ConvertFloat16().call(model).modified
+    assert kinds(model)["s"] == kind
+    x, i, u = np.ones(3, np.float32), np.int64([[0], [2]]), np.ones(2, np.float32)
+    run(model, {"x": x, "i": i, "u": u})
+
+
+@each_of(
+    "nodes, size",
+    ("h = ReduceMax(r) s = Concat<axis = 0>(one, one, h, h) y = Resize(x, , s)", 300),
+    ("e = Sqrt(r) f = Mul(e, k) i = Cast<to = 7>(f) y = Gather<axis = 2>(x, i)", 103),
+)
+def test_floats_that_sizes_and_places_are_computed_by_stay_in_float32(typed, run, nodes, size):
+    model = typed(f"""(float[1,1,H,W] x) => (float[N,C,h,w] z)
+        <float[1] t = {{224}}, float[1] one = {{1}}, float[1] k = {{40}}> {{
+        n = Shape<start = 2, end = 3>(x) m = Cast<to = 1>(n) r = Div(t, m)
+        {nodes} z = Relu(y) }}""")
+    feeds = {"x": np.arange(size * size, dtype=np.float32).reshape(1, 1, size, size) / 99}
+    (before,) = run(model, feeds)
+    assert ConvertFloat16(missing="convert").call(model).modified
+    (after,) = run(model, feeds)
+    assert after.shape == before.shape
+    np.testing.assert_allclose(after, before, rtol=2e-3)
+
+
 @each_of("variance, kind", ("1", "FLOAT16"), ("1e6", "FLOAT"))
 def test_scales_follow_the_data_where_they_fit(typed, run, variance, kind):
     """CUDA has no kernel of BatchNormalization for data in float16 and scales in float32."""

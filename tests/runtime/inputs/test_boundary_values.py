@@ -191,6 +191,13 @@ def edges(text, **options):
     return {feeds.kind: feeds for feeds in found}
 
 
+def test_words_are_for_strings():
+    text = """(float[4] x, string[4] s) => (float[4] y, float[4] z) {
+        t = Cast<to = 8>(x) y = Cast<to = 1>(t) z = Cast<to = 1>(s) }"""
+    found = edges(text)["unknown words"]
+    assert (found.name, found["x"].dtype) == ("edge: unknown words in s", np.float32)
+
+
 def test_floats_have_ties_zeros_and_equal_values():
     drawn = edges("(float[64] x) => (float[64] y) { y = Round(x) }")["multiples of 1/2"]["x"]
     assert drawn.dtype == np.float32

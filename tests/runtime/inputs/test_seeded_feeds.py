@@ -299,6 +299,13 @@ def test_strings_have_no_range(parse):
         generate(model, ranges={"x": (0, 1)})
 
 
+def test_no_values_are_made_of_a_sparse_tensor(parse):
+    model = parse("g (float[2] x) => (float[2] y) { y = Identity(x) }")
+    model.graph.inputs[0].type = ir.SparseTensorType(ir.DataType.FLOAT)
+    with pytest.raises(ReferenceDataError, match="'x' is a sparse tensor"):
+        generate(model)
+
+
 @each_of("side, count", (8, 3), (512, 2), (6000, 1))
 def test_the_more_a_run_computes_the_fewer_samples_are_made(side, count):
     text = (
