@@ -52,16 +52,16 @@ ROOMS = {
     "ops": Size(7958, 34, 4),
     "optional": Size(77, 1, 0),
     "passes": Size(20291, 246, 0),
-    "pipeline": Size(9872, 29, 3),
+    "pipeline": Size(9873, 29, 3),
     "plain": Size(14, 1, 0),
     "report": Size(1919, 10, 0),
     "runtime": Size(6837, 28, 2),
     "surgery": Size(1036, 5, 0),
     "testing": Size(103, 1, 0),
     "tuning": Size(2292, 8, 0),
-    "verify": Size(6422, 20, 0),
+    "verify": Size(6437, 20, 0),
     "benchmarks": Size(8991, 69, 0),
-    "tests": Size(48478, 555, 0),
+    "tests": Size(48497, 555, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

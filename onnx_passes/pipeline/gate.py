@@ -527,7 +527,8 @@ class Gate:
             evidence is None or each_application_executed(evidence)
         )
         held = self.state.comparing.thresholds.holds(check.kind)
-        finite = all(o.share is None or math.isfinite(o.share) for o in check.outputs)
+        shares = [output.share for output in check.outputs]
+        finite = bool(shares) and all(s is None or math.isfinite(s) for s in shares)
         return vouched and check.kind == "drift" and not held and finite
 
     @ask_again

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import shutil
 import tempfile
@@ -99,7 +100,11 @@ class Spill:
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         path = self._folder / f"{self.files}.npy"
         self.files += 1
-        np.save(path, array, allow_pickle=False)
+        try:
+            np.save(path, array, allow_pickle=False)
+        except OSError as error:  # NumPy gives neither a number nor a file
+            told = error.strerror or str(error)
+            raise OSError(error.errno or errno.ENOSPC, told, str(path)) from error
         mapped: Array = np.load(path, mmap_mode="r", allow_pickle=False)
         return mapped
 

@@ -7,6 +7,7 @@ so that the other nodes run. Lint lists every finding.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal
@@ -227,16 +228,22 @@ class Opening:
     ) -> dict[ir.Node, _Left]:
         """Pair nodes with those of the original: by results, operands, or elimination."""
         found: dict[ir.Node, _Left] = {}
+        alike: dict[str, list[_Left]] = defaultdict(list)
+        for left in self.left:
+            alike[left.kind].append(left)
+        pending, taken = [(node, _left(node)) for node in nodes], set(known)
         for asked in ("results", "reads", "rest"):
-            for node in (node for node in nodes if node not in found):
-                own, taken = _left(node), (*known, *found.values())
-                near = [x for x in self.left if x.kind == own.kind and x not in taken]
+            for node, own in pending:
+                near = (
+                    [x for x in alike[own.kind] if x not in taken] if node not in found else []
+                )
                 if asked == "results":
                     near = [x for x in near if {*own.results} & {*x.results}]
                 elif asked == "reads":
                     near = [x for x in near if own.reads == x.reads]
                 if len(near) == 1:
                     found[node] = near[0]
+                    taken.add(near[0])
         return found
 
 
@@ -256,7 +263,7 @@ def operators_without_engine(model: ir.Model, engines: Sequence[Engine]) -> Oper
     unknown = frozenset(
         (node.domain, node.op_type)
         for node in all_nodes(model)
-        if not onnx.defs.has(node.op_type, domain=node.domain)
+        if not _is_defined(node, model)
         and node.op_identifier() not in model.functions
         and not has_body(node.domain, node.op_type)
     )
@@ -270,6 +277,12 @@ def operators_without_engine(model: ir.Model, engines: Sequence[Engine]) -> Oper
             return frozenset()
         found |= named
     return found
+
+
+def _is_defined(node: ir.Node, model: ir.Model) -> bool:
+    """Whether ONNX has an operator in the version that a model imports."""
+    version = model.opset_imports.get(node.domain, onnx.defs.onnx_opset_version())
+    return bool(onnx.defs.has(node.op_type, version, node.domain))
 
 
 def _refusal(engine: Engine, model: ir.Model) -> str | None:

@@ -107,11 +107,12 @@ def test_drift_beyond_that_is_blamed_on_no_rewrite(monkeypatch):
     assert any("no rewrite is blamed" in note for note in report.notes)
 
 
-@each_of("share, amplifies", (3.0, True), (float("inf"), False))
-def test_a_result_that_is_nan_is_no_rounding(share, amplifies):
+@each_of("shares, amplifies", ([3.0], True), ([float("inf")], False), ([], False))
+def test_a_result_that_is_nan_or_does_not_run_is_no_rounding(shares, amplifies):
     """Of a root of less than nothing it was said that the model amplifies rounding."""
     thresholds = SimpleNamespace(holds=lambda kind: False)
     comparing = SimpleNamespace(thresholds=thresholds)
     gate = SimpleNamespace(state=SimpleNamespace(vouched=True, comparing=comparing))
-    check = Check("drift", Verdict.FAILED, outputs=(OutputCheck("y", False, share=share),))
+    outputs = tuple(OutputCheck("y", False, share=share) for share in shares)
+    check = Check("drift", Verdict.FAILED, outputs=outputs)
     assert Gate.only_amplifies(gate, check) is amplifies

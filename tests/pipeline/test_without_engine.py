@@ -139,6 +139,17 @@ def test_faults_of_the_original_are_not_new_however_many_there_are():
     assert told.endswith("and 21 more like it")
 
 
+def test_operators_of_a_newer_opset_are_of_no_engine():
+    """A HardSwish at opset 10 beside an unknown operator was refused."""
+    head = HEAD.replace('"" : 20', '"" : 10').replace("ir_version: 10", "ir_version: 5")
+    text = "(float[N, 4] y) <float[N, 4] p> { p = RMSNorm(x) b = Relu(p) y = HardSwish(b) }"
+    done = run_pipeline(
+        ir.from_onnx_text(head + text), default_config([], ["without-engine-right"])
+    )
+    assert done.error is None
+    assert [node.op_type for node in done.model.graph][-1] == "HardSwish"
+
+
 def test_operators_that_an_engine_has_are_run():
     text = "(float[N, 4] y) { a = com.microsoft.Gelu(x) b = Neg(a) c = Neg(b) y = Abs(c) }"
     model = ir.from_onnx_text((HEAD + text).replace("acme", "com.microsoft"))

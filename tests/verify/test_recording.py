@@ -1,5 +1,9 @@
+import errno
+from pathlib import Path
+
 import numpy as np
 import onnx_ir as ir
+import pytest
 
 from onnx_passes.testing import parse
 from onnx_passes.verify.recording import (
@@ -51,6 +55,18 @@ def test_goes_to_disk_beyond_its_limit_and_reads_back_equal():
     recording.update(arrays)
     assert recording.spilled == 3
     assert all(np.array_equal(recording[name], array) for name, array in arrays.items())
+
+
+def test_a_full_disk_is_named_with_its_file(monkeypatch):
+    """NumPy says neither, which was an internal error."""
+
+    def full(path, array, **given):
+        raise OSError("80 requested and 0 written")
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(OSError, match="80 requested") as raised:
+        Recording(limit=0).update({"a": np.zeros(20, np.float32)})
+    assert (raised.value.errno, Path(raised.value.filename).name) == (errno.ENOSPC, "0.npy")
 
 
 def test_what_is_forgotten_makes_room():
