@@ -1,6 +1,18 @@
 import numpy as np
+import onnx_ir as ir
+from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.certifying.operand_choice import RecordedGenerator
+from onnx_passes.certifying.template_models import candidates
+
+
+def _constants(pattern, attempts):
+    """Return the constants of models of float32 that a pattern has, as lists, by name."""
+    rule = RewriteRule(pattern, lambda op, **_: None)
+    groups = [g for g in candidates(rule, attempts=attempts, seed=0) if g]
+    models = [g[0].model for g in groups if g[0].dtype == ir.DataType.FLOAT]
+    held = [m.graph.initializers.values() for m in models]
+    return [{v.name: v.const_value.numpy().tolist() for v in values} for values in held]
 
 
 def _drawn(draws):
@@ -14,3 +26,13 @@ def test_what_was_drawn_is_repeated_but_for_the_places_drawn_anew():
     again = _drawn(RecordedGenerator(np.random.default_rng(1), tuple(first.trace), changes=1))
     differing = sum(a != b for a, b in zip(numbers[:21], again[:21], strict=True))
     assert differing <= 1
+
+
+def test_a_number_beside_places_is_of_their_type_and_may_be_the_last_one():
+    found = _constants(lambda op, k, x: op.Sub(k, op.ArgMax(x)), 100)
+    assert {1, 2} <= {c["k"] for c in found if type(c.get("k")) is int}
+
+
+def test_a_slice_may_run_backwards():
+    found = _constants(lambda op, x, s, e, a, t: op.Slice(x, s, e, a, t), 100)
+    assert [[-1], [-(2**63)], [-1]] in [[c.get(n) for n in "set"] for c in found]

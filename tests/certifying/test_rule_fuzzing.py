@@ -7,6 +7,8 @@ from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.certifying import rule_fuzzing
 from onnx_passes.certifying.certification import is_reproducible
+from onnx_passes.certifying.operand_choice import MatchTraces
+from onnx_passes.certifying.replay import ENGINE_FAULTS
 from onnx_passes.certifying.rule_fuzzing import Examiner, fuzz_rule
 from onnx_passes.certifying.template_models import candidates, probed
 from onnx_passes.certifying.variants import RAISED, VARIANTS
@@ -86,7 +88,30 @@ def test_a_wrong_shape_of_the_original_is_the_engine_s_fault(size):
     trial = Examiner(rule).examine(model, "plain", [{"x": np.zeros((size, 1), np.int32)}])
     assert trial.fired == 1
     assert trial.fault is None
-    assert trial.sound == (size > 0)
+    assert trial.excused[ENGINE_FAULTS] == (size == 0)
+
+
+def _first_of_empty(rewrite):
+    model = ir.from_onnx_text("""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[0, 2] x) => (int64[0, 1] y) {
+            k = Constant<value_ints = [1]>() v, y = TopK(x, k) }""")
+    rule = RewriteRule(
+        lambda op, x, k: op.TopK(x, k, _outputs=["v", "i"])[1],
+        lambda op, x, k, **_: rewrite(op, x),
+    )
+    return Examiner(rule).examine(model, "plain", [{"x": np.zeros((0, 2), np.float32)}])
+
+
+def test_a_wrong_shape_of_the_result_is_the_engine_s_fault():
+    trial = _first_of_empty(lambda op, x: op.ArgMax(x, axis=-1, keepdims=1))
+    assert trial.fired == 1
+    assert trial.fault is None
+    assert trial.excused == {ENGINE_FAULTS: 1}
+
+
+def test_a_result_of_another_shape_on_nothing_is_a_fault():
+    trial = _first_of_empty(lambda op, x: op.Cast(x, to=int(ir.DataType.INT64)))
+    assert "shape" in trial.fault.reason
 
 
 def test_numbers_beside_the_guard_s_are_probed():
@@ -147,6 +172,20 @@ def test_models_that_the_engine_does_not_run_are_skipped_and_counted(few):
     tested = fuzz_rule(rule, seconds=600)
     assert tested.verdict == "never fired"
     assert tested.not_run > 5
+
+
+def test_what_the_engine_does_not_run_is_not_varied(few, monkeypatch):
+    varied = []
+    monkeypatch.setattr(MatchTraces, "add", lambda self, kind, *_: varied.append(kind))
+    # ONNX Runtime has no kernel of Resize for 64-bit integers.
+    rule = RewriteRule(
+        lambda op, x: op.Resize(x, _allow_other_inputs=True, _outputs=["y"]),
+        lambda op, x, y: op.Resize(*y.producer().inputs, **y.producer().attributes),
+        lambda context, x, y: x.dtype == ir.DataType.INT64,
+    )
+    tested = fuzz_rule(rule, seconds=600)
+    assert tested.not_run
+    assert not varied
 
 
 def test_operands_that_the_standard_does_not_admit_are_not_made(few):
