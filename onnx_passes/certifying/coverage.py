@@ -374,7 +374,7 @@ def _plans_of_attributes(nodes: Sequence[PatternPart]) -> Iterator[Plan]:
     every = sorted(set().union(*names.values()))
     if len(every) <= _FEW or len(names) >= _FEW:
         return
-    twins = Plan(form="attributes", forms=("further values", "regions"), twins=True)
+    twins = Plan(form="attributes", forms=("further values", "regions", "undoes"), twins=True)
     for name in every:
         given = _of_all(names, name)
         yield replace(twins, given=given, draws=_MORE, enough=_ENOUGH // 2)
