@@ -292,8 +292,8 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
         more.append(Plan(edge=_SQUARE, draws=3 * _MORE, enough=2 * _ENOUGH))
         # Of two lists of axes, one may lie between those of the other.
         more.append(Plan(known=(0, 2), draws=_MORE, enough=_DRAWS))
-    names = {(operator_in(node) or ("", ""))[1] for node in nodes}
-    if "Transpose" in names:
+    turns = any((operator_in(node) or ("", ""))[1] == "Transpose" for node in nodes)
+    if turns:
         # In each order: an axis of size 1 may pass one that stays, which moves its elements.
         more.append(Plan(edge=(2, 3, 1), draws=6 * _DRAWS, enough=6 * _DRAWS))
     if any(map(_is_tolerant, operands_of(rule))):
@@ -315,22 +315,23 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
         *_one_rank(operand_names(rule)),
         *more,
         *(_plans_of_integers(rule) if operand_names(rule) else ()),
-        *_formed_plans(rule, types, names),
+        *_formed_plans(rule, types, turns=turns),
     ]
 
 
 def _formed_plans(
-    rule: RewriteRule, types: Sequence[ir.DataType], names: set[str]
+    rule: RewriteRule, types: Sequence[ir.DataType], *, turns: bool
 ) -> Iterator[Plan]:
     """Yield plans of what authors forget; they vary what fired on other models."""
     several = Plan(draws=_MORE, enough=_ENOUGH)
-    if "Reshape" in names:
+    nodes = [*pattern_of(rule)]
+    if any(map(_is_steered, nodes)):
         # Of an empty tensor, an axis of size 0 is a size, or the copy of another.
         yield replace(several, form="empty", edge=(0, 3), known=(3, 0), enough=_DRAWS)
-    if "Transpose" in names and len([*pattern_of(rule)]) > 1:
+    if turns and len(nodes) > 1:
         # Most orders are their own inverse, but for three of unlike size.
         yield replace(several, form="orders", edge=(2, 3, 4))
-    yield from _plans_of_attributes([*pattern_of(rule)])
+    yield from _plans_of_attributes(nodes)
     for dtype in _WRAPPING if operand_names(rule) else ():
         if dtype in admitted_types(rule, tuple(types)):
             yield replace(several, form="wraps", dtype=dtype, limits=True, enough=12)

@@ -809,19 +809,19 @@ _OPERANDS: Table[Found] = {
 """Operands that authors forget, by form: of which inputs, if not of any, and what they are."""
 
 
-def _listed(c: Chooser, operand: Operand) -> Any:
+def _listed(c: Chooser, operand: Operand) -> Array | None:
     found = [n for n in c.lists if operand.shape == (len(n),)]
-    return c.fresh(found) if found else None
+    return np.array(c.fresh(found)) if found else None
 
 
-def _measured(c: Chooser, operand: Operand) -> Any:
+def _measured(c: Chooser, operand: Operand) -> Array | None:
     """Return a size of the data, or the place of the last element."""
     if operand.dtype not in (ir.DataType.INT32, ir.DataType.INT64) or not c.met:
         return None
     return np.full(operand.shape, c.fresh(c.met) - c.fresh((0, 1)))
 
 
-def _first(c: Chooser, operand: Operand) -> Any:
+def _first(c: Chooser, operand: Operand) -> Array | None:
     """Return unlike numbers, of which a guard may read the first alone."""
     if operand.positive or 0 in operand.shape:
         return None
@@ -830,7 +830,7 @@ def _first(c: Chooser, operand: Operand) -> Any:
     return numbers
 
 
-_CONTENTS: Table[Any] = {
+_CONTENTS: Table[Array | None] = {
     "lists of the guard": ("", lambda c, k, operand: _listed(c, operand)),
     "sizes of the data": ("", lambda c, k, operand: _measured(c, operand)),
     "a first element": ("", lambda c, k, operand: _first(c, operand)),
@@ -866,28 +866,27 @@ def _whole(_: Chooser, key: str, known: Sequence[Shape | None]) -> Plain:
 
 def _further(c: Chooser, key: str, known: Sequence[Shape | None]) -> Plain:
     op_type, _, name = key.partition(".")
-    values = _FURTHER.get(key, _FURTHER.get(name))
-    if values is None:
-        return None
-    count = {"RNN": 1, "GRU": 2, "LSTM": 3}.get(
-        op_type, len(known[0] or ()) - 2 if known else 0
-    )
-    if key in _FURTHER and (operator := find("", op_type)) is not None:
-        values = (*operator.options(name, [*known]), *values)
-    return c.fresh(values) if key in _FURTHER else [c.fresh(values)] * max(count, 0)
+    if key in _FURTHER:
+        options = getattr(find("", op_type), "options", lambda *_: ())(name, known)
+        return c.fresh((*options, *_FURTHER[key]))
+    axes = len(known[0] or ()) - 2 if known else 0
+    return [c.fresh(_LISTS[name])] * axes if name in _LISTS and axes > 0 else None
 
 
-_FURTHER: dict[str, Sequence[Any]] = {
+_FURTHER: dict[str, Sequence[Plain]] = {
     "Resize.coordinate_transformation_mode": (
         *("pytorch_half_pixel", "half_pixel_symmetric"),
         *("tf_crop_and_resize",) * 2,
     ),
     "Resize.keep_aspect_ratio_policy": ("not_larger", "not_smaller"),
-    "output_padding": (1,),
-    "output_shape": (5, 6, 9),
-    "activations": ("Relu", "Tanh"),
+    "RNN.activations": (["ScaledTanh"],),
+    "GRU.activations": (["ScaledTanh"] * 2,),
+    "LSTM.activations": (["ScaledTanh"] * 3,),
 }
-"""Values that no operator suggests; of names without an operator one for each axis or gate."""
+"""Values that operators do not suggest."""
+
+_LISTS = {"output_padding": (1,), "output_shape": (5, 6, 9)}
+"""Values for each axis of an image."""
 
 _VALUES: Table[Plain] = {
     "equations": ("Einsum.equation", lambda c, k, known: _equation(c, known)),

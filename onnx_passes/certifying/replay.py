@@ -140,7 +140,7 @@ def _never_ends(model: ir.Model, feeds: Feeds) -> bool:
     """Whether a model convolves, and an image or weights may have no channel."""
     arrays = [*feeds.values(), *(tensor.numpy() for tensor in all_tensors(model))]
     empty = any(array.ndim > 2 and array.shape[1] == 0 for array in arrays)
-    return empty and any(node.op_type == "Conv" for node in all_nodes(model))
+    return empty and any(node.op_type == _DIVIDES[-1] for node in all_nodes(model))
 
 
 def infer_by_running(
