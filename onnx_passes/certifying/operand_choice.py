@@ -320,7 +320,10 @@ class Chooser:
         uniform = uniform if self.slack else 0.9  # a proof for all sizes wants one number
         if operand.positive:
             numbers = self.rng.integers(1, 5, operand.shape)
-        elif self.plan.limits and (operand.dtype.is_floating_point() or self.plan.form):
+        elif self.plan.limits and (
+            operand.dtype.is_floating_point()
+            or (self.plan.form and operand.dtype.is_integer())
+        ):
             numbers = self._limits(operand)
         elif self.rng.random() < uniform:
             numbers = np.full(operand.shape, self.pick(self.numbers))

@@ -421,17 +421,16 @@ def fuzz_rule(
     for group in itertools.chain(itertools.takewhile(wanted, drawn), formed):
         tested.attempts += 1
         fired = _firing(examiner, group)
+        if fired:
+            first = fired[0]
+            hits.add(hits.kind(first.dtype, first.model), first.trace, first.edge)
         for candidate in [*fired, None]:
             if time.monotonic() > end:
                 tested.out_of_time = True
                 return tested
             if candidate is None:
                 break
-            runs = _judge(examiner, candidate, tested, confirm)
-            if runs and candidate is fired[0]:
-                # To vary what the engine does not run would say nothing.
-                kind = hits.kind(candidate.dtype, candidate.model)
-                hits.add(kind, candidate.trace, candidate.edge)
+            _judge(examiner, candidate, tested, confirm)
             if len(tested.faults) >= faults:
                 return tested
             if not (candidate.planned or wanted()):
@@ -451,8 +450,7 @@ def _judge(
     candidate: Candidate,
     tested: Tested,
     confirm: Callable[[Fault], bool],
-) -> bool:
-    """Judge a rule on one model; return whether the rule fired and both sides could run."""
+) -> None:
     feeds = feeds_of(candidate, tested.seed + tested.attempts)
     if tested.finite:
         odd = lambda a: ~np.isfinite(a)  # noqa: E731
@@ -460,7 +458,7 @@ def _judge(
     trial = examiner.examine(candidate.model, candidate.kind, feeds)
     tested.not_run += trial.not_run
     if not trial.sound or not trial.fired:
-        return False
+        return
     if examiner.paths is not None:
         examiner.paths.keep()
     tested.models += 1
@@ -478,7 +476,7 @@ def _judge(
         tested.errors[kind] = max(tested.errors.get(kind, 0.0), error)
     near = candidate.near and trial.fault is not None and trial.fault.breaks == "values"
     if near and tested.arguable is not None:
-        return True
+        return
     if trial.fault is not None and (
         near or trial.fault.sort not in {f.sort for f in tested.faults}
     ):
@@ -497,7 +495,6 @@ def _judge(
             tested.unrepeated += tested.loose is None
         if trial.inexact is not None and tested.inexact is None:
             tested.inexact = shrink_fault(examiner, trial.inexact, feeds)
-    return True
 
 
 def feeds_of(candidate: Candidate, seed: int) -> list[Feeds]:
