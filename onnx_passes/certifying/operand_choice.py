@@ -151,7 +151,7 @@ class MatchTraces:
 T = TypeVar("T")
 Found: TypeAlias = "Operand | None"
 Table: TypeAlias = "Mapping[str, tuple[str, Callable[..., T]]]"
-"""What forms make, by their names, and of which inputs or attributes; of any if empty."""
+"""What forms make, by their names, and inputs or attributes; empty for any."""
 
 _FLOAT = ir.DataType.FLOAT
 
@@ -728,7 +728,7 @@ def _run(c: Chooser) -> Found:
 
 
 def _twice(c: Chooser, key: str, found: Found, known: Sequence[Shape]) -> Found:
-    """Return indices of which two name one place, from either end."""
+    """Return indices that name one place twice, from either end."""
     ints = found.ints if found else None
     depth = found.shape[-1] if found and found.shape and "ND" in key else 1
     rows = [ints[k : k + depth] for k in range(0, len(ints), depth)] if ints and depth else []
@@ -809,7 +809,7 @@ _OPERANDS: Table[Found] = {
     ),
     "lists of the guard": ("", lambda c, k, f, known: _row(c, f, known)),
 }
-"""Operands that authors forget, by form: of which inputs, if not of any, and what they are."""
+"""Operands that authors forget, by form: their inputs, empty for any, and what they are."""
 
 
 def _listed(c: Chooser, operand: Operand) -> Array | None:
@@ -825,7 +825,7 @@ def _measured(c: Chooser, operand: Operand) -> Array | None:
 
 
 def _first(c: Chooser, operand: Operand) -> Array | None:
-    """Return unlike numbers, of which a guard may read the first alone."""
+    """Return unlike numbers: a guard may read the first alone."""
     if operand.positive or 0 in operand.shape:
         return None
     numbers = c.rng.rng.integers(-4, 5, operand.shape).astype(np.float64)
