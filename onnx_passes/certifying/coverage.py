@@ -22,14 +22,14 @@ from onnx_passes.certifying.rewrite_rule import (
     LARGEST,
     PatternPart,
     alternatives_of,
-    integer_lists,
     integers,
     joint_integers,
+    number_lists,
     pattern_of,
 )
 from onnx_passes.ops.input_hints import Shape
 from onnx_passes.ops.operator_class import MAIN, find
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 
 OPSETS = (18, 18, 18, 21, 13, 11, 9, 23, 20, 14, 24, 26, 17)
 """Opsets of models; repeated ones are tried more often.
@@ -70,6 +70,18 @@ def attribute_names(domain: str, op_type: str, opset: int) -> dict[str, bool]:
     return {name: attribute.required for name, attribute in attributes.items()}
 
 
+def is_default(op_type: str, name: str, value: Plain) -> bool:
+    """Whether an attribute of the main domain says what holds without it."""
+    if isinstance(value, list | tuple):
+        return all(number == (name != "pads") for number in value)
+    schema = schema_of(op_type, max(OPSETS))
+    default = None if schema is None else schema.attributes[name].default_value
+    if default is None or not default.type:
+        return False
+    found = onnx.helper.get_attribute_value(default)
+    return bool(value == found or str(value).encode() == found)
+
+
 def may_be_absent(schema: onnx.defs.OpSchema | None, index: int) -> bool:
     """Whether an operator takes an empty name at an input."""
     if schema is None or index >= len(schema.inputs):
@@ -103,6 +115,18 @@ def admits(op_type: str, opset: int, dtypes: Sequence[ir.DataType | None]) -> bo
         if formal.is_homogeneous and bound.setdefault(formal.type_str, dtype) != dtype:
             return False
     return True
+
+
+def bound_type(
+    op_type: str, opset: int, index: int, operands: Sequence[ir.Value | None]
+) -> ir.DataType | None:
+    """Return the element type that an input has since another operand has it, or None."""
+    schema = schema_of(op_type, opset)
+    if schema is None or index >= len(schema.inputs):
+        return None
+    own = schema.inputs[index].type_str
+    pairs = zip(schema.inputs, operands, strict=False)
+    return next((v.dtype for f, v in pairs if v is not None and f.type_str == own), None)
 
 
 def operator_in(node: PatternPart) -> tuple[str, str] | None:
@@ -189,8 +213,14 @@ _T = ir.DataType
 CAST = (_T.FLOAT16, _T.FLOAT, _T.DOUBLE, _T.INT64, _T.INT32, _T.INT8, _T.UINT8, _T.BOOL)
 """Types of each width, sign and kind, between which Casts lose something."""
 
+_UNUSUAL = (_T.BFLOAT16, _T.UINT64, _T.UINT32, _T.INT16)
+"""Types that Casts pass through as well, of each sign."""
+
 LIMITED = (_T.FLOAT16,)
 """Types whose largest numbers are ordinary constants."""
+
+_WRAPPING = (_T.INT32, _T.INT64, _T.UINT8)
+"""Types in which products of constants wrap round, of each width and sign."""
 
 _TALL: Shape = (2, 1, 3, 1, 2, 1, 2, 1, 2)
 """A shape that is cut to each rank above the usual ones."""
@@ -208,8 +238,11 @@ class Plan:
     become others that its tolerance admits. Sizes of axes are often equal if `alike`, and
     constants near the `limits` of the type. Integers that the model holds are often `negated`,
     some of `ints`, and lists of them `known`; if `joint`, attributes too. Casts make the types
-    `to`, and an attribute `axis` is one of `axes`. Operands and results have so many
-    `readers`. `draws` models are drawn, until the rule fires on `enough`.
+    `to`, and an attribute `axis` is one of `axes`. Attributes that the pattern leaves open
+    are those of `given`, by the place of a node, and alike for `twins` of one operator.
+    Operands and results have so many `readers`. `draws` models are drawn, until the rule fires
+    on `enough`. Plans of a `form` come behind all other models, and draw from a generator of
+    their own, so that no other model depends on them. Of `forms`, at least one acts.
     """
 
     ranks: Ranks = field(default_factory=dict)
@@ -227,7 +260,11 @@ class Plan:
     joint: bool = False
     to: tuple[ir.DataType, ...] = ()
     axes: tuple[int, ...] = ()
+    given: tuple[tuple[int, str], ...] = ()
+    twins: bool = False
     readers: int = 0
+    form: str = ""
+    forms: tuple[str, ...] = ()
     draws: int = _DRAWS
     enough: int = 1
 
@@ -255,7 +292,8 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
         more.append(Plan(edge=_SQUARE, draws=3 * _MORE, enough=2 * _ENOUGH))
         # Of two lists of axes, one may lie between those of the other.
         more.append(Plan(known=(0, 2), draws=_MORE, enough=_DRAWS))
-    if any((operator_in(node) or ("", ""))[1] == "Transpose" for node in nodes):
+    turns = any((operator_in(node) or ("", ""))[1] == "Transpose" for node in nodes)
+    if turns:
         # In each order: an axis of size 1 may pass one that stays, which moves its elements.
         more.append(Plan(edge=(2, 3, 1), draws=6 * _DRAWS, enough=6 * _DRAWS))
     if any(map(_is_tolerant, operands_of(rule))):
@@ -277,7 +315,26 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
         *_one_rank(operand_names(rule)),
         *more,
         *(_plans_of_integers(rule) if operand_names(rule) else ()),
+        *_formed_plans(rule, types, turns=turns),
     ]
+
+
+def _formed_plans(
+    rule: RewriteRule, types: Sequence[ir.DataType], *, turns: bool
+) -> Iterator[Plan]:
+    """Yield plans of what authors forget; they vary what fired on other models."""
+    several = Plan(draws=_MORE, enough=_ENOUGH)
+    nodes = [*pattern_of(rule)]
+    if any(map(_is_steered, nodes)):
+        # Of an empty tensor, an axis of size 0 is a size, or the copy of another.
+        yield replace(several, form="empty", edge=(0, 3), known=(3, 0), enough=_DRAWS)
+    if turns and len(nodes) > 1:
+        # Most orders are their own inverse, but for three of unlike size.
+        yield replace(several, form="orders", edge=(2, 3, 4))
+    yield from _plans_of_attributes(nodes)
+    for dtype in _WRAPPING if operand_names(rule) else ():
+        if dtype in admitted_types(rule, tuple(types)):
+            yield replace(several, form="wraps", dtype=dtype, limits=True, enough=12)
 
 
 def _plans_of_casts(rule: RewriteRule) -> Iterator[Plan]:
@@ -288,8 +345,10 @@ def _plans_of_casts(rule: RewriteRule) -> Iterator[Plan]:
     attributes = [node.attributes.get("to") for node in pattern_of(rule) if _casts(node)]
     free = sum(getattr(each, "_value", None) is None for each in attributes)
     if free:
-        for dtype, *to in itertools.product(CAST, repeat=min(free, 2) + 1):
-            yield Plan(dtype=dtype, to=tuple(to))
+        for dtype, *to in itertools.product((*CAST, *_UNUSUAL), repeat=min(free, 2) + 1):
+            unusual = not {*_UNUSUAL}.isdisjoint((dtype, *to))
+            form, draws = ("casts", 2) if unusual else ("", _DRAWS)
+            yield Plan(dtype=dtype, to=tuple(to), form=form, draws=draws)
 
 
 def _plans_of_axes() -> Iterator[Plan]:
@@ -304,6 +363,39 @@ def _plans_of_axes() -> Iterator[Plan]:
                 yield Plan(edge=(2,) * rank, axes=axes, draws=2)
         if rank < 5:
             yield Plan(edge=(2,) * rank, axes=(-1, -1), draws=6 * _DRAWS, enough=3 * _DRAWS)
+
+
+def _plans_of_attributes(nodes: Sequence[PatternPart]) -> Iterator[Plan]:
+    """Yield a plan for each attribute, and each two, that a pattern leaves open.
+
+    Of many attributes some exclude one another, so that few draws have those that do not. Two
+    nodes have them alike, as a guard may ask, or each another one: a stride and padding, say.
+    """
+    names = {place: found for place, n in enumerate(nodes) if (found := _open_attributes(n))}
+    every = sorted(set().union(*names.values()))
+    if len(every) <= _FEW or len(names) >= _FEW:
+        return
+    twins = Plan(form="attributes", forms=("further values", "regions", "undoes"), twins=True)
+    for name in every:
+        given = _of_all(names, name)
+        yield replace(twins, given=given, draws=_MORE, enough=_ENOUGH // 2)
+    for pair in itertools.combinations(every, 2):
+        yield replace(twins, given=_of_all(names, *pair), draws=2 * _DRAWS, enough=_FEW)
+    sides = [[(place, name) for name in sorted(names[place])] for place in names]
+    for given in itertools.product(*sides) if len(sides) > 1 else ():
+        yield replace(twins, twins=False, given=given, draws=6 * _DRAWS, enough=2 * _DRAWS)
+
+
+def _open_attributes(node: PatternPart) -> set[str]:
+    """Return the attributes that a node of a pattern may have or not, and does not name."""
+    if not node.allow_other_attributes or (identifier := operator_in(node)) is None:
+        return set()
+    found = attribute_names(*identifier, max(OPSETS)) if identifier[0] in MAIN else {}
+    return {name for name, required in found.items() if not required} - set(node.attributes)
+
+
+def _of_all(places: Iterable[int], *names: str) -> tuple[tuple[int, str], ...]:
+    return tuple(itertools.product(places, names))
 
 
 def _casts(node: PatternPart) -> bool:
@@ -340,7 +432,7 @@ def _plans_of_integers(rule: RewriteRule) -> Iterator[Plan]:
             plans.setdefault(shape, Plan(edge=shape, ints=near, draws=6 * _DRAWS, enough=2))
         for readers in near if n <= _READERS else ():
             plans.setdefault(readers, Plan(readers=readers, enough=2))
-    for known in integer_lists(rule):
+    for known in number_lists(rule, int):
         least = max(abs(n) for n in known) + 1
         edges = (_TALL[:least], _TALL[: least + 1]) if least <= _HIGH else ()
         for edge in (None, *edges):
@@ -392,8 +484,9 @@ def _one_rank(names: Sequence[str]) -> list[Plan]:
     ]
 
 
-def few_types(rule: RewriteRule, types: Sequence[ir.DataType]) -> tuple[ir.DataType, ...]:
-    """Return the element types that an operator of a pattern takes, if they are but a few."""
+@functools.lru_cache(256)
+def admitted_types(rule: RewriteRule, types: Sequence[ir.DataType]) -> tuple[ir.DataType, ...]:
+    """Return the element types that the operators of a pattern take; all if none fits."""
     found = list(dict.fromkeys(types))
     for node in pattern_of(rule):
         schema = _schema_in(node)
@@ -402,7 +495,13 @@ def few_types(rule: RewriteRule, types: Sequence[ir.DataType]) -> tuple[ir.DataT
             known = max((formal.types for formal in schema.inputs), key=len)
             fitting = [t for t in found if f"tensor({t.name.lower()})" in known]
             found = fitting or found
-    return tuple(found) if len(found) <= _FEW else ()
+    return tuple(found)
+
+
+def few_types(rule: RewriteRule, types: Sequence[ir.DataType]) -> tuple[ir.DataType, ...]:
+    """Return the element types that the operators of a pattern take, if they are but a few."""
+    found = admitted_types(rule, tuple(types))
+    return found if len(found) <= _FEW else ()
 
 
 def choices_of_inputs(rule: RewriteRule) -> list[tuple[str, ...]]:
@@ -435,8 +534,17 @@ def _is_steered(node: object) -> bool:
 def _reads_integers(node: PatternPart) -> bool:
     """Whether a node of a pattern has operands that are integers, whatever the data."""
     schema = _schema_in(node)
-    found = () if schema is None else schema.inputs
-    return any("tensor(int64)" in f.types and "tensor(float)" not in f.types for f in found)
+    count = 0 if schema is None else len(schema.inputs)
+    return any(reads_integers((operator_in(node) or ("", ""))[1], k) for k in range(count))
+
+
+def reads_integers(op_type: str, index: int) -> bool:
+    """Whether an operator of the main domain reads integers at an input, whatever the data."""
+    schema = schema_of(op_type, max(OPSETS))
+    if schema is None or index >= len(schema.inputs):
+        return False
+    types = schema.inputs[index].types
+    return "tensor(int64)" in types and "tensor(float)" not in types
 
 
 def _takes_axis(node: PatternPart) -> bool:

@@ -8,7 +8,8 @@ near misses occur.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
@@ -18,7 +19,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.certifying.coverage import CAST, EDGES, Plan
+from onnx_passes.certifying.coverage import CAST, EDGES, Plan, reads_integers
 from onnx_passes.certifying.rewrite_rule import PatternPart
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.input_hints import Operand, Shape
@@ -29,6 +30,9 @@ from onnx_passes.plain import Plain, PlainMapping
 
 _AHEAD = 8
 """How far a remembered draw may lie beyond its place, where a choice before it has changed."""
+
+_ACTS = 0.8
+"""How often a form acts where it may: of two nodes often on one alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,13 @@ class RecordedGenerator:
     def __init__(
         self, rng: np.random.Generator, old: tuple[Draw, ...] = (), changes: int = 1
     ) -> None:
-        """Draw from ``rng``, or repeat ``old`` but for ``changes`` places."""
-        self._rng, self._old, self._place = rng, old, 0
+        """Draw from ``rng``, or repeat ``old`` but for ``changes`` places.
+
+        What the form of a plan draws comes from ``rng`` and is not repeated; ``acted`` says
+        afterwards whether the form met an operand or attribute of its kind.
+        """
+        self.rng, self._old, self._place = rng, old, 0
+        self.acted = False
         self._anew = {int(rng.integers(len(old))) for _ in range(changes)} if old else set()
         self.trace: list[Draw] = []
         self.edge: Shape | None = None
@@ -72,7 +81,7 @@ class RecordedGenerator:
     def _drawn(self, kind: str, *asked: object) -> Any:
         value = self._remembered(kind, asked)
         if value is None:
-            value = getattr(self._rng, kind)(*asked)
+            value = getattr(self.rng, kind)(*asked)
         self.trace.append(Draw(kind, asked, value))
         return value
 
@@ -100,6 +109,16 @@ class MatchTraces:
 
     def __bool__(self) -> bool:
         return bool(self._traces)
+
+    @contextmanager
+    def apart(self, rng: np.random.Generator) -> Iterator[None]:
+        """Choose by another generator, and forget afterwards what fired meanwhile."""
+        own = self._rng, self._traces
+        self._rng, self._traces = rng, {k: [*traces] for k, traces in self._traces.items()}
+        try:
+            yield
+        finally:
+            self._rng, self._traces = own
 
     @staticmethod
     def kind(dtype: ir.DataType, model: ir.Model) -> Kind:
@@ -130,6 +149,11 @@ class MatchTraces:
 
 
 T = TypeVar("T")
+Found: TypeAlias = "Operand | None"
+Table: TypeAlias = "Mapping[str, tuple[str, Callable[..., T]]]"
+"""What forms make, by their names, and inputs or attributes; empty for any."""
+
+_FLOAT = ir.DataType.FLOAT
 
 # Sizes of 3 and more, so that a rule which forgets to fold an axis shows itself.
 SHAPES: tuple[Shape, ...] = ((2, 3), (3,), (2, 3, 4), (3, 4), (), (1, 3), (3, 1))
@@ -163,10 +187,16 @@ class Chooser:
         was last reshaped to, and ``plan`` what the model is to have. ``parts`` is the number
         of integers that the next operand has; the last of them is ``divided`` in two if there
         is an output more. ``fixed`` are attributes that its pattern gives.
+        ``lists`` are numbers that a guard asks for together, and ``met`` sizes of the data.
+        ``node`` is the number of the node whose operands and attributes are chosen.
         Constants are ``constants`` times as often as usual, and a share ``again`` of them is
         an earlier one of its type and shape.
         """
         self.rng, self.dtype, self.numbers, self.edges = rng, dtype, numbers, edges
+        self.lists: Sequence[tuple[float, ...]] = ()
+        self.met: list[int] = []
+        self.node = 0
+        self._acts: dict[tuple[int, str], bool] = {}
         self._shapes = SHAPES
         self.square: int | None = None
         self.near = False
@@ -243,16 +273,57 @@ class Chooser:
     def content(self, operand: Operand) -> Array:
         """Return numbers for a constant."""
         key = operand.dtype, operand.shape
+        if key in self._made and self.acts("undoes"):
+            return self._inverse(self._made[key], operand)
         if key not in self._made or self.rng.random() > self.again:
             self._made[key] = self._content(operand)
         return self._made[key]
 
+    def _inverse(self, array: Array, operand: Operand) -> Array:
+        """Return the constant that undoes one, as a factor or as a summand."""
+        floats = operand.dtype.is_floating_point() and np.all(array)
+        if not floats or not (operand.positive or self.fresh((True, False))):
+            return array if operand.dtype == ir.DataType.BOOL else np.negative(array)
+        with np.errstate(over="ignore"):
+            return np.asarray(1 / array).astype(array.dtype)
+
+    def acts(self, form: str, share: float = _ACTS) -> bool:
+        """Whether a form of the plan acts on the ``node``, where it may."""
+        if form not in self.plan.forms:
+            return False
+        key = self.node, form
+        found = self._acts.setdefault(key, bool(self.rng.rng.random() < share))
+        self.rng.acted |= found
+        return found
+
+    def acting(self, table: Table[T | None], key: str, *args: Any) -> T | None:
+        """Return what the first form of the plan makes that is of a table and acts."""
+        for form in self.plan.forms:
+            keys, make = table.get(form, ("-", None))
+            made = (
+                make(self, key, *args) if make and (not keys or key in keys.split()) else None
+            )
+            if made is not None and self.acts(form):
+                return made
+        return None
+
+    def fresh(self, options: Sequence[T]) -> T:
+        """Return one of the options for a form, which repeats no earlier draw."""
+        return options[int(self.rng.rng.integers(len(options)))]
+
     def _content(self, operand: Operand) -> Array:
+        numbers = self.acting(_CONTENTS, "", operand)
+        if numbers is not None:
+            with np.errstate(all="ignore"):
+                return np.asarray(numbers).astype(operand.dtype.numpy())
         uniform = 0.3 if self.plan.opset or np.prod(operand.shape, dtype=int) > 1 else 0.6
         uniform = uniform if self.slack else 0.9  # a proof for all sizes wants one number
         if operand.positive:
             numbers = self.rng.integers(1, 5, operand.shape)
-        elif self.plan.limits and operand.dtype.is_floating_point():
+        elif self.plan.limits and (
+            operand.dtype.is_floating_point()
+            or (self.plan.form and operand.dtype.is_integer())
+        ):
             numbers = self._limits(operand)
         elif self.rng.random() < uniform:
             numbers = np.full(operand.shape, self.pick(self.numbers))
@@ -265,8 +336,13 @@ class Chooser:
 
     def _limits(self, operand: Operand) -> Array:
         """Return numbers whose sum, product or reciprocal no longer fits the type."""
-        top = float(np.finfo(operand.dtype.numpy()).max)
-        numbers = np.array((top, -top, 0.7 * top, 1.2 * top**0.5, 0.4 / top))
+        if operand.dtype.is_integer():
+            least, most = (int(end) for end in (operand.dtype.min, operand.dtype.max))
+            root = math.isqrt(most) + 2
+            numbers = np.array((most, least, most // 2 + 1, root, 3), operand.dtype.numpy())
+        else:
+            top = float(np.finfo(operand.dtype.numpy()).max)
+            numbers = np.array((top, -top, 0.7 * top, 1.2 * top**0.5, 0.4 / top))
         found: Array = numbers[self.rng.integers(0, len(numbers), operand.shape)]
         return found
 
@@ -307,6 +383,8 @@ class Chooser:
             found = replace(found, ints=self._uneven(found.ints, places))
         if op_type == "Gather" and found and found.ints and self.rng.random() < _TABLE:
             found = replace(found, ints=found.ints * 2, shape=(2, *found.shape))
+        self.met += (size for shape in others for size in shape)
+        found = self.acting(_OPERANDS, f"{op_type}.{index}", found, others) or found
         if found is not None:
             found = self._planned(self._of_rule(found), index)
             if found.positive:  # scales belong together
@@ -398,6 +476,8 @@ class Chooser:
             wider = (2,) * (self.rank - len(shape))
             kept = shape[len(shape) - min(self.rank, len(shape)) :]
             return (*wider, *self.pick((kept, kept, (1,) * len(kept))))
+        if not shape and self.acts("axes beside a scalar"):
+            return self.fresh(((1,), (1, 1)))
         options: list[Shape] = [shape, shape, shape, ()]
         if shape:
             options += [shape[-1:], (1,) * len(shape), (*shape[:-1], 1), (2, *shape)]
@@ -533,6 +613,9 @@ def attribute_value(
     choose: Chooser, op_type: str, name: str, known: Sequence[Shape | None]
 ) -> Plain:
     """Return a value for an attribute, or None where none is known to fit."""
+    value = choose.acting(_VALUES, f"{op_type}.{name}", known)
+    if value is not None:
+        return value
     operator = find("", op_type)
     if operator is not None and (options := operator.options(name, known)):
         return choose.pick(options)
@@ -584,6 +667,9 @@ def _pads(c: Chooser, op_type: str, rank: int) -> list[int]:
     return [int(c.plan.negated or c.pick((0, 1)))] * max(2 * (rank - 2), 0)
 
 
+_EQUATIONS = ("bij,bjk->bik", "bij,bjk->ki", "bij,cjk->ibc", "ij,jk")
+"""Equations of an Einsum, of any letters: without an arrow they have another meaning."""
+
 _MODES: dict[str, Sequence[str | None]] = {
     "Pad": ("constant", "reflect", "edge"),
     "Gelu": ("tanh",),
@@ -612,26 +698,206 @@ _ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Plain]] = {
     "epsilon": lambda c, _, rank: float(c.pick((1e-5, 1e-3))),
     "alpha": lambda c, _, rank: float(c.pick((0.5, 0.2, 1.0, *c.numbers))),
     "pads": lambda c, op, rank: _pads(c, op, rank),
-    "strides": lambda c, _, rank: [int(c.pick((1, 2)))] * max(rank - 2, 0),
+    **dict.fromkeys(
+        ("strides", "dilations"), lambda c, _, rank: [int(c.pick((1, 2)))] * max(rank - 2, 0)
+    ),
     "kernel_shape": lambda c, _, rank: [2] * max(rank - 2, 0),
-    "num_outputs": lambda c, _, rank: 2,
-    "dilations": lambda c, _, rank: [int(c.pick((1, 2)))] * max(rank - 2, 0),
     "auto_pad": lambda c, _, rank: c.pick(("SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET")),
     "approximate": lambda c, _, rank: c.pick(("none", "tanh")),
     "reduction": lambda c, _, rank: c.pick(("add", "mul", "none", "max")),
-    "min": _bounds,
-    "max": _bounds,
+    **dict.fromkeys(("min", "max"), _bounds),
     "start": lambda c, _, rank: int(c.pick((0, 1, -1))),
     "end": lambda c, _, rank: int(c.pick((1, 2, -1))),
-    "num_groups": lambda c, _, rank: int(c.pick((1, 2))),
-    "num_heads": lambda c, _, rank: int(c.pick((1, 2))),
-    "q_num_heads": lambda c, _, rank: 2,
-    "kv_num_heads": lambda c, _, rank: 2,
+    **dict.fromkeys(("num_groups", "num_heads"), lambda c, *_: int(c.pick((1, 2)))),
+    **dict.fromkeys(("num_outputs", "q_num_heads", "kv_num_heads", "blocksize"), lambda *_: 2),
     "scale": lambda c, _, rank: float(c.pick((0.5, 2.0))),
     "ratio": lambda c, _, rank: float(c.pick((0.0, 0.5))),
     "momentum": lambda c, _, rank: 0.5,
-    "blocksize": lambda c, _, rank: 2,
-    "equation": lambda c, _, rank: c.pick(
-        ("bij,bjk->bik", "bij,bjk->ki", "bij,cjk->ibc", "ij,jk")
-    ),
+    "equation": lambda c, _, rank: c.pick(_EQUATIONS),
 }
+
+
+def _one_place(f: Found) -> Found:
+    return f and replace(f, shape=(*f.shape[:2], *(1 for _ in f.shape[2:])))
+
+
+def _run(c: Chooser) -> Found:
+    """Return places in a row, which may run across the end."""
+    start = c.fresh((-3, -2, -1, 1))
+    return c.integers(*range(start, start + c.fresh((2, 3))))
+
+
+def _twice(c: Chooser, key: str, found: Found, known: Sequence[Shape]) -> Found:
+    """Return indices that name one place twice, from either end."""
+    ints = found.ints if found else None
+    depth = found.shape[-1] if found and found.shape and "ND" in key else 1
+    rows = [ints[k : k + depth] for k in range(0, len(ints), depth)] if ints and depth else []
+    if found is None or len(rows) < 2 or not known or not known[0]:
+        return None
+    one, other = (int(place) for place in c.rng.rng.permutation(len(rows))[:2])
+    size = known[0][0] if rows[one][0] >= 0 else -known[0][0]
+    rows[other] = (rows[one][0] - size, *rows[one][1:])
+    return replace(found, ints=tuple(n for row in rows for n in row))
+
+
+def _no_copy(c: Chooser, found: Found) -> Found:
+    if found is None or not found.ints:
+        return None
+    place = c.fresh(range(len(found.ints)))
+    return replace(found, ints=(*found.ints[:place], 0, *found.ints[place + 1 :]))
+
+
+def _columns(c: Chooser, key: str, known: Sequence[Shape]) -> Found:
+    """Return one number, or one for each column of a matrix or of several."""
+    place = {"MatMulInteger.2": 9, "MatMulInteger.3": 1}.get(key, 3)
+    factor = known[place] if place < len(known) else ()
+    if len(factor) < 2 or c.fresh((True, False, False)):
+        return c.data((), constant=True)
+    *batch, _, columns = factor
+    return c.data((*batch, 1, columns) if batch else (columns,), constant=True)
+
+
+def _number(c: Chooser, key: str, found: Found, known: Sequence[Shape]) -> Found:
+    """Return a number where an operator reads integers, and suggests none."""
+    op_type, _, index = key.partition(".")
+    if found or not known or not reads_integers(op_type, int(index)):
+        return None
+    number = c.fresh((0, -1, 1, len(known[0]) - 1))
+    return Operand(c.fresh(((), (1,))), ir.DataType.INT64, (number,), True)
+
+
+def _factor(c: Chooser, found: Found, known: Sequence[Shape]) -> Found:
+    if found is None or "equation" in c.fixed:
+        return None
+    size = known[0][-1] if known and known[0] else 3
+    return replace(found, shape=c.fresh(((size, 4), (4, size), (size,), (2, size))))
+
+
+def _row(c: Chooser, found: Found, known: Sequence[Shape]) -> Found:
+    """Return a constant of as many numbers as a list of the guard has."""
+    known_integers = found is not None and found.ints is not None
+    if not c.lists or not known or known_integers:
+        return None
+    return c.data((len(c.fresh(c.lists)),), constant=True)
+
+
+_OPERANDS: Table[Found] = {
+    "weights of one place": ("Conv.1 ConvTranspose.1", lambda c, k, f, known: _one_place(f)),
+    "slices backwards": (
+        "Slice.1 Slice.2 Slice.4",
+        lambda c, k, f, known: c.integers(-(2**63) if k == "Slice.2" else -1),
+    ),
+    "slices behind the end": (
+        "Slice.2",
+        lambda c, k, f, known: c.integers(max(known[0], default=1) + c.fresh((1, 3))),
+    ),
+    "places in a row": ("Gather.1", lambda c, k, f, known: _run(c)),
+    "one place twice": (
+        "Gather.1 GatherElements.1 GatherND.1 ScatterElements.1 ScatterND.1",
+        _twice,
+    ),
+    "no copy": ("Tile.1", lambda c, k, f, known: _no_copy(c, f)),
+    "numbers of columns": (
+        "MatMulInteger.2 MatMulInteger.3 QLinearMatMul.4 QLinearMatMul.5",
+        lambda c, k, f, known: _columns(c, k, known),
+    ),
+    "integers of any operator": ("", _number),
+    "equations": ("Einsum.0 Einsum.1", lambda c, k, f, known: _factor(c, f, known)),
+    "regions": (
+        "Resize.1",
+        lambda c, k, f, known: Operand((2 * len(known[0]),), _FLOAT, constant=True),
+    ),
+    "lists of the guard": ("", lambda c, k, f, known: _row(c, f, known)),
+}
+"""Operands that authors forget, by form: their inputs, empty for any, and what they are."""
+
+
+def _listed(c: Chooser, operand: Operand) -> Array | None:
+    found = [n for n in c.lists if operand.shape == (len(n),)]
+    return np.array(c.fresh(found)) if found else None
+
+
+def _measured(c: Chooser, operand: Operand) -> Array | None:
+    """Return a size of the data, or the place of the last element."""
+    if operand.dtype not in (ir.DataType.INT32, ir.DataType.INT64) or not c.met:
+        return None
+    return np.full(operand.shape, c.fresh(c.met) - c.fresh((0, 1)))
+
+
+def _first(c: Chooser, operand: Operand) -> Array | None:
+    """Return unlike numbers: a guard may read the first alone."""
+    if operand.positive or 0 in operand.shape:
+        return None
+    numbers = c.rng.rng.integers(-4, 5, operand.shape).astype(np.float64)
+    numbers.flat[0] = c.fresh((0.0, 0.0, 1.0, c.fresh(c.numbers)))
+    return numbers
+
+
+_CONTENTS: Table[Array | None] = {
+    "lists of the guard": ("", lambda c, k, operand: _listed(c, operand)),
+    "sizes of the data": ("", lambda c, k, operand: _measured(c, operand)),
+    "a first element": ("", lambda c, k, operand: _first(c, operand)),
+}
+"""Numbers of a constant that a guard may ask for, by form."""
+
+
+def _equation(c: Chooser, known: Sequence[Shape | None]) -> Plain:
+    """Return an equation in which axes of one size meet, with any letters in any order."""
+    letters = ["bcijk"[int(place)] for place in c.rng.rng.permutation(5)]
+    if c.fresh((True, False)):
+        return c.fresh(_EQUATIONS).translate(str.maketrans("bcijk", "".join(letters)))
+    sizes: dict[str, int] = {}
+    terms: list[str] = []
+    for shape in known:
+        term = ""
+        for size in shape or ():
+            met = [n for n, s in sizes.items() if s == size and n not in term]
+            free = letters.pop() if letters else "z"
+            term += c.fresh((*met, *met, free))
+            sizes[term[-1]] = size
+        terms.append(term)
+    used = "".join(terms)
+    kept = [n for n in sizes if used.count(n) == 1 or c.fresh(range(10)) == 0]
+    result = "".join(kept[int(place)] for place in c.rng.rng.permutation(len(kept)))
+    return ",".join(terms) + c.fresh(("", f"->{result}", f"->{result}"))
+
+
+def _whole(_: Chooser, key: str, known: Sequence[Shape | None]) -> Plain:
+    image = known[0] if known else None
+    return list(image[2:]) if image and key.endswith(".kernel_shape") else None
+
+
+def _further(c: Chooser, key: str, known: Sequence[Shape | None]) -> Plain:
+    op_type, _, name = key.partition(".")
+    if key in _FURTHER:
+        options = getattr(find("", op_type), "options", lambda *_: ())(name, known)
+        return c.fresh((*options, *_FURTHER[key]))
+    axes = len(known[0] or ()) - 2 if known else 0
+    return [c.fresh(_LISTS[name])] * axes if name in _LISTS and axes > 0 else None
+
+
+_FURTHER: dict[str, Sequence[Plain]] = {
+    "Resize.coordinate_transformation_mode": (
+        *("pytorch_half_pixel", "half_pixel_symmetric"),
+        *("tf_crop_and_resize",) * 2,
+    ),
+    "Resize.keep_aspect_ratio_policy": ("not_larger", "not_smaller"),
+    "RNN.activations": (["ScaledTanh"],),
+    "GRU.activations": (["ScaledTanh"] * 2,),
+    "LSTM.activations": (["ScaledTanh"] * 3,),
+}
+"""Values that operators do not suggest."""
+
+_LISTS = {"output_padding": (1,), "output_shape": (5, 6, 9)}
+"""Values for each axis of an image."""
+
+_VALUES: Table[Plain] = {
+    "equations": ("Einsum.equation", lambda c, k, known: _equation(c, known)),
+    "windows of all": ("", _whole),
+    "further values": ("", _further),
+}
+"""Values of attributes that authors forget, by form."""
+
+FORMS = ("undoes", "axes beside a scalar", "alike", "types beside", *_OPERANDS, *_CONTENTS)
+FORMS = tuple(dict.fromkeys((*FORMS, *_VALUES)))
+"""What authors forget: models of their own have it, drawn by a generator of its own."""

@@ -9,7 +9,12 @@ import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.certifying import arithmetic_verdicts
-from onnx_passes.certifying.arithmetic_verdicts import Effort, judge_exact, judge_ieee
+from onnx_passes.certifying.arithmetic_verdicts import (
+    GAVE_UP,
+    Effort,
+    judge_exact,
+    judge_ieee,
+)
 from onnx_passes.certifying.coverage import Covered, covered_by, describe, operand_names
 from onnx_passes.certifying.equivalence import ModelPair
 from onnx_passes.certifying.proof import (
@@ -102,24 +107,33 @@ def _proved(
     return found.merged()
 
 
+_GIVEN_UP = 3
+"""Templates on which z3 gives up after which a proof ends; three times as many behind one."""
+
+
 @dataclass
 class _Proofs:
     """The verdicts on the templates of a rule, so far.
 
     `coarse` are of half precision: constants of 11 bits, folded and rounded again, are too
-    far from the formula for a proof. `kinds` and `types` are those that were proved.
+    far from the formula for a proof. `kinds` and `types` are those that were proved. Where
+    z3 has `given_up` on a few templates, it is not asked about more.
     """
 
     decisive: list[tuple[Covered, Proof]] = field(default_factory=list)
     coarse: list[Proof] = field(default_factory=list)
     kinds: set[tuple[object, ...]] = field(default_factory=set)
     types: set[frozenset[str]] = field(default_factory=set)
+    given_up: int = 0
+    proved: bool = False
 
     def wants(self, template: Covered, effort: Effort) -> bool:
         """Whether a proof is worth its time: on the first few, and on ranks or types anew."""
         kind = tuple(sorted((n, *ranks) for n, (ranks, *_) in template.operands.items()))
         types = frozenset(t for _, types, _ in template.operands.values() for t in types)
         types |= template.attributes.get("Cast.to", set())
+        if self.given_up >= _GIVEN_UP * (1 + 2 * self.proved):
+            return False
         count = len(self.decisive) + len(self.coarse)
         wanted = (
             count < effort.templates
@@ -134,6 +148,8 @@ class _Proofs:
         """Note what was found of one template."""
         if proof is None:
             return
+        self.given_up += any(GAVE_UP in judged.reason for judged in proof.judgements)
+        self.proved |= proof.outcome == Outcome.PROVED
         if half and proof[Arithmetic.REAL].outcome == Outcome.UNDECIDED:
             self.coarse.append(proof)
         else:

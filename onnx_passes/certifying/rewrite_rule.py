@@ -228,15 +228,15 @@ def _numbers_of(rule: RewriteRule) -> tuple[float, ...]:
 
 
 @functools.lru_cache(256)
-def integer_lists(rule: RewriteRule) -> list[tuple[int, ...]]:
-    """Return the lists of several integers in the source of a rule's check."""
-    found: list[tuple[int, ...]] = []
+def number_lists(rule: RewriteRule, *types: type) -> list[tuple[Any, ...]]:
+    """Return the lists of several numbers of some types in the source of a rule's check."""
+    found: list[tuple[Any, ...]] = []
     for tree in _sources(rule._condition_function):
         for node in ast.walk(tree):
             if isinstance(node, ast.List | ast.Tuple) and len(node.elts) > 1:
                 with contextlib.suppress(ValueError):
                     found.append(tuple(ast.literal_eval(node)))
-    kept = (n for n in found if all(type(i) is int and abs(i) < LARGEST for i in n))
+    kept = (n for n in found if all(type(i) in types and abs(i) < LARGEST for i in n))
     return list(dict.fromkeys(kept))[:_MOST]
 
 

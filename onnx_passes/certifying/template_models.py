@@ -6,8 +6,10 @@ and surroundings.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -20,11 +22,14 @@ from onnx_passes.certifying.coverage import (
     Covered,
     Plan,
     admits,
+    admitted_types,
     attribute_names,
+    bound_type,
     choices_of_inputs,
     describe,
     few_types,
     fits,
+    is_default,
     is_variadic,
     may_be_absent,
     operand_names,
@@ -33,6 +38,7 @@ from onnx_passes.certifying.coverage import (
     schema_of,
 )
 from onnx_passes.certifying.operand_choice import (
+    FORMS,
     KNOWN,
     Chooser,
     Draw,
@@ -49,6 +55,7 @@ from onnx_passes.certifying.rewrite_rule import (
     find_guard_constants,
     fires,
     literals,
+    number_lists,
     pattern_of,
 )
 from onnx_passes.certifying.variants import (
@@ -113,7 +120,8 @@ class TemplateDraft:
 
     def _evaluated(self, node: ir.Node) -> tuple[Tensor | None, ...]:
         try:
-            return evaluate_node(node, self.tensors, ShapeSemantics(), self._opset)
+            with np.errstate(all="ignore"):  # constants may be of any size
+                return evaluate_node(node, self.tensors, ShapeSemantics(), self._opset)
         except Misfit:
             raise  # engines take more than the standard admits, or end the process
         except Unsupported as gap:
@@ -211,6 +219,7 @@ class ModelBuilder:
         self._choose = chooser
         self._alternatives: dict[int, PatternPart] = {}
         chooser.prefer({n.op_type for n in self._pattern})
+        chooser.lists = number_lists(rule, int, float)
         self._guarded = find_guard_constants(rule)
         self._guide = Guide(hint_of(rule.name), chooser)
         options = [o for o in OPSETS if fits(self._pattern, o)]
@@ -220,6 +229,13 @@ class ModelBuilder:
         self._opset = self._plan.opset or int(chooser.pick(worth or options))
         self._draft = TemplateDraft(chooser, self._opset, measures=measures)
         self._attributes: dict[Hashable, Plain] = {}
+        # A guard may ask that two nodes of an operator have the same attributes.
+        kinds = [operator_in(n) or ("", "") for n in self._pattern]
+        pairs = any(kinds.count(k) > 1 and attribute_names(*k, max(OPSETS)) for k in kinds)
+        self._alike = self._plan.twins or (pairs and chooser.acts("alike", 1.0))
+        self._places = {id(node): place for place, node in enumerate(self._pattern)}
+        self._twins: dict[str, PlainDict] = {}
+        self._bound: ir.DataType | None = None
         self._further_odds = float(chooser.pick((0.05, 0.3, 0.6)))
 
     def build(self) -> ir.Model:
@@ -266,6 +282,7 @@ class ModelBuilder:
         self._choose.divided = more
         operands, known = self._operands(pattern, op_type)
         self._choose.divided = False
+        self._choose.node = id(pattern)
         attributes = self._attributes_of(pattern, domain, op_type, known)
         dtypes = [None if v is None else v.dtype for v in operands]
         if domain == "" and not admits(op_type, self._opset, dtypes):
@@ -299,15 +316,28 @@ class ModelBuilder:
         described = find(domain, op_type, self._opset)
         alone = described is not None and described.one_attribute
         names = attribute_names(domain, op_type, self._opset)
-        for name, required in names.items() if pattern.allow_other_attributes else ():
+        names = names if pattern.allow_other_attributes else {}
+        if op_type in self._twins:
+            given = {n: v for n, v in self._twins[op_type].items() if n in names} | given
+            names = {}
+        for name, required in names.items():
             if alone and any(value is not None for value in given.values()):
                 break
-            wanted = required or self._guide.offers(op_type, name)
+            planned = (self._places.get(id(pattern)), name) in self._plan.given
+            if self._plan.given and not required and not planned:
+                continue
+            wanted = required or planned or self._guide.offers(op_type, name)
             wanted = wanted or (described is not None and name in described.wants)
             wanted = wanted or (name == "axis" and bool(self._axes))
             odds = self._further_odds
             if name not in given and (wanted or self._choose.rng.random() < odds):
                 given[name] = self._attribute(op_type, name, known)
+                for _ in range(_REDRAWS * planned):
+                    if not is_default(op_type, name, given[name]):
+                        break
+                    given[name] = self._attribute(op_type, name, known)
+        if self._alike:
+            self._twins[op_type] = given
         return {name: value for name, value in given.items() if value is not None}
 
     def _attribute(self, op_type: str, name: str, known: list[Shape | None]) -> Plain:
@@ -335,7 +365,8 @@ class ModelBuilder:
         for index in computed:
             self._join(inputs[index], op_type, index, known)
         for index in [*computed, *(i for i in range(len(inputs)) if i not in computed)]:
-            self._choose.fixed = fixed
+            self._choose.fixed, self._choose.node = fixed, id(pattern)
+            self._bound = bound_type(op_type, self._opset, index, operands)
             operand = self._operand(inputs[index], op_type, index, known)
             operands[index] = operand
             known[index] = self._draft.tensors[operand].shape if operand is not None else None
@@ -453,9 +484,21 @@ class ModelBuilder:
             operand = self._choose.operand(op_type, index, known)
             if rank is None or operand.ints is not None or len(operand.shape) == rank:
                 self._choose.rank = None
-                return operand
+                return self._beside(operand)
         self._choose.rank = None
         raise Unsupported(f"{op_type} with an operand of rank {rank}")
+
+    def _beside(self, operand: Operand) -> Operand:
+        """Return data of the type that the operands beside it have, if that differs."""
+        own, bound = self._choose.dtype, self._bound
+        if bound is None or bound == own or operand.dtype != own or operand.ints is not None:
+            return operand
+        if not self._choose.acts("types beside", 1.0):
+            return operand
+        # Numbers beside places and sizes are mostly one, but a model has an input.
+        if not self._draft.inputs or self._choose.fresh((True, False, False)):
+            return replace(operand, dtype=bound)
+        return Operand((), bound, constant=True)
 
     def _specified(self, key: object, name: str | None, spec: Spec) -> ir.Value:
         """Return the operand that a hint describes."""
@@ -520,9 +563,10 @@ def instances(
     numbers = _moderate(literals(rule))
     seen: set[bytes] = set()
     hits, hint = MatchTraces(rng), hint_of(rule.name)
-    for _, plan, dtype, draws in planned_draws(rule, rng, hits, _TYPES) if planned else ():
+    for _, plan, dtype, draws in _draws(rule, rng, hits, seed) if planned else ():
         # Nothing is proved of empty tensors: the property test runs them.
-        if plan.near or plan.alike or plan.limits or 0 in (plan.edge or ()):
+        tested = plan.near or plan.alike or plan.limits or plan.given
+        if tested or 0 in (plan.edge or ()):
             continue
         model = _template(rule, Chooser(draws, dtype, numbers), plan, seen)
         if model is not None:
@@ -545,6 +589,13 @@ def instances(
             found += 1
             hits.add(hits.kind(dtype, model), tuple(draws.trace), draws.edge)
             yield model
+
+
+def _draws(rule: RewriteRule, rng: np.random.Generator, hits: MatchTraces, seed: int) -> Draws:
+    """Yield planned draws, and those of forms if the rule fires on no others."""
+    yield from planned_draws(rule, rng, hits, _TYPES)
+    if not hits:
+        yield from formed_draws(rule, seed, hits, _TYPES)
 
 
 def _template(
@@ -602,6 +653,12 @@ _EVERY = 5
 """One model in so many is tried in surroundings."""
 
 _MORE_AXES, _AMPLIFIER = ([n for n, _ in VARIANTS].index(n) for n in (RAISED, AMPLIFIED))
+
+_MOST_DRAWS, _ENOUGH, _UNACTED = 400, 30, 12
+"""Models that are drawn for a form, and those that fire or where it did not act to end it."""
+
+_TOGETHER, _MOST_FIRED = 60, 100
+"""How often some of the forms that act on a rule do so in one model, and fire at the most."""
 
 _FULL = 6
 """One model in so many has all inputs that the pattern leaves open."""
@@ -685,26 +742,94 @@ def candidates(
         yield [replace(c, planned=False) for c in _group(rule, chooser, plan, order)]
 
 
+def formed_candidates(
+    rule: RewriteRule, *, seed: int, hits: MatchTraces, finite: bool = False
+) -> Iterator[list[Candidate]]:
+    """Yield groups of candidates that have what authors forget, varying `hits`."""
+    known = literals(rule)
+    numbers = probed(_moderate(known) if finite else known)
+    for _, plan, dtype, draws in formed_draws(rule, seed, hits, TYPES):
+        yield _group(rule, Chooser(draws, dtype, numbers, edges=0.25), plan, ())
+
+
+Draws: TypeAlias = "Iterator[tuple[int, Plan, ir.DataType, RecordedGenerator]]"
+"""Plans with their numbers, element types and draws."""
+
+
 def planned_draws(
     rule: RewriteRule,
     rng: np.random.Generator,
     hits: MatchTraces,
     types: Sequence[ir.DataType],
-) -> Iterator[tuple[int, Plan, ir.DataType, RecordedGenerator]]:
+) -> Draws:
     """Yield each plan with its number, an element type and draws, until the rule fires."""
+    for number, plan in enumerate(_plans(rule, types)):
+        if not plan.form:
+            yield from _draws_of(rule, number, plan, rng, hits, types)
+
+
+def formed_draws(
+    rule: RewriteRule, seed: int, hits: MatchTraces, types: Sequence[ir.DataType]
+) -> Draws:
+    """Yield the plans of forms: each form has a generator of its own, and its own `hits`."""
+    several = Plan(draws=_MOST_DRAWS, enough=_ENOUGH)
+    own = [replace(several, form=form, forms=(form,)) for form in FORMS]
+    plans = sorted([*_plans(rule, types), *own], key=lambda plan: plan.form)
+    acting: list[str] = []
+    for form, alike in itertools.groupby(plans, key=lambda plan: plan.form):
+        rng = np.random.default_rng([seed, *form.encode()])
+        with hits.apart(rng):
+            for plan in alike if form else ():
+                for each in _draws_of(rule, 0, plan, rng, hits, types):
+                    yield each
+                    if each[-1].acted and form in FORMS and form not in acting:
+                        acting.append(form)
+    rng = np.random.default_rng([seed, len(FORMS)])
+    with hits.apart(rng):
+        fired = hits.count
+        inputs = [(), *choices_of_inputs(rule)]
+        for count in range(_TOGETHER * (1 if hits else 4) * (len(acting) > 1)):
+            forms = tuple(form for form in acting if rng.random() < 0.7) or (acting[0],)
+            full = inputs[count % len(inputs)]
+            plan = replace(several, form="together", forms=forms, full=full, draws=_UNACTED)
+            yield from _draws_of(rule, 0, plan, rng, hits, types)
+            if hits.count - fired > _MOST_FIRED:
+                break
+
+
+def _plans(rule: RewriteRule, types: Sequence[ir.DataType]) -> list[Plan]:
+    hint = hint_of(rule.name)
+    return plans_of(rule, types, 1 if hint is None else hint.since)
+
+
+def _must_act(plan: Plan) -> bool:
+    return bool(plan.forms and not plan.given)
+
+
+def _draws_of(
+    rule: RewriteRule,
+    number: int,
+    plan: Plan,
+    rng: np.random.Generator,
+    hits: MatchTraces,
+    types: Sequence[ir.DataType],
+) -> Draws:
     hint = hint_of(rule.name)
     few = few_types(rule, types) if hint is None else hint.types
-    for number, plan in enumerate(plans_of(rule, types, 1 if hint is None else hint.since)):
-        before = hits.count
-        kinds = types if plan.full and not few else few or _USUAL
-        for draw in range(plan.draws):
-            dtype, draws = plan.dtype or kinds[draw // 2 % len(kinds)], RecordedGenerator(rng)
-            if draw % 2 and hits:
-                (drawn, *_), draws = hits.pick()
-                dtype = plan.dtype or drawn
-            yield number, plan, dtype, draws
-            if hits.count - before >= plan.enough:
-                break
+    usual, admitted = types if plan.full else _USUAL, admitted_types(rule, tuple(types))
+    kinds = few or (usual if {*usual} & {*admitted} else admitted)
+    if plan.form:
+        kinds = [t for t in types if t in {*(few or admitted)}]
+    before, acted = hits.count, not _must_act(plan)
+    for draw in range(plan.draws):
+        dtype, draws = plan.dtype or kinds[draw // 2 % len(kinds)], RecordedGenerator(rng)
+        if draw % 2 and hits:
+            (drawn, *_), draws = hits.pick()
+            dtype = plan.dtype or drawn
+        yield number, plan, dtype, draws
+        acted |= draws.acted
+        if hits.count - before >= plan.enough or draw > _UNACTED * (1 + plan.draws * acted):
+            break
 
 
 def _group(
@@ -714,6 +839,8 @@ def _group(
     chooser.edge, chooser.keen = plan.edge or chooser.rng.edge, plan.near
     try:
         model = ModelBuilder(rule, chooser, plan, measures=True).build()
+        if _must_act(plan) and not chooser.rng.acted:
+            return []  # as without the form
         behind = followed(model)
     except (CannotInstantiate, Unsupported, OverflowError, InferenceError):
         return []

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -119,15 +119,19 @@ def differing(outcomes: list[Outcome]) -> list[Outcome]:
 def renew() -> list[Outcome]:
     """Judge the rules by code that has changed, and store its key.
 
+    Other sizes in a claim are stored: they follow from what is drawn, and no proof is wrong
+    for that.
+
     Returns:
-        The outcomes that differ though the number of the verifier is the same. Nothing is
-        stored then.
+        The outcomes with another verdict or contract, though the number of the verifier is
+        the same. Nothing is stored then.
     """
     head = {"verifier": VERIFIER, "code": code_key()}
     if head == stored_head():
         return []
     outcomes = run_frozen_set()
-    other = differing(outcomes)
+    known = {replace(outcome, claim="") for outcome in stored_outcomes()}
+    other = [one for one in outcomes if replace(one, claim="") not in known]
     if other and stored_head()["verifier"] == VERIFIER:
         return other
     lines = [head, *map(asdict, outcomes)]

@@ -214,7 +214,7 @@ def test_each_chain_of_types_is_planned_that_two_casts_make():
         lambda op, x, a, b: op.Cast(x, to=b),
     )
     chains = [(p.dtype, *p.to) for p in plans_of(rule, TYPES) if p.to]
-    assert len(chains) == len({*chains}) == 8**3
+    assert len(chains) == len({*chains}) == 12**3
     one = RewriteRule(
         lambda op, x, a: op.Cast(op.Cast(x, to=1), to=a), lambda op, x, a: op.Cast(x, to=a)
     )
@@ -425,10 +425,64 @@ def dropped_transpose():
     )
 
 
+def squeezed_names():
+    """No axis has the size 1, but one may have a name."""
+    return RewriteRule(
+        lambda op, x: op.Squeeze(x, _allow_other_inputs=False),
+        lambda op, x: op.Identity(x),
+        lambda context, x: x.shape is not None and 1 not in list(x.shape),
+    )
+
+
+def kept_zeros():
+    """A size of 0 is copied at its own place, unless it is a size of its own."""
+
+    def fits(context, x, s, t):
+        one, two = (_constant(value) for value in (s, t))
+        known = one is not None and two is not None and one.size == two.size
+        return known and bool((one[two == 0] == 0).all())
+
+    return RewriteRule(
+        lambda op, x, s, t: op.Reshape(op.Reshape(x, s), t),
+        lambda op, x, s, t: op.Reshape(x, t),
+        fits,
+    )
+
+
+def repeats_of_a_sum():
+    def fits(context, x, r):
+        repeats = _constant(r)
+        return repeats is not None and repeats.size > 1 and repeats.sum() == repeats.size
+
+    return RewriteRule(lambda op, x, r: op.Tile(x, r), lambda op, x, r: op.Identity(x), fits)
+
+
+def unsigned_between():
+    def fits(context, x, a, b):
+        types = [x.dtype, ir.DataType(a.as_int()), ir.DataType(b.as_int())]
+        return types == [ir.DataType.INT32, ir.DataType.UINT32, ir.DataType.INT64]
+
+    return RewriteRule(
+        lambda op, x, a, b: op.Cast(op.Cast(x, to=a), to=b),
+        lambda op, x, a, b: op.Cast(x, to=b.as_int()),
+        fits,
+    )
+
+
 @pytest.mark.parametrize(
     "rule",
-    [undone_split, pads_from_begins, gathered_indices, merged_axes, dropped_transpose],
+    [
+        undone_split,
+        pads_from_begins,
+        gathered_indices,
+        merged_axes,
+        dropped_transpose,
+        squeezed_names,
+        kept_zeros,
+        repeats_of_a_sum,
+        unsigned_between,
+    ],
 )
 def test_what_a_pattern_leaves_open_is_tried(rule):
-    """Parts that it does not name, unlike sides, two axes, axes between others, each order."""
+    """What a pattern does not name is tried in forms that authors forget."""
     assert fuzz_rule(rule(), seconds=600).fault is not None

@@ -7,6 +7,7 @@ from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.certifying import rule_fuzzing
 from onnx_passes.certifying.certification import is_reproducible
+from onnx_passes.certifying.replay import ENGINE_FAULTS
 from onnx_passes.certifying.rule_fuzzing import Examiner, fuzz_rule
 from onnx_passes.certifying.template_models import candidates, probed
 from onnx_passes.certifying.variants import RAISED, VARIANTS
@@ -86,7 +87,30 @@ def test_a_wrong_shape_of_the_original_is_the_engine_s_fault(size):
     trial = Examiner(rule).examine(model, "plain", [{"x": np.zeros((size, 1), np.int32)}])
     assert trial.fired == 1
     assert trial.fault is None
-    assert trial.sound == (size > 0)
+    assert trial.excused[ENGINE_FAULTS] == (size == 0)
+
+
+def _first_of_empty(rewrite):
+    model = ir.from_onnx_text("""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[0, 2] x) => (int64[0, 1] y) {
+            k = Constant<value_ints = [1]>() v, y = TopK(x, k) }""")
+    rule = RewriteRule(
+        lambda op, x, k: op.TopK(x, k, _outputs=["v", "i"])[1],
+        lambda op, x, k, **_: rewrite(op, x),
+    )
+    return Examiner(rule).examine(model, "plain", [{"x": np.zeros((0, 2), np.float32)}])
+
+
+def test_a_wrong_shape_of_the_result_is_the_engine_s_fault():
+    trial = _first_of_empty(lambda op, x: op.ArgMax(x, axis=-1, keepdims=1))
+    assert trial.fired == 1
+    assert trial.fault is None
+    assert trial.excused == {ENGINE_FAULTS: 1}
+
+
+def test_a_result_of_another_shape_on_nothing_is_a_fault():
+    trial = _first_of_empty(lambda op, x: op.Cast(x, to=int(ir.DataType.INT64)))
+    assert "shape" in trial.fault.reason
 
 
 def test_numbers_beside_the_guard_s_are_probed():
