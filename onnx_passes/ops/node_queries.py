@@ -347,6 +347,12 @@ Those of QONNX, and of our own domain, are described by their names alone.
 RESIZING = frozenset(("Resize", "Upsample"))
 """Operators whose floats beside the first operand decide sizes."""
 
+CHOOSING = frozenset(("ArgMax", "ArgMin", "Hardmax", "TopK"))
+"""Operators that choose among equal values by their places."""
+
+SIGNS = {"Add": 1.0, "Sub": -1.0}
+"""The sign of the second operand of a sum, by operator."""
+
 SUMS_OF_NOTHING = frozenset(
     ("ReduceL1", "ReduceL2", "ReduceProd", "ReduceSum", "ReduceSumSquare")
 )

@@ -32,6 +32,7 @@ from onnx_passes.ops.call import Operands
 from onnx_passes.ops.domains.intervals import UNBOUNDED, Interval, hull, of_array
 from onnx_passes.ops.node_queries import (
     CASTS,
+    CHOOSING,
     ML,
     PICKING,
     PICKS_ROWS,
@@ -105,7 +106,7 @@ class RandomInputs:
                 if n in varying and is_float(a)
             }
             far: dict[str, Array] = {}
-            if ORDERING & {node.op_type for node in nodes}:
+            if CHOOSING & {node.op_type for node in nodes}:
                 far = {n: saturating(draws[0][n]) for n in zeros}
             draws += [draws[0] | row for row in (*edges, *ties, zeros, far) if row]
             recorded = self.recorded.samples[0]
@@ -362,9 +363,6 @@ class RandomInputs:
             if values and all(np.isfinite(v).all() for v in values.values() if is_float(v))
         ]
 
-
-ORDERING = frozenset(("ArgMax", "ArgMin", "Hardmax", "TopK"))
-"""Operators that choose among equal values by their places."""
 
 _FARTHER = 256.0
 """How many times as large as where they overflow values are."""

@@ -20,7 +20,7 @@ from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import EngineError, OnnxPassesError, TooMuchWorkError
 from onnx_passes.model.ort_sessions import LOW
 from onnx_passes.model.walk import named_type
-from onnx_passes.ops.node_queries import makes_steps
+from onnx_passes.ops.node_queries import SIGNS, makes_steps
 from onnx_passes.report.text import are, bound
 from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
 from onnx_passes.verify.evidence import Check, OutputCheck, Verdict
@@ -223,13 +223,12 @@ def _rounds_by_a_sum(node: ir.Node) -> bool:
 
 def _term_of(node: ir.Node | None) -> float:
     """Return the constant that a node adds, in numbers whose last place is 1; else 0."""
-    if node is None or node.domain or node.op_type not in ("Add", "Sub"):
+    if node is None or node.domain or node.op_type not in SIGNS:
         return 0.0
     tensor = None if node.inputs[1] is None else constant_tensor(node.inputs[1])
     if tensor is None or tensor.size != 1 or not tensor.dtype.is_floating_point():
         return 0.0
-    sign = 1.0 if node.op_type == "Add" else -1.0
-    return sign * float(tensor.numpy().item()) * _epsilon(tensor.dtype)
+    return SIGNS[node.op_type] * float(tensor.numpy().item()) * _epsilon(tensor.dtype)
 
 
 GROWTH = 2.0
