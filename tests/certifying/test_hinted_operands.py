@@ -124,6 +124,9 @@ def test_fusions_of_many_nodes_fire(name):
     assert tested.fault is None
 
 
+OF_FORMS = 1500
+"""Attempts that forms of what authors forget add."""
+
 _NEVER_FIRED = [
     *(("eliminate-noop-arithmetic", index) for index in (12, 17, 18, 19)),
     *(("fuse-layer-normalization", index) for index in (2, 7)),
@@ -144,7 +147,7 @@ def test_rules_whose_certificates_said_never_fired_do(name, index):
     tested = fuzz_rule(rule, seconds=600, models=2, finite=True)
     assert tested.models == 2 + tested.planned
     assert tested.fault is None
-    assert tested.attempts < 150 + sum(plan.draws for plan in plans_of(rule, TYPES))
+    assert tested.attempts < OF_FORMS + sum(plan.draws for plan in plans_of(rule, TYPES))
 
 
 def test_an_infinity_is_the_end_of_an_integer_type_and_minus_one_all_bits():
@@ -172,4 +175,4 @@ def test_a_rule_that_fires_seldom_is_varied_where_it_did():
     )
     tested = fuzz_rule(rule, seconds=600, models=25)
     assert tested.models == 25 + tested.planned
-    assert tested.attempts < 4000
+    assert tested.attempts < 4000 + OF_FORMS

@@ -9,7 +9,7 @@ from onnx_passes.certifying import rule_fuzzing
 from onnx_passes.certifying.certification import is_reproducible
 from onnx_passes.certifying.replay import ENGINE_FAULTS
 from onnx_passes.certifying.rule_fuzzing import Examiner, fuzz_rule
-from onnx_passes.certifying.template_models import candidates, probed
+from onnx_passes.certifying.template_models import candidates, formed_candidates, probed
 from onnx_passes.certifying.variants import RAISED, VARIANTS
 from onnx_passes.contracts import Equality, Tolerance
 
@@ -155,10 +155,12 @@ def test_a_sample_on_which_the_original_ends_the_process_says_nothing():
 def few(monkeypatch):
     """Have few models made."""
 
-    def first(*args, **kwargs):
-        return islice(candidates(*args, **kwargs), 100)
+    for made in (candidates, formed_candidates):
 
-    monkeypatch.setattr(rule_fuzzing, "candidates", first)
+        def first(*args, made=made, **kwargs):
+            return islice(made(*args, **kwargs), 100)
+
+        monkeypatch.setattr(rule_fuzzing, made.__name__, first)
 
 
 def test_models_that_the_engine_does_not_run_are_skipped_and_counted(few):
