@@ -11,8 +11,6 @@ KINDS = form.read(kinds.TEXT, at="*", needs="adversarial", opset="21")
 NOT_YET = {
     # No sample is so large that the Loop stops early.
     "iterations-assumed",
-    # What a Log reads is drawn from positive numbers, for which both logarithms exist.
-    "logs-merged",
     # Near the greatest number of a type a tolerance holds nothing.
     "overflow-cancelled",
     "power-by-root",
