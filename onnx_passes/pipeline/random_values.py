@@ -484,7 +484,9 @@ class RandomComparison:
             causes = [find_cause(*asked)] if one.old not in beyond else []
             causes += [find_fused_cause(*asked)] if self.fuses else []
             if all(cause.cause is not Cause.ROUNDING for cause in causes):
-                place = _worst(old[row][one.old], new[row][one.old])
+                pair = {one.old: old[row][one.old]}, {one.old: new[row][one.old]}
+                held = (c for p in self.promises for c in p.check(*pair) if not c.passed)
+                place = next((c.worst for c in held if c.worst and c.max_abs is not None), ())
                 return RandomFinding(agrees=False, row=row, place=place)
         tiny = self._wrong_by_size(part, sides, (old, new), rows)
         if tiny is not None:
@@ -565,25 +567,10 @@ class RandomFinding:
     where: str = ""
 
 
-@np.errstate(all="ignore")
-def _worst(old: Data | None, new: Data | None) -> tuple[int, ...]:
-    """Return the place of the element that differs most; none of other types or shapes."""
-    if not isinstance(old, np.ndarray) or not isinstance(new, np.ndarray):
-        return ()
-    if old.shape != new.shape or not old.size or kind_of(old.dtype) not in ("float", "int"):
-        return ()
-    sides = [
-        widen(a) if kind_of(a.dtype) == "float" else a.astype(np.float64) for a in (old, new)
-    ]
-    apart = np.abs(sides[0] - sides[1])
-    apart = np.where(np.isnan(apart) & ~np.isnan(sides[0]), np.inf, np.nan_to_num(apart))
-    return tuple(map(int, np.unravel_index(int(np.argmax(apart)), old.shape)))
-
-
 def _where(values: Mapping[str, Array], place: tuple[int, ...]) -> str:
     found = [
         f"{name} is {value[place].item():.9g}"
-        for name, value in values.items()
+        for name, value in sorted(values.items())
         if place and value.ndim == len(place) and kind_of(value.dtype) in ("float", "int")
         if all(index < size for index, size in zip(place, value.shape, strict=True))
     ]
