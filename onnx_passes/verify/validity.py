@@ -234,9 +234,9 @@ class Opening:
         pending, taken = [(node, _left(node)) for node in nodes], set(known)
         for asked in ("results", "reads", "rest"):
             for node, own in pending:
-                near = (
-                    [x for x in alike[own.kind] if x not in taken] if node not in found else []
-                )
+                if node in found:
+                    continue
+                near = [x for x in alike[own.kind] if x not in taken]
                 if asked == "results":
                     near = [x for x in near if {*own.results} & {*x.results}]
                 elif asked == "reads":

@@ -367,7 +367,7 @@ def _check_shape(value: ir.Value, given: StaticShape | None) -> None:
         raise ReferenceDataError(f"the input {value.name!r} has no type")
     if isinstance(value.type, ir.SparseTensorType):
         raise ReferenceDataError(
-            f"the input {value.name!r} is a sparse tensor, of which no values can be made",
+            f"the input {value.name!r} is a sparse tensor: no values can be made for it",
             help="a run with --no-verify needs none, and its report says so",
         )
     if given is None or value.shape is None:
