@@ -52,7 +52,7 @@ ROOMS = {
     "ops": Size(7960, 34, 4),
     "optional": Size(77, 1, 0),
     "passes": Size(20291, 246, 0),
-    "pipeline": Size(9872, 29, 3),
+    "pipeline": Size(9862, 29, 3),
     "plain": Size(14, 1, 0),
     "report": Size(1919, 10, 0),
     "runtime": Size(6837, 28, 2),
