@@ -381,7 +381,17 @@ class Concrete:
 
         Bodies count once, those of an If both. What has no known shape counts nothing.
         """
-        return sum(map(_operations, self.model.graph.all_nodes()))
+        # A long graph repeats few calls, each of which is a formula to evaluate.
+        called: dict[object, int] = {}
+        total = 0
+        for node in self.model.graph.all_nodes():
+            key = _call_of(node)
+            count = called.get(key) if key is not None else None
+            if count is None:
+                count = _operations(node)
+                called |= {} if key is None else {key: count}
+            total += count
+        return total
 
     @cached_property
     def _own(self) -> ir.Model:
@@ -554,6 +564,15 @@ class ShapeSpecializer:
                 value.shape.freeze()
             self._types[key] = value.type, value.shape
         return self._types[key]
+
+
+def _call_of(node: ir.Node) -> object:
+    """Return what the operations of an element-wise node depend on; None for other nodes."""
+    operator = operator_of(node)
+    if operator is None or not operator.elementwise or node.attributes:
+        return None
+    types = (None if value is None else value.dtype for value in node.inputs)
+    return operator, *types, *map(static_shape, node.outputs)
 
 
 def _operations(node: ir.Node) -> int:
