@@ -249,6 +249,8 @@ class _Driver:
         if delta is None:
             return False
         old, new = list(delta.match.outputs), list(delta.new_outputs)
+        if len(old) < len(new):
+            return False  # onnxscript matches a node with fewer outputs than the pattern
         key = f"{name}@{','.join(str(value.name) for value in old)}"
         if all(a is b for a, b in zip(old, new, strict=True)) or not self.rewrites.admits(key):
             return False

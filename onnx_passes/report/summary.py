@@ -310,7 +310,7 @@ def run_error(report: RunReport) -> str | None:
 
 def blamed(done: PassReport) -> list[RewriteSummary]:
     """Return the rewrites that a failure is due to; empty where that is not known."""
-    if len(done.rewrites) == 1:
+    if len(done.rewrites) == 1 and (done.checks or done.error is None):
         return done.rewrites
     return [r for r in done.rewrites if r.number in done.culprits]
 

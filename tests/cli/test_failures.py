@@ -115,6 +115,15 @@ def test_the_traceback_of_a_pass_that_raised_is_shown_on_request(cli, model, wri
     cli(*words, "--debug").tells(1, "Traceback (most recent call last)", "undefined_name")
 
 
+def test_a_pass_that_raises_behind_a_rewrite_is_not_told_to_be_wrong(cli, model, write):
+    text = rule_pass("RaiseLater", "op.Relu(x)", "op.Relu(x)")
+    text += "\n    def ensures(self, model):\n        raise KeyError('later')\n"
+    write("later.py", text)
+    done = cli("-s", "imports=[later]", "-s", "reproducers=false", model, "raise-later")
+    done.tells(1, "later")
+    assert "did not keep" not in done.err
+
+
 def test_a_nan_is_never_off_by_0(go, tmp_path):
     model = "(float[N, 4] x) => (float[N, 4] y) { n = Neg(x) y = Add(n, n) }"
     files = [tmp_path / "r.html", tmp_path / "r.xml"]

@@ -193,6 +193,19 @@ def test_a_rule_that_raises_is_named_with_its_node():
     assert "y = Relu(x)" in str(error.value)
 
 
+def test_a_pattern_of_two_outputs_leaves_a_node_with_one():
+    """onnxscript matches it: the rewrite of its own result raised from within."""
+    rule = RewriteRule(
+        lambda op, x: op.MaxPool(x, kernel_shape=[2], _outputs=["y", "i"]),
+        lambda op, x, **_: (op.MaxPool(x, kernel_shape=[2]), op.Shape(x)),
+        name="drop-indices",
+    )
+    model = parse(
+        "m (float[1,1,4] x) => (float[1,1,3] y) { y = MaxPool<kernel_shape=[2]>(x) }"
+    )
+    assert not rewrite(model, [rule])
+
+
 def test_looks_again_only_near_a_change():
     seen: list[str] = []
 
