@@ -369,6 +369,14 @@ RISKY_IF_EMPTY = frozenset(
 )
 """Operators whose kernels may end the process, or mean nothing, if an operand is empty."""
 
+TAKES_NO_ROWS = frozenset(
+    (
+        *("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool"),
+        *("GlobalMaxPool", "LogSoftmax", "Softmax", "ArgMax", "ArgMin", "TopK"),
+    )
+)
+"""Those among them that give no rows where only the first dimension is empty."""
+
 DECIDING = frozenset(
     (
         *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),

@@ -126,6 +126,15 @@ bounds that cross where one number is small: (float[N,6] x, float width) => (flo
   Less(x, low) above = Greater(x, high) top = Where(above, high, x) y = Where(below, low, top)
   } | Where(Less(x, low), low, Where(Greater(x, high), high, x)) => Clip(x, low, high) |
   equality | failed or differs on drawn values
+no rows behind a Softmax: (float[R,4] x) => (float[R,4] y) { f = Flatten(x) y = Softmax(f) } |
+  Flatten(x) => Reshape(x, Constant(value_ints=[0, -1])) | equality | failed
+nothing along a dimension that is not the first: (float[N,T] x) => (float[N,T] y) { f =
+  Flatten(x) y = Sin(f) } | Flatten(x) => Reshape(x, Constant(value_ints=[-1, 0])) | equality |
+  failed
+an index that leads nowhere gives a row of zeros: (int64[N] i) => (float[N,2] y) <int64 depth
+  = {4}, float[2] pair = {0, 1}, float[4,2] table = {1, 2, 3, 4, 5, 6, 7, 8}> { o = OneHot(i,
+  depth, pair) y = MatMul(o, table) } | MatMul(OneHot(i, depth, pair), table) => Gather(table,
+  i, axis=0) | equality | failed
 missing numbers of a model that fills them in: =MISSING | =UNFILL | equality | failed
 words of a model with capitals: (string[W] words) => (int64[K] y) { low = StringNormalizer
   <case_change_action = "LOWER", locale = "C">(words) kept = StringNormalizer<is_case_sensitive

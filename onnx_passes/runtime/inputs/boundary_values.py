@@ -16,13 +16,14 @@ import onnx_ir as ir
 from onnx_passes.arrays import Array, float_limits
 from onnx_passes.contracts.scores import kind_of
 from onnx_passes.model.walk import all_nodes, captured_values, subgraphs_of
-from onnx_passes.ops.input_hints import ValueHint, constant_of
+from onnx_passes.ops.input_hints import ValueHint, constant_of, static_shape
 from onnx_passes.ops.node_queries import (
     ADDING_UP,
     INDEXING,
     PICKING,
     RISKY_IF_EMPTY,
     SUMS_OF_NOTHING,
+    TAKES_NO_ROWS,
     around,
     breakpoints_of,
     expects_nan,
@@ -475,7 +476,7 @@ def edge_samples(
     - Floats are large, which exponentials overflow for.
     - Floats that are quantised by a power of two lie half way between two levels.
     - Booleans are negated, and all false. Inputs with a default have another value.
-    - Integers are large, of either sign. Indices count from the end.
+    - Integers are large, of either sign. Indices count from the end, or lead nowhere.
     - Single integers are 0 and 1, and numbers of iterations 17, or beyond what these meet.
     - Rows are those of constants that are subtracted from them.
     - Words are none of those that the model lists, or these with capitals.
@@ -564,6 +565,15 @@ def _edge_values(asked: Request, base: GeneratedSample) -> Iterator[AdversarialF
         if name in indexing and isinstance(data, np.ndarray)
         if (counted := _from_the_end(data, base.hints.get(name, ValueHint()))) is not data
     }
+    one_hot = _picked_for(model, lambda node: 0 if node.op_type == "OneHot" else None)
+    outside = {
+        name: np.where(np.arange(data.size).reshape(data.shape) % 2, data, size).astype(
+            data.dtype
+        )
+        for name, data in base.feeds.items()
+        if name in one_hot - ranges.keys() and isinstance(data, np.ndarray)
+        if (size := _indexed(base.hints.get(name, ValueHint()))) is not None
+    }
     stopped = {
         name: np.zeros_like(base.feeds[name])
         for name in sorted((conditions & base.feeds.keys()) - ranges.keys())
@@ -628,6 +638,7 @@ def _edge_values(asked: Request, base: GeneratedSample) -> Iterator[AdversarialF
         (LARGE_FLOATS, far),
         (LARGE_FLOATS, far | flags if far and flags else {}),  # the other branch overflows
         ("indices from the end", indices),
+        ("indices out of range", outside),
         ("count 0", none | stopped),
         ("count 1", once),
         (f"count {most}", many),
@@ -759,13 +770,17 @@ def _at_one_place(model: ir.Model) -> set[str]:
     return found - other
 
 
+def _indexed(hint: ValueHint) -> int | None:
+    """Return the size of what all indices lead to, as far as it is one number."""
+    if hint.high is None or not np.all(np.equal(hint.high, np.max(hint.high))):
+        return None
+    return int(np.max(hint.high)) + 1
+
+
 def _from_the_end(array: Array, hint: ValueHint) -> Array:
     """Let every second index count from the end; return the array itself if none can."""
-    if hint.high is None or not np.all(np.equal(hint.high, np.max(hint.high))):
-        return array
-    size = int(np.max(hint.high)) + 1
-    kind = array.dtype.kind
-    if kind in "bu" or (kind == "i" and -size < np.iinfo(array.dtype).min):
+    size, kind = _indexed(hint), array.dtype.kind
+    if size is None or kind in "bu" or (kind == "i" and -size < np.iinfo(array.dtype).min):
         return array
     found = np.array(array)
     flat = found.reshape(-1)
@@ -825,7 +840,7 @@ def is_cheap(made: GeneratedSample) -> bool:
 def samples_of_edge_sizes(
     asked: Request,
 ) -> Iterator[tuple[GeneratedSample, AdversarialFeeds]]:
-    """Yield inputs whose dynamic dimensions all have size 1, one of size 0, and a large one.
+    """Yield inputs whose dynamic dimensions all have size 1, some of size 0, and a large one.
 
     The large one is beyond the largest integer that sizes meet, if it costs little. Pictures
     keep their sizes there, and are odd in one of their own. Each comes with what it was made
@@ -851,13 +866,15 @@ def samples_of_edge_sizes(
         return
     plans = [(1, free)]
     if len({frozenset(shape) & frozenset(free) for shape in symbols.shapes.values()}) > 1:
-        plans += [(1, [name]) for name in free[:_MOST_ALONE]]  # one input may broadcast
-    if _takes_nothing(asked.model):
-        plans.append((0, free[:1]))
+        # One input may broadcast.
+        plans += [(1, [name]) for name in free[:_MOST_ALONE] if [name] != free]
+    plans += [(0, [name]) for name in free[:_MOST_ALONE]]
     for size, names in plans:
         made = asked.sized(dict.fromkeys(names, size))
         # The first may be dear: others of the same sizes are not made.
         if made is None or not (is_cheap(made) or (names is free and is_small(made.feeds))):
+            continue
+        if size == 0 and not _takes_nothing(made):
             continue
         where = f"of {', '.join(names)}"
         yield made, AdversarialFeeds(made.feeds, f"size {size}", where, asked=False)
@@ -898,23 +915,59 @@ def samples_beyond_limits(
             if made is not None and is_cheap(made):
                 reached |= dict.fromkeys(names, number)
                 kind, where = f"sizes over {number}", f"of {', '.join(names)}"
-                yield made, AdversarialFeeds(made.feeds, kind, where, asked=False)
+                feeds = _with_equal_rows(asked.model, symbols, made.feeds, names)
+                yield made, AdversarialFeeds(feeds, kind, where, asked=False)
             break
 
 
-def _takes_nothing(model: ir.Model) -> bool:
-    """Whether an engine can be given an empty input without the risk that it ends the process.
+def _with_equal_rows(
+    model: ir.Model, symbols: Symbols, feeds: Feeds, names: Iterable[str]
+) -> Feeds:
+    """Repeat half of the rows along some dimensions, where a model drops what it has twice."""
+    if not any(node.op_type in ("NonMaxSuppression", "Unique") for node in all_nodes(model)):
+        return feeds
+    found = dict(feeds)
+    for key, data in feeds.items():
+        axes = [a for a, dim in enumerate(symbols.shapes.get(key, ())) if dim in {*names}]
+        if isinstance(data, np.ndarray) and axes:
+            size = data.shape[axes[0]]
+            found[key] = data.take(np.arange(size) % -(-size // 2), axes[0])
+    return found
 
-    A division of integers by a size does that, and kernels outside the standard are unknown.
-    What the mean or the maximum of nothing is, the standard leaves open.
+
+def _takes_nothing(made: GeneratedSample) -> bool:
+    """Whether an empty sample does not put the engine's process at risk.
+
+    A division of integers by a size does that, recurrent kernels do without a row, and
+    kernels outside the standard are unknown. What the mean or the maximum of nothing is, the
+    standard leaves open.
     """
+    model = made.concrete.model
     return all(
         node.domain == ""
-        and node.op_type not in RISKY_IF_EMPTY
+        and (node.op_type not in RISKY_IF_EMPTY or _lacks_rows_only(node))
         and (not node.op_type.startswith("Reduce") or _sums_nothing(node))
         for node in all_nodes(model)
         if node.op_identifier() not in model.functions
     )
+
+
+def _lacks_rows_only(node: ir.Node) -> bool:
+    """Whether what a risky node reads and makes has elements, or lacks no more than rows.
+
+    The integers that divide may be sizes of nothing.
+    """
+    operator = operator_of(node)
+    if operator is not None and operator.divides and not _divides_safely(node):
+        return all(v is not None and _is_float(v) for v in node.inputs)
+    values = (v for v in (*node.inputs, *node.outputs) if v is not None)
+    first = 1 if node.op_type in TAKES_NO_ROWS else 0
+    shapes = map(static_shape, values)
+    return all(shape is not None and 0 not in shape[first:] for shape in shapes)
+
+
+def _is_float(value: ir.Value) -> bool:
+    return value.dtype is not None and value.dtype.is_floating_point()
 
 
 def _sums_nothing(node: ir.Node) -> bool:

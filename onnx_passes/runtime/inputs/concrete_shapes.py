@@ -168,8 +168,7 @@ def _window(node: ir.Node, shape_of: ShapeOf) -> _Found:
     before, filters = shape_of(node.inputs[0]), _input_shape(node, 1, shape_of)
     spatial = before[2:] if before else ()
     if node.op_type == "ConvTranspose" or not spatial:
-        if (before and not all(before)) or any(d <= 0 for d in _sizes(node, shape_of)):
-            yield f"{node.op_type} of {_shown(before)} has no element", 1, 1
+        yield from _nothing(node, before, shape_of)
         return
     window = node.attributes.get_ints("kernel_shape") or (filters or ())[2:]
     steps = node.attributes.get_ints("dilations") or [1] * len(spatial)
@@ -182,7 +181,13 @@ def _window(node: ir.Node, shape_of: ShapeOf) -> _Found:
         if padded < reach and not padded_up:
             text = f"a window of {reach} over {padded} elements of axis {axis + 2}"
             yield text, padded, reach
-    if not all(before or ()) or any(d <= 0 for d in _sizes(node, shape_of)):
+    yield from _nothing(node, before, shape_of)
+
+
+def _nothing(node: ir.Node, before: StaticShape | None, shape_of: ShapeOf) -> _Found:
+    """Yield a demand where a row has no element; there may be no row."""
+    shapes = (before, *map(shape_of, node.outputs))
+    if any(size <= 0 for shape in shapes for size in (shape or ())[1:]):
         yield f"{node.op_type} of {_shown(before)} has no element", 1, 1
 
 
@@ -272,11 +277,6 @@ def _divided(node: ir.Node, shape_of: ShapeOf) -> _Found:
 
 def _input_shape(node: ir.Node, index: int, shape_of: ShapeOf) -> StaticShape | None:
     return shape_of(node.inputs[index]) if index < len(node.inputs) else None
-
-
-def _sizes(node: ir.Node, shape_of: ShapeOf) -> Iterator[int]:
-    for value in node.outputs:
-        yield from shape_of(value) or ()
 
 
 def _shown(shape: Sequence[int] | None) -> str:

@@ -239,6 +239,28 @@ def test_sums_of_nothing_are_asked_for_where_the_standard_defines_them(call, emp
     assert ("size 0" in found) == empty
 
 
+@each_row("""text | empty
+a window: (float[N,2,8] x) => (float[A,B,C] y) { y = MaxPool<kernel_shape = [2]>(x) } | =True
+another dimension: (float[2,N,8] x) => (float[2,N,8] y) { y = Softmax<axis = 1>(x) } | =False
+recurrence: (float[5,N,3] x, float[1,4,3] w, float[1,4,1] r) => (float[A,B,C,D] y) { y =
+  LSTM<hidden_size = 1>(x, w, r) } | =False
+integers: (float[N] x) => (int64[1] y) <int64[1] k = {12}> { n = Shape(x) y = Div(k, n) } |
+  =False
+""")
+def test_no_rows_are_asked_for_where_no_kernel_ends_the_process(text, empty):
+    assert ("size 0" in edges(text)) == empty
+
+
+def test_rows_are_there_twice_where_a_model_drops_them():
+    """So the best 24 boxes were left out ahead of a suppression that found enough without."""
+    found = edges("""(float[N] score, float[1,N,4] box) => (int64[K,3] kept)
+        <int64[1] most = {24}, int64[2] both = {0, 1}, int64 each = {15}> {
+        best, place = TopK(score, most) s = Unsqueeze(best, both)
+        b = Gather<axis = 1>(box, place) kept = NonMaxSuppression(b, s, each) }""")
+    boxes = next(f["box"] for kind, f in found.items() if kind.startswith("sizes over"))
+    assert len(np.unique(boxes, axis=1)[0]) == -(-boxes.shape[1] // 2)
+
+
 @each_of("axis, empty", (0, True), (1, False))
 def test_no_row_beside_one_row_is_no_sample(axis, empty):
     """ONNX Runtime gives a row of what is left in memory."""
