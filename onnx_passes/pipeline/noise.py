@@ -245,7 +245,8 @@ class Noise:
         moves it.
         What moves by more than :data:`LARGEST_NOISE_LIMIT` is not judged. In a model that
         rounds to steps, a float may differ by as much as any moves, and an integer be what it
-        is in some run. Returns None if an output differs otherwise.
+        is in some run; adversarial inputs decide nothing there if the models agree elsewhere.
+        Returns None if an output differs otherwise.
         """
         steps = makes_any_steps(self.baseline.model)
         if not (vouched or steps):
@@ -293,7 +294,11 @@ class Noise:
                     undecided += drift.count
                     break
             else:
-                return None
+                feeds = self.baseline.samples[place]
+                asked = isinstance(feeds, AdversarialFeeds) and feeds.asked
+                if not (vouched and steps and asked):
+                    return None
+                undecided += drift.count  # special values lie on other steps than moved ones
             if (spread := drift.spread(moved)) is not None:
                 most = max(most, float(spread.max()))
                 judged &= bool(steps or drift.is_small(spread))

@@ -116,3 +116,19 @@ def test_a_result_that_is_nan_or_does_not_run_is_no_rounding(shares, amplifies):
     outputs = tuple(OutputCheck("y", False, share=share) for share in shares)
     check = Check("drift", Verdict.FAILED, outputs=outputs)
     assert Gate.only_amplifies(gate, check) is amplifies
+
+
+STEPS = "y = Sin(b) }", "p = Mul(b, k) h = Round(p) q = Sub(p, h) y = Sin(q) }"
+
+
+@each_of("steps, verdict", (True, "passed"), (False, "failed"))
+def test_adversarial_inputs_decide_nothing_behind_steps(monkeypatch, steps, verdict):
+    """So a quantised network was accused of a right fusion, where no rewrite was blamed."""
+    monkeypatch.setattr(noise, "_UNITS", 0)
+    text = amplifier(0.15).replace(*STEPS if steps else ("Sin(b)", "Sin(b)"))
+    words = ["engines=[onnxruntime]", "reproducers=false", "on_failure=rollback", DEFAULT]
+    config = default_config([*words, "verify.inputs=adversarial"], ["amplified-fold"])
+    done = run_pipeline(ir.from_onnx_text(text), config)
+    (report,) = done.report.passes
+    assert report.verdict == verdict
+    assert any("undecided" in str(check.reason) for check in report.checks) == steps
