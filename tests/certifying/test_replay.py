@@ -94,3 +94,27 @@ def test_an_empty_operand_that_a_kernel_refuses_is_no_difference_where_onnx_find
     assert replayer.excused[ENGINE_FAULTS] == 2
     wrong = apart.replace("q, k, k", "q, k, past")
     assert Replayer(before, graph(*ends, wrong, opset=23)).search(2, real=False)
+
+
+def test_a_kernel_that_loses_nan_refutes_nothing(graph):
+    """ONNX Runtime gives 0 for a row of NaN to a GRU with a bias, and NaN to one without."""
+    ends = "float[1,1,1] x, float[1,3,1] w, float[1,3,1] r", "float[1,1,1,1] o"
+    zero = "b = Constant<value = float[1,6] {0, 0, 0, 0, 0, 0}>()"
+    given = graph(*ends, f"{zero} o = GRU<hidden_size = 1>(x, w, r, b)")
+    left_out = Replayer(given, graph(*ends, "o = GRU<hidden_size = 1>(x, w, r)"))
+    halved = Replayer(given, graph(*ends, "h = Add(x, x) o = GRU<hidden_size = 1>(h, w, r)"))
+    feeds = {"w": np.ones((1, 3, 1), np.float32), "r": np.ones((1, 3, 1), np.float32)}
+    odd, even = (np.full((1, 1, 1), x, np.float32) for x in (np.nan, 1))
+    assert left_out.compare({"x": odd, **feeds}, real=True) is None
+    assert left_out.excused == {ENGINE_FAULTS: 1}
+    assert halved.compare({"x": even, **feeds}, real=True) is not None
+
+
+def test_an_axis_of_nothing_from_the_end_refutes_nothing(graph):
+    """ONNX Runtime does not reduce it."""
+    ends = "int64[0,2] x", "int64[0,1] o"
+    axes = "a = Constant<value_ints = [-1]>()"
+    top = f"{axes} k = Constant<value_ints = [1]>() v, i = TopK(x, k) o = ReduceMax(v, a)"
+    replayer = Replayer(graph(*ends, top), graph(*ends, f"{axes} o = ReduceMax(x, a)"))
+    assert replayer.compare({"x": np.zeros((0, 2), np.int64)}, real=False) is None
+    assert replayer.excused == {ENGINE_FAULTS: 1}
