@@ -20,7 +20,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.certifying.coverage import impossible
-from onnx_passes.certifying.proof import CUTS, NEAR, Fault, Proof
+from onnx_passes.certifying.proof import CUTS, NEAR, Counterexample, Fault, Proof
 from onnx_passes.certifying.replay import Feeds, PairRunner
 from onnx_passes.certifying.rewrite_rule import (
     GIB,
@@ -148,17 +148,14 @@ class RuleEvidence:
         tested, proof, declared = self.tested, self.proof, self.declared
         verdict, reason = self._verdict()
         contract = self._contract() if verdict in ("proved", "tested") else None
-        loose = None if tested is None else tested.loose
-        inexact = (tested and tested.inexact) or (proof and proof.counterexample)
-        disagrees = (
-            verdict == "refuted"
-            or loose is not None
-            or (isinstance(declared, Equality) and inexact is not None)
-        )
+        refuted = verdict == "refuted"
+        broken = self._broken()
+        if broken is not None and not refuted:
+            verdict, reason = "refuted", f"not the declared {declared}: {broken.reason}"
         result: PlainDict = {
             "rule": rule_name(self.rule),
             "verdict": verdict,
-            "reason": reason or ("" if loose is None else loose.reason),
+            "reason": reason,
             "claim": self._claim() if verdict == "proved" else "",
             "never_ran": "",
             "paths": self.paths.taken(),
@@ -166,11 +163,10 @@ class RuleEvidence:
             "contract": None if contract is None else str(contract),
             "declared": None if declared is None else str(declared),
             "assumes": "no input is NaN or infinite" if self.finite else "",
-            "disagrees": disagrees,
             "tested": None if tested is None else tested.as_dict(),
             "proof": None if proof is None else proof.as_dict(),
         }
-        fault = self._fault(refuted=verdict == "refuted", disagrees=disagrees)
+        fault = self._fault(refuted=refuted, disagrees=broken is not None)
         if fault is None:
             return result
         result |= {"counterexample": fault.text(), "cause": _CAUSES[fault.breaks]}
@@ -180,6 +176,15 @@ class RuleEvidence:
             folder, _ = write_refutation(fault, declared, Path(self.folder))
             result["folder"] = str(folder)
         return result
+
+    def _broken(self) -> Fault | Counterexample | None:
+        """Return what breaks the declared contract, and no weaker one."""
+        tested, found = self.tested, None if self.proof is None else self.proof.counterexample
+        if tested is not None and tested.loose is not None:
+            return tested.loose
+        if not isinstance(self.declared, Equality):
+            return None
+        return found if tested is None or tested.inexact is None else tested.inexact
 
     def _fault(self, *, refuted: bool, disagrees: bool) -> Fault | None:
         """Return what is shown: what refutes the rule, or contradicts what it declares."""

@@ -315,7 +315,7 @@ class Replayer:
 
         That is where an operand is empty, or not finite.
         """
-        arrays = [*feeds.values(), *(tensor.numpy() for tensor in all_tensors(self._models[0]))]
+        arrays = [*feeds.values(), *(t.numpy() for t in all_tensors(self._models[0]))]
         if all(array.size and with_ones(array, _is_odd) is array for array in arrays):
             return False
         sides = []

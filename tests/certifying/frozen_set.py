@@ -41,7 +41,7 @@ class Outcome:
         rule: The name of the rule.
         verdict: The verdict.
         claim: The arithmetics in which it is proved, and for which sizes.
-        contract: The contract that it keeps, and the declared one if that is another.
+        contract: The contract that it keeps.
     """
 
     rule: str
@@ -55,8 +55,6 @@ def judge(frozen: FrozenRule) -> Outcome:
     job = Job("frozen:rules", seconds=_NO_LIMIT, models=frozen.models)
     found: dict[str, Any] = verdict_of(frozen.subject, frozen.rule, job)
     verdict, contract = found["verdict"], found["contract"] or ""
-    if found["disagrees"] and verdict != "refuted":
-        contract = f"{contract}, not {found['declared']}"
     claim = _claim(found["proof"]) if verdict == "proved" else ""
     return Outcome(frozen.name, verdict, claim, contract)
 

@@ -53,16 +53,15 @@ def test_nan_made_finite_is_within_a_certificate_and_not_within_a_run(own_regist
     tolerance(registry.register()(MadeFinite))
     result = verdict_of(MadeFinite, rules_of(MadeFinite)[0], JOB)
     assert (result["verdict"], result["contract"]) == ("tested", "tolerance")
-    assert not result["disagrees"]
     model = parse("(float[8] x) => (float[8] y) { a = Log(x) y = Exp(a) }")
     done = run_pipeline(model, default_config(["reproducers=false"], ["made-finite"]))
     assert "expected nan" in str(done.error)
 
 
-def test_a_declared_equality_that_rounding_breaks_is_a_disagreement(tmp_path):
+def test_a_declared_equality_that_rounding_breaks_is_refuted(tmp_path):
     job = Job("m:o", level="test", seconds=600, models=30, folder=str(tmp_path / "out"))
     result = verdict_of(Exact, _by_reciprocal(), job)
-    assert result["disagrees"]
+    assert result["verdict"] == "refuted"
     assert (result["declared"], result["contract"]) == ("equality", "tolerance")
     script = tmp_path / "out" / "repro.py"
     ran = subprocess.run([sys.executable, script], capture_output=True, check=False)
@@ -71,7 +70,6 @@ def test_a_declared_equality_that_rounding_breaks_is_a_disagreement(tmp_path):
 
 def test_a_declared_tolerance_agrees_with_rounding():
     result = verdict_of(Close, _by_reciprocal(), JOB)
-    assert not result["disagrees"]
     assert result["verdict"] == "tested"
 
 
@@ -116,8 +114,7 @@ def test_a_tolerance_that_is_declared_too_tight_is_an_error_with_a_script(tmp_pa
     )
     job = Job("m:o", level="test", seconds=600, models=40, folder=str(tmp_path / "out"))
     result = verdict_of(TooClose, rule, job)
-    assert result["verdict"] == "tested"
-    assert result["disagrees"]
+    assert result["verdict"] == "refuted"
     assert "breaks tolerance(rtol=1e-09" in result["reason"]
     assert 0 < result["tested"]["errors"]["float16"]["rtol"] < 1e-3
     script = tmp_path / "out" / "repro.py"

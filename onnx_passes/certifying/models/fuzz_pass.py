@@ -472,7 +472,7 @@ def verdict_of_pass(
 ) -> PlainDict:
     """Test a pass on random models; return a verdict, and write a refutation to `folder`."""
     declared = declared_by(cls)
-    result: PlainDict = {"rule": cls.name, "contract": None, "disagrees": False}
+    result: PlainDict = {"rule": cls.name, "contract": None}
     result["declared"] = None if declared is None else str(declared)
     try:
         most = DRAW_FACTOR * models
@@ -483,7 +483,6 @@ def verdict_of_pass(
     result |= {
         "verdict": tested.verdict,
         "reason": tested.reason,
-        "disagrees": tested.trial is not None,
         "contract": str(declared) if declared and tested.verdict == "tested" else None,
         "tested": {
             "models": tested.models,
