@@ -61,7 +61,7 @@ ROOMS = {
     "tuning": Size(2292, 8, 0),
     "verify": Size(6437, 20, 0),
     "benchmarks": Size(8990, 69, 0),
-    "tests": Size(48865, 556, 0),
+    "tests": Size(48604, 556, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

@@ -57,12 +57,6 @@ def test_a_wrong_model_is_named_with_its_worst_element(cli, wrong):
     assert pair["outputs"][0]["worst"]
 
 
-def test_layer_by_layer_the_first_to_differ_is_named_with_its_node(cli, wrong):
-    done = cli("compare", DIGITS, wrong, "--outputs", "all")
-    done.prints(1, "in topological order: /fc1/Gemm_output_0, made by Gemm '/fc1/Gemm'")
-    assert "conv1" not in done.out
-
-
 def test_a_page_lists_the_layers_by_error(cli, wrong, tmp_path):
     cli("compare", DIGITS, wrong, "--outputs", "all", "--html", "layers.html").tells(1)
     page = (tmp_path / "layers.html").read_text()

@@ -7,13 +7,11 @@ import sys
 import threading
 from pathlib import Path
 
-import numpy as np
-import onnx
 import pytest
 
 from onnx_passes.cli import output
 from onnx_passes.cli.output import StepCount, advance, ticking
-from tests.tables import each_of, each_row, model_of
+from tests.tables import each_of
 
 
 @pytest.fixture
@@ -70,34 +68,6 @@ def test_a_folder_that_may_not_be_written_to(cli, model, never, monkeypatch):
     monkeypatch.setattr("os.access", access)
     cli("-c", never, "-o", "out.onnx", model).tells(2, "may not be written to")
     assert not Path("ran").exists()
-
-
-@pytest.fixture
-def external(tmp_path):
-    """A model whose weights lie in a file beside it."""
-    text = """<ir_version: 10, opset_import: ["" : 20]>
-        g (float[4] x) => (float[4] y) { y = Add(x, w) }"""
-    model = model_of(text, w=np.arange(4, dtype=np.float32))
-    path = tmp_path / "big.onnx"
-    onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
-    return path
-
-
-@each_row("""location | told
-- none.bin | none.bin
-- short.bin | short.bin
-- ../secret | outside
-- /etc/hostname | outside
-- sub/../../secret | outside
-""")
-def test_a_model_whose_data_is_not_there(cli, external, tmp_path, location, told):
-    (tmp_path.parent / "secret").write_bytes(b"\0" * 16)
-    (tmp_path / "short.bin").write_bytes(b"\0" * 8)
-    proto = onnx.load(external, load_external_data=False)
-    proto.graph.initializer[0].external_data[0].value = location
-    external.write_bytes(proto.SerializeToString())
-    cli("-c", "cleanup", "-o", "out.onnx", external).tells(3, told)
-    assert not Path("out.onnx").exists()
 
 
 def test_a_disk_that_fills_leaves_the_old_output_and_tells_the_report(cli, model):

@@ -30,12 +30,6 @@ def run(cli, model, write):
     return call
 
 
-def test_without_a_waiver_the_failure_ends_the_run(run):
-    done, report = run([])
-    assert done.code == 1
-    assert report["waivers"] == []
-
-
 @each_of("what", {"pass": "BreakAdds"}, {"rule": "break-adds"})
 def test_a_waived_failure_is_kept_and_is_not_an_error(run, what, tmp_path):
     done, report = run([{**what, "reason": "see issue 7"}], "--strict")

@@ -10,7 +10,6 @@ from onnx_passes.configs.pipeline_files import (
     config_from_data,
     default_config,
     load_config,
-    shipped_configs,
 )
 from onnx_passes.configs.resolve import GroupStep, PassStep, format_pipeline, resolve
 from onnx_passes.configs.sections import WaiverSection, find_waivers
@@ -161,11 +160,6 @@ def test_complaints_about_engines(load, text, message, place):
     assert f"cfg.yaml:{place}\n" in caught.value.where
 
 
-@each_of("name", *shipped_configs())
-def test_the_shipped_pipelines_name_passes_that_exist(name):
-    assert resolve(load_config(name)).passes
-
-
 # Models that ONNX Runtime saved optimised go through every preset.
 
 
@@ -219,11 +213,6 @@ def found(waivers, pass_name="merge-relus", rules=(), model="model.onnx"):
 @each_of("name", "merge-relus", "MergeRelus", "merge_relus", "merge-relus{limit=3}")
 def test_a_pass_is_found_however_its_name_is_written(name):
     assert found([OF_PASS], name) is OF_PASS
-
-
-def test_a_waiver_of_another_pass_accepts_nothing():
-    assert found([OF_PASS], "merge-clips", ["merge-relus"]) is None
-    assert found([], "merge-relus") is None
 
 
 def test_each_rule_that_is_to_blame_needs_a_waiver():

@@ -10,7 +10,6 @@ import onnx
 import onnx_ir as ir
 from onnx import helper
 
-from onnx_passes.ops.bodies.operator_bodies import QONNX
 from tests.corpus.topologies import Layers
 
 SEED = {
@@ -28,13 +27,8 @@ class _Network(Layers):
         super().__init__(shape)
         self.draw = np.random.default_rng(seed)
 
-    def quant(self, x: str, scale: object, bits: float, signed: int, narrow: int = 0) -> str:
-        parameters = map(self.constant, (scale, 0.0, bits))
-        flags = {"signed": signed, "narrow": narrow, "rounding_mode": "ROUND"}
-        return self.node("Quant", x, *parameters, domain=QONNX, **flags)
-
     def matrix(self, *shape: int) -> str:
-        return self.quant(self.constant(self.draw.normal(size=shape)), 0.37, 3.0, 1, 1)
+        return self.quant(self.constant(self.draw.normal(size=shape)), 0.37, 3, 1, 1)
 
     def activate(self, x: str, channels: int) -> str:
         """Normalise, rectify and quantise."""
@@ -43,7 +37,7 @@ class _Network(Layers):
         mean, variance = draw.normal(size=channels) * 0.2, draw.uniform(0.5, 2, channels)
         parameters = map(self.constant, (scale, term, mean, variance))
         x = self.node("BatchNormalization", x, *parameters)
-        return self.quant(self.node("Relu", x), 0.23, 2.0, 0)
+        return self.quant(self.node("Relu", x), 0.23, 2, 0)
 
     def proto(self, y: str, out: list[int]) -> onnx.ModelProto:
         made = ir.to_proto(self.model(self.node("Identity", y)))
@@ -56,11 +50,11 @@ class _Network(Layers):
 def wide() -> onnx.ModelProto:
     """Return a network whose MaxPool pads, with scales of channels of many weights."""
     of = _Network(0, [1, 2, 4, 4])
-    x = of.quant("x", 0.11, 3.0, 1)
+    x = of.quant("x", 0.11, 3)
     x = of.activate(of.node("Conv", x, of.matrix(128, 2, 1, 1), kernel_shape=[1, 1]), 128)
     x = of.node("MaxPool", x, kernel_shape=[3, 3], strides=[1, 1], pads=[1] * 4)
     weights = of.constant(of.draw.normal(size=(64, 128, 3, 3)))
-    weights = of.quant(weights, of.draw.uniform(0.2, 0.4, (64, 1, 1, 1)), 3.0, 1, 1)
+    weights = of.quant(weights, of.draw.uniform(0.2, 0.4, (64, 1, 1, 1)), 3, 1, 1)
     x = of.activate(of.node("Conv", x, weights, kernel_shape=[3, 3]), 64)
     x = of.node("MatMul", of.node("Flatten", x), of.matrix(256, 3))
     return of.proto(x, [1, 3])
@@ -71,7 +65,7 @@ def network(name: str) -> onnx.ModelProto:
     size, pad = (6, 0) if name == "cnn" else (4, 1)
     shape = [4, 6] if name == "mlp" else [1, 2, size, size]
     of = _Network(list(SEED).index(name) + 1, shape)
-    x = of.quant("x", 0.11, 3.0, 1)
+    x = of.quant("x", 0.11, 3)
     if name == "mlp":
         x = of.activate(of.node("MatMul", x, of.matrix(6, 5)), 5)
         return of.proto(of.node("MatMul", x, of.matrix(5, 3)), [4, 3])

@@ -18,11 +18,11 @@ from tests.tables import each_of
 
 SHARDS = 24
 FAST = "simplify"
-"""The preset that CI puts every third model through. Copies of real networks, which
+"""The preset that CI puts every sixth model through. Copies of real networks, which
 ``optimize`` takes in CI, are a third of the time of all."""
 CASES = [
     pytest.param(
-        p, n, id=f"{p}-{n}", marks=() if p == FAST and n % 3 == 0 else pytest.mark.slow
+        p, n, id=f"{p}-{n}", marks=() if p == FAST and n % 6 == 0 else pytest.mark.slow
     )
     for p in shipped_configs()
     for n in range(SHARDS)

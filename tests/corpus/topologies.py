@@ -51,6 +51,12 @@ class Layers:
         self.constants.append(numpy_helper.from_array(array, name))
         return name
 
+    def quant(self, x: str, scale: Any, bits: int, signed: int = 1, narrow: int = 0) -> str:
+        """Quantise as QONNX does."""
+        inputs = (self.constant(np.asarray(v, np.float32)) for v in (scale, 0, bits))
+        flags = {"signed": signed, "narrow": narrow, "rounding_mode": "ROUND"}
+        return self.node("Quant", x, *inputs, domain=QONNX, **flags)
+
     def scale(self) -> float:
         """Draw a scale."""
         return float(self.draw.uniform(0.05, 0.3))
@@ -66,9 +72,7 @@ class Layers:
             )
         if self.bits == 1:
             return self.node("BipolarQuant", x, self.constant(scale), domain=QONNX)
-        inputs = (self.constant(v) for v in (scale, 0.0, float(self.bits)))
-        flags = {"signed": int(signed), "narrow": 0, "rounding_mode": "ROUND"}
-        return self.node("Quant", x, *inputs, domain=QONNX, **flags)
+        return self.quant(x, scale, self.bits, int(signed))
 
     def weights(self, *shape: int, axis: int = 0) -> str:
         """Make quantised weights with a scale for each place along an axis."""
@@ -84,9 +88,7 @@ class Layers:
         array = self.constant(self.draw.normal(0, 0.6, shape))
         if self.bits == 1:
             return self.node("BipolarQuant", array, self.constant(scale), domain=QONNX)
-        inputs = (self.constant(v) for v in (scale, 0.0, float(self.bits)))
-        flags = {"signed": 1, "narrow": 1, "rounding_mode": "ROUND"}
-        return self.node("Quant", array, *inputs, domain=QONNX, **flags)
+        return self.quant(array, scale, self.bits, narrow=1)
 
     def conv(self, x, inputs, outputs, kernel=3, *, group=1, stride=1):
         """Convolve, keeping the size of images but for the stride."""

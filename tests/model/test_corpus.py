@@ -13,7 +13,7 @@ from onnx_passes.model.save import save_model
 from tests.corpus import backend_models
 from tests.tables import each_of
 
-PARTS = 8
+PARTS = 24
 
 
 @each_of("part", 0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, PARTS)))

@@ -76,30 +76,6 @@ def test_skips_by_key():
     assert operators(model) == ["Relu", "Relu", "Neg", "Relu"]
 
 
-def test_keeps_the_identity_between_an_input_and_an_output():
-    model = parse("m (float[2] x) => (float[2] y) { a = Identity(x) y = Identity(a) }")
-    rewrite(model, [DROP_IDENTITY])
-    assert operators(model) == ["Identity"]
-    assert (model.graph.inputs[0].name, model.graph.outputs[0].name) == ("x", "y")
-
-
-def test_renames_the_inner_value_that_becomes_an_output():
-    model = parse("m (float[2] x) => (float[2] y) { a = Relu(x) y = Identity(a) }")
-    rewrite(model, [DROP_IDENTITY])
-    assert operators(model) == ["Relu"]
-    assert model.graph.outputs[0].name == "y"
-    assert model.graph.outputs[0].producer().op_type == "Relu"
-
-
-def test_keeps_one_identity_of_two_outputs_of_one_value():
-    model = parse(
-        "m (float[2] x) => (float[2] y, float[2] z) { a=Relu(x) y=Identity(a) z=Identity(a) }"
-    )
-    rewrite(model, [DROP_IDENTITY])
-    assert operators(model) == ["Relu", "Identity"]
-    assert [v.name for v in model.graph.outputs] == ["y", "z"]
-
-
 def test_rewrites_inside_subgraphs_and_frees_what_they_captured():
     model = parse("""m (float[2] x, bool c) => (float[2] y) {
             s = Exp(x)
@@ -220,13 +196,6 @@ def test_looks_again_only_near_a_change():
     )
     rewrite(model, [DROP_IDENTITY, spy])
     assert len(seen) < 50 + 10
-
-
-def test_an_output_that_becomes_an_inner_value_keeps_its_declared_shape():
-    model = parse("m (float[N] x) => (float[N] y) { a = Relu(x) y = Identity(a) }")
-    model.graph.node(0).outputs[0].shape = ir.Shape(["unk__0"])
-    rewrite(model, [DROP_IDENTITY])
-    assert str(model.graph.outputs[0].shape) == "[N]"
 
 
 def test_a_constant_output_keeps_the_shape_that_its_user_declared():

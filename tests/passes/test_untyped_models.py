@@ -1,18 +1,20 @@
 """Each pass does to a file without types what it does to one with them."""
 
 from contextlib import suppress
+from functools import cache
+from itertools import chain
 
 import onnx
 import onnx_ir as ir
 
 import onnx_passes
 from onnx_passes.certifying.models.recipe import recipes_on
-from onnx_passes.certifying.rewrite_rule import rules_of
-from onnx_passes.certifying.template_models import instances
 from onnx_passes.errors import OnnxPassesError
+from onnx_passes.model.copy import copy_model
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.base import Analysis, is_shipped
 from onnx_passes.passes.registry import all_passes
+from tests.passes.test_in_bodies import drawn
 from tests.tables import each_of
 
 OF_TYPES = {"shape-inference", "remove-inferred-shapes"}
@@ -49,26 +51,34 @@ def untyped(model):
     return ir.from_proto(proto)
 
 
-def models(cls):
-    yield ir.from_onnx_text(QDQ)
-    for recipe in recipes_on(cls.tested_on, 12, seed=3):
-        yield recipe.model()
+def pair(model):
+    """Return a model without types, and with those that are inferred."""
+    bare, typed = untyped(model), untyped(model)
+    ShapeInference().call(typed)
+    return bare, typed
+
+
+@cache
+def random_pairs(kinds):
+    return [pair(recipe.model()) for recipe in recipes_on(kinds, 12, seed=3)]
+
+
+def pairs(cls):
+    yield pair(ir.from_onnx_text(QDQ))
+    yield from random_pairs(cls.tested_on)
     with suppress(Exception):  # it is not made of rules
-        for rule in rules_of(cls):
-            yield from instances(rule, limit=2, attempts=60)
+        yield from map(pair, chain.from_iterable(drawn(cls)))
 
 
 @each_of("cls", *WITHOUT, ids=lambda cls: cls.name)
 def test_what_reads_types_needs_them(cls):
-    for model in models(cls):
-        bare, typed = untyped(model), untyped(model)
-        ShapeInference().call(typed)
+    for bare, typed in pairs(cls):
         try:
-            changed = cls(**cls.example).call(typed).modified
+            changed = cls(**cls.example).call(copy_model(typed)).modified
         except (OnnxPassesError, NotImplementedError):
             continue
         if changed:
-            assert cls(**cls.example).call(bare).modified, (
+            assert cls(**cls.example).call(copy_model(bare)).modified, (
                 'it lacks needs = ("shape-inference",)'
             )
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from onnx_passes.errors import ConfigError, UsageError
 from onnx_passes.report.json import from_json, read_json, to_json
-from onnx_passes.report.report_files import Laps, write_text
+from onnx_passes.report.report_files import write_text
 from onnx_passes.report.run_report import (
     SCHEMA_VERSION,
     EngineReport,
@@ -49,12 +49,6 @@ def test_any_report_comes_back_as_it_was(report):
         raise AssertionError(token)
 
     json.loads(text, parse_constant=refuse)
-
-
-def test_a_real_report_comes_back_from_a_file(any_report, tmp_path):
-    path = tmp_path / "run.json"
-    write_text(to_json(any_report), path)
-    assert same(read_json(path), any_report)
 
 
 @each_of("value", math.nan, math.inf, -math.inf)
@@ -150,10 +144,3 @@ def test_a_hash_that_was_put_off_is_computed_once_and_written():
     assert asked == [1]
     with pytest.raises(AttributeError, match="nothing"):
         summary.nothing  # noqa: B018
-
-
-# The wall time of a run, divided among its parts.
-
-
-def test_a_clock_without_a_start_begins_now():
-    assert 0.0 <= Laps().end("reading") == pytest.approx(0.0, abs=60.0)

@@ -359,9 +359,9 @@ def _same_in_both(ids, random=RANDOM):
 
 
 def test_a_sample_of_the_backend_models_gives_the_same_bits():
-    compared, different = _same_in_both(corpus.ids("node")[::120])
+    compared, different = _same_in_both(corpus.ids("node")[::240])
     assert not different
-    assert compared > 7
+    assert compared > 4
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import onnx_ir as ir
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,19 +72,3 @@ def test_packing_is_undone_by_unpacking(kind, codes):
     assert packed.size == -(-array.size * dtype.bitwidth // 8)
     again = ort_session.unpack(packed, dtype.bitwidth, array.dtype, array.shape)
     np.testing.assert_array_equal(again.astype(np.float32), array.astype(np.float32))
-
-
-@each_of("layout", "strided", "big-endian", "unaligned")
-def test_memory_that_cannot_be_shared_is_copied(layout):
-    array = np.arange(6, dtype=np.float32)
-    given_array = {
-        "strided": np.repeat(array, 2)[::2],
-        "big-endian": array.astype(">f4"),
-        "unaligned": np.frombuffer(b"?" + array.tobytes(), np.float32, offset=1),
-    }[layout]
-    np.testing.assert_array_equal(ort_session.of_array(given_array).numpy(), array)
-
-
-def test_an_element_type_that_it_lacks_is_unsupported():
-    with pytest.raises(UnsupportedModelError, match="complex64"):
-        ort_session.of_array(np.ones(2, np.complex64))

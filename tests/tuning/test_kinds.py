@@ -59,26 +59,6 @@ def test_functions_are_tuned_in_place_of_their_calls():
     assert result.best.spent.holds
 
 
-def test_a_body_stays_and_layers_beside_it_are_tuned():
-    model = parse(
-        f"""{HEADER} g (float[n,8] x, bool b) => (float[n,8] y)
-        <float[8,8] w = {{{listed(numbers(8, 8))}}},
-        float[8,8] v = {{{listed(numbers(8, 8))}}}>
-        {{
-          h = MatMul(x, w)
-          y = If (b) <
-            then_branch = t () => (float[n,8] p) {{ p = MatMul(h, v) }},
-            else_branch = e () => (float[n,8] q) {{ q = Relu(h) }}
-          >
-        }}"""
-    )
-    result = search(model, {"x": numbers(20, 8, seed=1), "b": np.array(True)})
-    assert "int8-weights" in result.best.names.values()
-    body = [n for n in result.model.graph if n.op_type == "If"]
-    assert len(body) == 1
-    assert result.best.spent.holds
-
-
 def test_a_quantised_network_of_qonnx_is_tuned():
     text = f"""<ir_version: 8, opset_import: ["" : 13, "qonnx.custom_op.general" : 1]>
         g (float[1,8] x) => (float[1,4] y)

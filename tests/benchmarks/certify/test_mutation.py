@@ -10,16 +10,13 @@ from onnx_passes.certifying import rule_fuzzing
 from onnx_passes.certifying.rule_fuzzing import fuzz_rule
 from tests.tables import each_of, each_row
 
-FAST = ("neg-neg", "sub-as-add", "transpose-transpose", "unsqueeze", "clip-clip", "flatten")
-
 
 def _named(name):
     return next(rule for rule in correct_rules() if rule.name == name)
 
 
-@each_of("name", *FAST)
-def test_a_right_rule_is_not_refuted(name):
-    assert fuzz_rule(_named(name), seconds=600, models=40).verdict == "tested"
+def test_a_right_rule_is_not_refuted():
+    assert fuzz_rule(_named("clip-clip"), seconds=600, models=20).verdict == "tested"
 
 
 @each_row("""name | change

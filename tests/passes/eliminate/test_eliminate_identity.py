@@ -1,28 +1,18 @@
-from tests.tables import each_row, pass_cases
+from tests.tables import pass_cases
 
-
-@each_row("""before | after
+test_cases = pass_cases("""
 reads-the-input: (float[N] x) => (float[N] y) { t = Identity(x) y = Exp(t) }
   | (float[N] x) => (float[N] y) { y = Exp(x) }
 output-takes-its-name-along: (float[N] x) => (float[N] y) { t = Exp(x) y = Identity(t) }
   | (float[N] x) => (float[N] y) { y = Exp(x) }
 chain-from-input-to-output-keeps-one: (float[N] x) => (float[N] y) { a = Identity(x)
   b = Identity(a) y = Identity(b) } | (float[N] x) => (float[N] y) { y = Identity(x) }
-two-outputs: (float[N] x) => (float[N] y, float[N] z) { y = Exp(x) z = Identity(y) } | =None
+two-outputs: (float[N] x) => (float[N] y, float[N] z) { y = Exp(x) z = Identity(y) }
 in-branches: (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branch = g ()
   => (float[N] t) { a = Exp(x) t = Identity(a) }, else_branch = h () => (float[N] e) {
   b = Identity(x) e = Neg(b) }> }
   | (bool c, float[N] x) => (float[N] y) { y = If(c) < then_branch = g () => (float[N] t) {
     t = Exp(x) }, else_branch = h () => (float[N] e) { e = Neg(x) }> }
-""")
-def test_takes_identities_out(before, after, rewrites, leaves_alone):
-    if after is None:
-        leaves_alone(before)
-    else:
-        rewrites(before, after)
-
-
-test_cases = pass_cases("""
 looks into functions: <ir_version: 10, opset_import: ["" : 20, "l" : 1]> m (float[N] x) =>
   (float[N] y) { y = l.F(x) } <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c =
   Identity(a) b = Exp(c) } | <ir_version: 10, opset_import: ["" : 20, "l" : 1]> m (float[N] x)

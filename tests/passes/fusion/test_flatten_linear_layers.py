@@ -1,4 +1,4 @@
-from tests.tables import each_row, inferred
+from tests.tables import cases_in, each_row, inferred
 
 W, V = "float[2,3] w = {1, -2, 3, 0.5, 1, -1}", "float[3,2] v = {2, 0, 1, -1, 1, 3}"
 B, C = "float[3] b = {1, -1, 0.5}", "float[2] c = {-1, 2}"
@@ -30,23 +30,6 @@ def test_fires(activation, rewrites):
     rewrites(before, after)
 
 
-def test_a_chain_goes_through_rows(rewrites):
-    before = model(f"{LAYER} y = Relu(a) n = MatMul(y, v) z = Add(n, c)")
-    after = model(
-        "r = Reshape(x, f) g = Gemm(r, w, b) h = Relu(g) n = Gemm(h, v, c) z = Reshape(n, t2)"
-    )
-    rewrites(before, after)
-
-
-def test_a_chain_goes_through_gelu(rewrites):
-    before = model(f"{LAYER} y = Gelu(a) n = MatMul(y, v) z = Add(n, c)", opset=20)
-    after = model(
-        "r = Reshape(x, f) g = Gemm(r, w, b) h = Gelu(g) n = Gemm(h, v, c) z = Reshape(n, t2)",
-        opset=20,
-    )
-    rewrites(before, after)
-
-
 @each_row("""before | after
 behind: =f'{LAYER} z = Reshape(a, o)'
   | r = Reshape(x, f) g = Gemm(r, w, b) a = Reshape(g, t3) z = Reshape(a, o)
@@ -59,20 +42,25 @@ def test_a_reshape_makes_up_for_one(before, after, rewrites):
     rewrites(model(before, weights=weights), model(after, weights=weights))
 
 
-@each_row("""body | changes
-no-activation: =f'{LAYER} z = Identity(a)' | ={}
-another-activation: =f'{LAYER} z = Gelu(a)' | ={'opset': 20}
-sum-is-read: =f'{LAYER} y = Relu(a) z = Mul(y, a)' | ={}
-target-copies: =f'{LAYER} z = Reshape(a, o)'
-  | ={'weights': f'{W}, {B}, int64[3] o = {{0, 2, 6}}'}
-two-sizes-are-unknown: =PLAIN | ={'x': 'float[N,M,2] x'}
-matrix: =PLAIN | ={'x': 'float[4,2] x'}
-empty: =PLAIN | ={'x': 'float[N,0,2] x'}
-double: =PLAIN
-  | ={'x': 'double[N,4,2] x', 'weights': f'{W}, {V}, {B}, {C}'.replace('float', 'double')}
-not-a-row: =f"e = Constant<value = float[1,4,3] {{{', '.join('1' * 12)}}}>() m = MatMul(x, w)
-  a = Add(m, e) z = Relu(a)" | ={}
-computed-weight: k = Mul(w, w) m = MatMul(x, k) a = Add(m, b) z = Relu(a) | ={}
+CHAIN = "r = Reshape(x, f) g = Gemm(r, w, b) h = {}(g) n = Gemm(h, v, c) z = Reshape(n, t2)"
+
+
+test_cases = cases_in(model)("""
+a chain goes through rows: =model(f'{LAYER} y = Relu(a) n = MatMul(y, v) z = Add(n, c)')
+  | =model(CHAIN.format('Relu'))
+a chain goes through Gelu: =model(f'{LAYER} y = Gelu(a) n = MatMul(y, v) z = Add(n, c)',
+  opset=20) | =model(CHAIN.format('Gelu'), opset=20)
+no-activation: =model(f'{LAYER} z = Identity(a)')
+another-activation: =model(f'{LAYER} z = Gelu(a)', opset=20)
+sum-is-read: =model(f'{LAYER} y = Relu(a) z = Mul(y, a)')
+target-copies: =model(f'{LAYER} z = Reshape(a, o)', weights=f'{W}, {B}, int64[3] o = {{0, 2,
+  6}}')
+two-sizes-are-unknown: =model(PLAIN, x='float[N,M,2] x')
+matrix: =model(PLAIN, x='float[4,2] x')
+empty: =model(PLAIN, x='float[N,0,2] x')
+double: =model(PLAIN, x='double[N,4,2] x', weights=f'{W}, {V}, {B}, {C}'.replace('float',
+  'double'))
+not-a-row: =model(f"e = Constant<value = float[1,4,3] {{{', '.join('1' * 12)}}}>() m =
+  MatMul(x, w) a = Add(m, e) z = Relu(a)")
+computed-weight: k = Mul(w, w) m = MatMul(x, k) a = Add(m, b) z = Relu(a)
 """)
-def test_leaves_alone(body, changes, leaves_alone):
-    leaves_alone(model(body, **changes))

@@ -1,4 +1,4 @@
-from tests.tables import each_row, inferred
+from tests.tables import cases_in, inferred
 
 
 def model(body, *, x="float[N,2,H,W] x", more=""):
@@ -9,7 +9,10 @@ def model(body, *, x="float[N,2,H,W] x", more=""):
       {{ {body} }}""")
 
 
-@each_row("""before | after
+AFFINE = "p = Mul(x, c) t = Add(p, b)"
+
+
+test_cases = cases_in(model)("""
 rows: p = Mul(s, x) t = Add(p, b) y = Conv<pads = [1, 1, 1, 1]>(t, w)
   | t = BatchNormalization<epsilon = 0.0>(x, sr, br, m, v)
     y = Conv<pads = [1, 1, 1, 1]>(t, w)
@@ -17,23 +20,11 @@ number: p = Mul(x, c) t = Add(b, p) y = Conv(t, w)
   | t = BatchNormalization<epsilon = 0.0>(x, cr, br, m, v) y = Conv(t, w)
 relu: p = Mul(x, c) t = Add(p, b) r = Relu(t) y = Conv(r, w)
   | t = BatchNormalization<epsilon = 0.0>(x, cr, br, m, v) r = Relu(t) y = Conv(r, w)
+no-conv: =model(f'{AFFINE} y = Relu(t)')
+sum-alone: t = Add(x, b) y = Conv(t, w)
+along-the-picture: =model('p = Mul(x, q) t = Add(p, b) y = Conv(t, w)', x='float[N,2,H,3] x',
+  more=', float[3] q = {1, 2, 3}')
+infinite: =model('p = Mul(x, q) t = Add(p, b) y = Conv(t, w)', more=', float q = {inf}')
+unknown-channels: =model(f'{AFFINE} y = Conv(t, w)', x='float[N,C,H,W] x')
+line: =model(f'{AFFINE} y = Conv(t, q)', x='float[N,2,W] x', more=', float[1,2,1] q = {1, 2}')
 """)
-def test_fires(before, after, rewrites):
-    rewrites(model(before), model(after))
-
-
-AFFINE = "p = Mul(x, c) t = Add(p, b)"
-
-
-@each_row("""body | changes
-no-conv: =f'{AFFINE} y = Relu(t)' | ={}
-sum-alone: t = Add(x, b) y = Conv(t, w) | ={}
-along-the-picture: p = Mul(x, q) t = Add(p, b) y = Conv(t, w)
-  | ={'x': 'float[N,2,H,3] x', 'more': ', float[3] q = {1, 2, 3}'}
-infinite: p = Mul(x, q) t = Add(p, b) y = Conv(t, w) | ={'more': ', float q = {inf}'}
-unknown-channels: =f'{AFFINE} y = Conv(t, w)' | ={'x': 'float[N,C,H,W] x'}
-line: =f'{AFFINE} y = Conv(t, q)'
-  | ={'x': 'float[N,2,W] x', 'more': ', float[1,2,1] q = {1, 2}'}
-""")
-def test_leaves_alone(body, changes, leaves_alone):
-    leaves_alone(model(body, **changes))

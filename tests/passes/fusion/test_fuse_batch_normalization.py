@@ -1,9 +1,8 @@
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.testing import parse
-from tests.tables import each_of, each_row, kinds
+from tests.tables import each_of, each_row, kinds, pass_cases
 
 RNG = np.random.default_rng(0)
 
@@ -42,16 +41,12 @@ def test_fires(layer, weights, channels, shape, attributes, bias, rewrites):
     assert kinds(rewrites(ir.to_onnx_text(made))) == [layer, "Relu"]
 
 
-@each_of("attributes, more", pytest.param("", "y = Add(n, t)", id="layer-is-read-elsewhere"))
-def test_leaves_alone(attributes, more, leaves_alone):
-    made = model("Conv", (4, 3, 2, 2), 4, (2, 3, 5, 5), attributes=attributes, more=more)
-    leaves_alone(ir.to_onnx_text(made))
-
-
-@each_of("attributes", "<alpha = 2.0>", "<beta = 0.5>", "<transA = 1>")
-def test_leaves_a_gemm_with_factors_alone(attributes, leaves_alone):
-    shape = (3, 2) if "transA" in attributes else (2, 3)
-    leaves_alone(ir.to_onnx_text(model("Gemm", (3, 4), 4, shape, attributes=attributes)))
+test_cases = pass_cases("""
+layer-is-read-elsewhere: =model('Conv', (4, 3, 2, 2), 4, (2, 3, 5, 5), more='y = Add(n, t)')
+alpha: =model('Gemm', (3, 4), 4, (2, 3), attributes='<alpha = 2.0>')
+beta: =model('Gemm', (3, 4), 4, (2, 3), attributes='<beta = 0.5>')
+trans-a: =model('Gemm', (3, 4), 4, (3, 2), attributes='<transA = 1>')
+""")
 
 
 def test_leaves_negative_variances_alone(leaves_alone):

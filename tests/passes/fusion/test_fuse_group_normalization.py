@@ -1,4 +1,4 @@
-from tests.tables import each_row, inferred, pass_cases
+from tests.tables import inferred, pass_cases
 
 NUMBERS = {
     "g": "int64[3] g = {0, 2, -1}",
@@ -32,10 +32,6 @@ swap: =model(PLAIN + 'm = Mul(w, t) y = Add(c, m)') | =model(f"y = {group('x', '
 scale: =model(PLAIN + 'y = Mul(t, w)') | =model(f"y = {group('x', 'w0', 'o')}")
 bias: =model(PLAIN + 'y = Add(t, c)') | =model(f"y = {group('x', 'i', 'c0')}")
 neither: =model(PLAIN + 'y = Exp(t)') | =model(f"t = {group('x', 'i', 'o')} y = Exp(t)")
-""")
-
-
-@each_row("""before
 before-opset-21: =model(PLAIN + 'y = Exp(t)', opset=20)
 scale-by-group: =model(PLAIN + 'y = Exp(t)', s='float[2] s = {1, 2}')
 bias-by-group: =model(PLAIN + 'y = Exp(t)', b='float[2] b = {0, 2}')
@@ -50,5 +46,3 @@ scale-by-column: =model(f"n = {group('x', 'i', 'o')} y = Mul(n, w)", w='float[3]
 scale-of-bias: =model(f"n = {group('x', 'i', 'c0')} y = Mul(n, w)")
 scale-twice: =model(f"n = {group('x', 'w0', 'o')} y = Mul(n, w)")
 """)
-def test_leaves_alone(before, leaves_alone):
-    leaves_alone(before)

@@ -15,26 +15,26 @@ SPECIAL = np.float32([[np.nan, np.inf, -np.inf, -0.0, 0, -3, 3, 2.9, 1e30], [0.1
 - m = Mul(x, slope) a = Add(m, half) y = Clip(a, zero, one)
 """)
 def test_fires(body, rewrites):
-    text = f"{HEAD} {NUMBERS} {{ {body} }}"
-    after = rewrites(text, feeds=[{"x": SPECIAL}, {"x": 3 * SPECIAL}])
+    after = rewrites(graph(body), feeds=[{"x": SPECIAL}, {"x": 3 * SPECIAL}])
     assert kinds(after) == ["HardSigmoid"]
 
 
-def test_leaves_bounds_as_attributes_alone(leaves_alone):
-    body = "a = Add(x, three) c = Clip<min = 0.0, max = 6.0>(a) y = Div(c, six)"
-    leaves_alone(f'<ir_version: 7, opset_import: ["" : 9]> g {HEAD} {NUMBERS} {{ {body} }}')
+def graph(body):
+    return f"{HEAD} {NUMBERS} {{ {body} }}"
 
 
-test_cases = cases_in(lambda body: f"{HEAD} {NUMBERS} {{ {body} }}")("""
+OLD = '<ir_version: 7, opset_import: ["" : 9]> g '
+
+
+test_cases = cases_in(graph)("""
 scale: a = Add(x, three) c = Clip(a, zero, six) y = Div(c, three)
 low: a = Add(x, three) c = Clip(a, one, six) y = Div(c, six)
 no-low: a = Add(x, three) c = Clip(a, , six) y = Div(c, six)
 no-high: a = Add(x, three) c = Clip(a, zero) y = Div(c, six)
 read: a = Add(x, three) c = Clip(a, zero, six) d = Div(c, six) y = Add(c, d)
 high: m = Mul(x, slope) a = Add(m, half) y = Clip(a, zero, six)
+bounds-as-attributes: =OLD + graph('a = Add(x, three) c = Clip<min = 0.0, max = 6.0>(a) y =
+  Div(c, six)')
+type-without-a-kernel: =graph('a = Add(x, three) c = Clip(a, zero, six) y = Div(c,
+  six)').replace('float', 'double')
 """)
-
-
-def test_leaves_types_without_a_kernel_alone(leaves_alone):
-    body = "a = Add(x, three) c = Clip(a, zero, six) y = Div(c, six)"
-    leaves_alone(f"{HEAD} {NUMBERS} {{ {body} }}".replace("float", "double"))

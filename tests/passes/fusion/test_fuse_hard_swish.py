@@ -1,7 +1,6 @@
 import numpy as np
-import pytest
 
-from tests.tables import each_of
+from tests.tables import cases_in, each_of
 
 HEAD = "(float[N] x) => (float[?] y)"
 NUMBERS = """<float three = {3}, float zero = {0}, float six = {6}, float sixth = {0.16666667},
@@ -18,26 +17,24 @@ FORMS = (
 
 @each_of("body", *FORMS)
 def test_fires(body, rewrites):
-    before = f"{HEAD} {NUMBERS} {{ {body} }}"
-    rewrites(before, f"{HEAD} {{ y = HardSwish(x) }}", feeds=[{"x": SPECIAL}])
+    rewrites(graph(body), f"{HEAD} {{ y = HardSwish(x) }}", feeds=[{"x": SPECIAL}])
 
 
-@each_of(
-    "body",
-    pytest.param("h = HardSigmoid(x) y = Mul(x, h)", id="slope"),
-    pytest.param(
-        "h = HardSigmoid<alpha = 0.16666667, beta = 0.4>(x) y = Mul(x, h)", id="offset"
-    ),
-    pytest.param(f"{FORMS[1].replace('y =', 'r =')} y = Add(h, r)", id="read"),
-    pytest.param(FORMS[2].replace("three)", "one)"), id="another-offset"),
-    pytest.param(FORMS[2].replace("zero", "one"), id="another-bound"),
-    pytest.param(FORMS[2].replace("(m, six)", "(m, three)"), id="another-scale"),
-)
-def test_leaves_alone(body, leaves_alone):
-    leaves_alone(f"{HEAD} {NUMBERS} {{ {body} }}")
+def graph(body):
+    return f"{HEAD} {NUMBERS} {{ {body} }}"
+
+
+test_cases = cases_in(graph)("""
+slope: h = HardSigmoid(x) y = Mul(x, h)
+offset: h = HardSigmoid<alpha = 0.16666667, beta = 0.4>(x) y = Mul(x, h)
+read: =graph(f"{FORMS[1].replace('y =', 'r =')} y = Add(h, r)")
+another-offset: =graph(FORMS[2].replace('three)', 'one)'))
+another-bound: =graph(FORMS[2].replace('zero', 'one'))
+another-scale: =graph(FORMS[2].replace('(m, six)', '(m, three)'))
+""")
 
 
 @each_of("body", *FORMS)
 def test_leaves_older_opsets_alone(body, leaves_alone):
     header = '<ir_version: 7, opset_import: ["" : 13]> g'
-    leaves_alone(f"{header} {HEAD} {NUMBERS} {{ {body} }}")
+    leaves_alone(f"{header} {graph(body)}")

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.tables import each_of
+from tests.tables import cases_in, each_of
 
 
 @each_of(
@@ -22,21 +22,18 @@ def test_fires(inputs, summand, rewrites):
     )
 
 
-@each_of(
-    "inputs, dims",
-    pytest.param("float[2,2,3] a, float[3,4] b, float[4] c", "?,?,?", id="batch"),
-    pytest.param("float[3] a, float[3,4] b, float[4] c", "?", id="vector"),
-    pytest.param("float[2,3] a, float[3,4] b, float[N] c", "?,?", id="unknown-size"),
-    pytest.param("float[1,3] a, float[3,4] b, float[5,4] c", "?,?", id="bigger"),
-    pytest.param("float[2,3] a, float[3,4] b, float[1,1,4] c", "?,?,?", id="higher-rank"),
-    pytest.param("int32[2,3] a, int32[3,4] b, int32[4] c", "?,?", id="integers"),
-)
-def test_leaves_alone(inputs, dims, leaves_alone):
+def added(inputs, dims="?,?"):
     dtype = inputs.partition("[")[0]
-    leaves_alone(f"({inputs}) => ({dtype}[{dims}] y) {{ t = MatMul(a, b) y = Add(t, c) }}")
+    return f"({inputs}) => ({dtype}[{dims}] y) {{ t = MatMul(a, b) y = Add(t, c) }}"
 
 
-def test_leaves_a_product_alone_that_is_read_elsewhere(leaves_alone):
-    text = """(float[2,3] a, float[3,4] b, float[4] c) => (float[2,4] y, float[2,4] z)
-      { t = MatMul(a, b) z = Relu(t) y = Add(t, c) }"""
-    leaves_alone(text)
+test_cases = cases_in(added)("""
+batch: =added('float[2,2,3] a, float[3,4] b, float[4] c', '?,?,?')
+vector: =added('float[3] a, float[3,4] b, float[4] c', '?')
+unknown-size: float[2,3] a, float[3,4] b, float[N] c
+bigger: float[1,3] a, float[3,4] b, float[5,4] c
+higher-rank: =added('float[2,3] a, float[3,4] b, float[1,1,4] c', '?,?,?')
+integers: int32[2,3] a, int32[3,4] b, int32[4] c
+read elsewhere: (float[2,3] a, float[3,4] b, float[4] c) => (float[2,4] y, float[2,4] z)
+  { t = MatMul(a, b) z = Relu(t) y = Add(t, c) }
+""")

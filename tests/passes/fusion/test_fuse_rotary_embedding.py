@@ -1,6 +1,6 @@
 import onnx_ir as ir
 
-from tests.tables import each_of, each_row, inferred, pass_cases
+from tests.tables import each_row, inferred, pass_cases
 
 SLICES = "l = Slice(x, zero, two, last) h = Slice(x, two, end, last) n = Neg(h) "
 SPLIT = "l, h = Split<axis = -1, num_outputs = 2>(x) n = Neg(h) "
@@ -73,6 +73,12 @@ def test_fires_on_constant_tables_of_two_dimensions(rewrites):
 
 
 PLAIN = TABLES + SLICES + TURNED + SUM
+ROWS = f"{{{', '.join(['1, 2, 1, 2'] * 3)}}}"
+
+
+def constant(cos, sin):
+    known = NUMBERS | {"cos": f"float{cos}", "sin": f"float{sin}"}
+    return model(SLICES + TURNED + SUM, x="1,3,1,4", numbers=known)
 
 
 test_cases = pass_cases("""
@@ -85,18 +91,6 @@ one-half-twice: =model(PLAIN.replace('Slice(x, two, end', 'Slice(x, zero, two'))
 second-reader: =model(PLAIN.replace('y = Add(p, q)', 'w = Add(p, q) y = Add(w, r)'))
 one-position-for-all: =model(PLAIN, t='1,2')
 another-factor: =model(PLAIN.replace('p = Mul(x, cos)', 'z = Exp(x) p = Mul(z, cos)'))
+constants-by-head: =constant(f'[3,1,4] cos = {ROWS}', f'[3,1,4] sin = {ROWS}')
+constants-with-other-halves: =constant('[1,4] cos = {1, 2, 1, 3}', '[1,4] sin = {4, 3, 4, 3}')
 """)
-
-
-ROWS = f"{{{', '.join(['1, 2, 1, 2'] * 3)}}}"
-
-
-@each_of(
-    "tables",
-    (f"float[3,1,4] cos = {ROWS}", f"float[3,1,4] sin = {ROWS}"),
-    ("float[1,4] cos = {1, 2, 1, 3}", "float[1,4] sin = {4, 3, 4, 3}"),
-    ids=["by-head", "other-halves"],
-)
-def test_leaves_other_constant_tables_alone(tables, leaves_alone):
-    numbers = NUMBERS | dict(zip(("cos", "sin"), tables, strict=True))
-    leaves_alone(model(SLICES + TURNED + SUM, x="1,3,1,4", numbers=numbers))

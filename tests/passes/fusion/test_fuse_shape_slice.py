@@ -1,8 +1,9 @@
 import numpy as np
 
-from tests.tables import each_row
+from tests.tables import cases_in, each_row
 
 HEAD = "(float[N,3,M,5] x) => (int64[?] y)"
+OLD = '<ir_version: 7, opset_import: ["" : 14]> g '
 
 
 def graph(body, **ints):
@@ -54,22 +55,15 @@ def test_joins_parts_that_meet(body, after, rewrites):
     rewrites(before, graph(more, n=[7]))
 
 
-@each_row("""body | ints
-a-part: s = Shape<start = 1>(x) y = Gather(s, i) | ={'i': [0]}
-gap: s = Shape(x) y = Gather(s, i) | ={'i': [0, 2]}
-around: s = Shape(x) y = Gather(s, i) | ={'i': [-1, 0]}
-scalar: s = Shape(x) t = Gather(s, i) y = Add(t, t) | ={'i': 1}
-computed: s = Shape(x) j = Abs(i) y = Gather(s, j) | ={'i': [1]}
-step: s = Shape(x) y = Slice(s, i, j, a, k) | ={'i': [0], 'j': [4], 'a': [0], 'k': [2]}
-parts-apart: a = Shape<end = 1>(x) b = Shape<start = 2>(x) y = Concat<axis = 0>(a, b) | ={}
+test_cases = cases_in(graph)("""
+a-part: =graph('s = Shape<start = 1>(x) y = Gather(s, i)', i=[0])
+gap: =graph('s = Shape(x) y = Gather(s, i)', i=[0, 2])
+around: =graph('s = Shape(x) y = Gather(s, i)', i=[-1, 0])
+scalar: =graph('s = Shape(x) t = Gather(s, i) y = Add(t, t)', i=1).replace('int64[?]', 'int64')
+computed: =graph('s = Shape(x) j = Abs(i) y = Gather(s, j)', i=[1])
+step: =graph('s = Shape(x) y = Slice(s, i, j, a, k)', i=[0], j=[4], a=[0], k=[2])
+parts-apart: a = Shape<end = 1>(x) b = Shape<start = 2>(x) y = Concat<axis = 0>(a, b)
 part-is-read: a = Shape<end = 1>(x) b = Shape<start = 1>(x) c = Abs(a)
-  y = Concat<axis = 0>(a, b, c) | ={}
+  y = Concat<axis = 0>(a, b, c)
+before-opset-15: =OLD + graph('s = Shape(x) y = Gather(s, i)', i=[1])
 """)
-def test_leaves_alone(body, ints, leaves_alone):
-    head = graph(body, **ints)
-    leaves_alone(head.replace("int64[?]", "int64") if "scalar" in body else head)
-
-
-def test_leaves_older_opsets_alone(leaves_alone):
-    text = graph("s = Shape(x) y = Gather(s, i)", i=[1])
-    leaves_alone(f'<ir_version: 7, opset_import: ["" : 14]> g {text}')

@@ -1,7 +1,7 @@
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.folding.fold_constants import FoldConstants
 from onnx_passes.passes.fusion.fuse_all import FuseAll
-from tests.tables import each_row, inferred
+from tests.tables import cases_in, inferred
 
 WEIGHTS = "float[2,1,1,2] w = {1, 2, -1, 3}, float[1,2,1] b = {0.5, -2}, float c = {0.5}"
 
@@ -12,17 +12,19 @@ def model(body, *, opset=18, more=""):
       {{ t = Conv(x, w) {body} }}""")
 
 
-@each_row("""before | after | opset
-row: s = Squeeze(t, a) y = Add(b, s)
-  | e = Unsqueeze(b, a) u = Add(t, e) y = Squeeze(u, a) | =18
-number: s = Squeeze(t, a) y = Mul(s, c) | u = Mul(t, c) y = Squeeze(u, a) | =18
-attributes: s = Squeeze<axes = [2]>(t) y = Add(s, b)
-  | e = Unsqueeze<axes = [2]>(b) u = Add(t, e) y = Squeeze<axes = [2]>(u) | =11
+test_cases = cases_in(model)("""
+row: s = Squeeze(t, a) y = Add(b, s) | e = Unsqueeze(b, a) u = Add(t, e) y = Squeeze(u, a)
+number: s = Squeeze(t, a) y = Mul(s, c) | u = Mul(t, c) y = Squeeze(u, a)
+attributes: =model('s = Squeeze<axes = [2]>(t) y = Add(s, b)', opset=11) | =model('e =
+  Unsqueeze<axes = [2]>(b) u = Add(t, e) y = Squeeze<axes = [2]>(u)', opset=11)
 alone: s = Squeeze(t, a) y = LeakyRelu<alpha = 0.5>(s)
-  | u = LeakyRelu<alpha = 0.5>(t) y = Squeeze(u, a) | =18
+  | u = LeakyRelu<alpha = 0.5>(t) y = Squeeze(u, a)
+not-a-conv: u = Neg(t) s = Squeeze(u, a) y = Relu(s)
+no-axes: s = Squeeze(t) y = Relu(s)
+read: s = Squeeze(t, a) u = Relu(s) y = Add(s, u)
+bigger: =model('s = Squeeze(t, a) y = Add(s, d)', more=', float[2,1,1] d = {1, 2}')
+another-rank: =model('s = Squeeze(t, a) y = Add(s, d)', more=', float[5] d = {1, 2, 3, 4, 5}')
 """)
-def test_fires(before, after, opset, rewrites):
-    rewrites(model(before, opset=opset), model(after, opset=opset))
 
 
 def test_the_conv_gets_the_bias():
@@ -34,14 +36,3 @@ def test_the_conv_gets_the_bias():
     assert [n.op_type for n in made.graph if n.op_type != "Constant"] == [
         *("Conv", "Relu", "Squeeze")
     ]
-
-
-@each_row("""body | changes
-not-a-conv: u = Neg(t) s = Squeeze(u, a) y = Relu(s) | ={}
-no-axes: s = Squeeze(t) y = Relu(s) | ={}
-read: s = Squeeze(t, a) u = Relu(s) y = Add(s, u) | ={}
-bigger: s = Squeeze(t, a) y = Add(s, d) | ={'more': ', float[2,1,1] d = {1, 2}'}
-another-rank: s = Squeeze(t, a) y = Add(s, d) | ={'more': ', float[5] d = {1, 2, 3, 4, 5}'}
-""")
-def test_leaves_alone(body, changes, leaves_alone):
-    leaves_alone(model(body, **changes))

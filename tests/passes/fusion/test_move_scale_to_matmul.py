@@ -1,8 +1,6 @@
-import pytest
-
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.testing import parse
-from tests.tables import cases, each_of, pass_cases
+from tests.tables import cases_in
 
 ROW = "1, 2, 3, 4, 5, 6"
 KNOWN = f"""float[4,6] w = {{{ROW}, {ROW}, {ROW}, {ROW}}}, float[6] b = {{{ROW}}},
@@ -22,7 +20,7 @@ def model(body, *, inputs="float[B,S,4] x"):
 HEADS = "r = Reshape({}, parted) t = Transpose<perm = [0, 2, 1, 3]>(r)"
 
 
-test_cases = pass_cases("""
+test_cases = cases_in(model)("""
 product: =model(f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(t, c)") | =model(f"p = MatMul(x,
   w) s = Mul(p, c) {HEADS.format('s').replace('t =', 'y =')}")
 swapped: =model(f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(d, t)") | =model(f"p = MatMul(x,
@@ -30,6 +28,20 @@ swapped: =model(f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(d, t)") | =model(
 quotient-of-a-sum: =model(f"p = MatMul(x, w) a = Add(b, p) {HEADS.format('a')} y = Div(t, d)")
   | =model(f"p = MatMul(x, w) a = Add(b, p) s = Div(a, d) {HEADS.format('s').replace('t =', 'y
   =')}")
+weights-that-callers-give: =model(f"p = MatMul(x, v) {HEADS.format('p')} y = Mul(t, c)",
+  inputs='float[B,S,4] x, float[4,6] v')
+factor-that-callers-give: =model(f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(t, f)",
+  inputs='float[B,S,4] x, float f')
+second-reader: =model(f"p = MatMul(x, w) {HEADS.format('p')} s = Mul(t, c) y = Add(s, t)")
+no-product: =model(f"q = Add(x, x) p = Relu(q) {HEADS.format('p')} y = Mul(t, c)",
+  inputs='float[B,S,6] x')
+factor-for-each-column: p = MatMul(x, w) z = Unsqueeze(p, zero) t = Transpose<perm = [0, 1, 2,
+  3]>(z) y = Mul(t, row)
+weights-with-another-reader: =model(f"p = MatMul(x, w) n = MatMul(x, w) q = Add(p, n)
+  {HEADS.format('q')} y = Mul(t, c)")
+factor-over-one-of-a-product: =model(f"p = MatMul(x, w) {HEADS.format('p')} k = Transpose<perm
+  = [0, 1, 3, 2]>(z) m = MatMul(t, k) y = Mul(m, d)", inputs='float[B,S,4] x, float[B,2,S,3]
+  z')
 """)
 
 
@@ -50,34 +62,3 @@ def test_scales_the_first_operand_of_a_product(rewrites):
       k = Transpose<perm = [0, 1, 3, 2]>(z) y = MatMul(t, k)"""
     inputs = "float[B,S,4] x, float[B,2,S,3] z"
     rewrites(model(before, inputs=inputs), model(after, inputs=inputs))
-
-
-@each_of(
-    "body, inputs",
-    *cases("""
-- =f"p = MatMul(x, v) {HEADS.format('p')} y = Mul(t, c)" | float[B,S,4] x, float[4,6] v
-- =f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(t, f)" | float[B,S,4] x, float f
-- =f"p = MatMul(x, w) {HEADS.format('p')} s = Mul(t, c) y = Add(s, t)" | float[B,S,4] x
-- =f"q = Add(x, x) p = Relu(q) {HEADS.format('p')} y = Mul(t, c)" | float[B,S,6] x
-"""),
-    pytest.param(
-        """p = MatMul(x, w) z = Unsqueeze(p, zero)
-            t = Transpose<perm = [0, 1, 2, 3]>(z) y = Mul(t, row)""",
-        "float[B,S,4] x",
-        id="factor-for-each-column",
-    ),
-    pytest.param(
-        f"""p = MatMul(x, w) n = MatMul(x, w) q = Add(p, n) {HEADS.format("q")}
-            y = Mul(t, c)""",
-        "float[B,S,4] x",
-        id="weights-with-another-reader",
-    ),
-    pytest.param(
-        f"""p = MatMul(x, w) {HEADS.format("p")} k = Transpose<perm = [0, 1, 3, 2]>(z)
-            m = MatMul(t, k) y = Mul(m, d)""",
-        "float[B,S,4] x, float[B,2,S,3] z",
-        id="factor-over-one-of-a-product",
-    ),
-)
-def test_leaves_alone(body, inputs, leaves_alone):
-    leaves_alone(model(body, inputs=inputs))

@@ -3,7 +3,7 @@ import numpy as np
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.fusion.multiply_before_gather import MultiplyBeforeGather
 from onnx_passes.testing import parse
-from tests.tables import each_of, each_row
+from tests.tables import cases_in, each_of
 
 INPUTS = "int64[B,2] k, float[B,2,4] h"
 ROWS = "i = Reshape(k, flat) x = Reshape(h, columns)"
@@ -42,18 +42,16 @@ def test_fires(before, places, rewrites):
 GATHER = f"c = Gather(w, i) p = MatMul(c, x) {TAIL}"
 
 
-@each_row("""body | given
-many-matrices: =f'{ROWS} {GATHER}' | ={'matrices': 5}
-one-row: =GATHER | ={'inputs': 'int64[1] i, float[1,4,1] x'}
-other-rows: =GATHER | ={'inputs': 'int64[A] i, float[B,4,1] x'}
-two-columns: =GATHER | ={'inputs': 'int64[B] i, float[B,4,2] x'}
-old-opset: =f'{ROWS} {GATHER}' | ={'opset': 12}
-not-a-constant: =f"{ROWS} v = Identity(w) {GATHER.replace('(w', '(v')}" | ={}
-another-reader: =f'{ROWS} c = Gather(w, i) p = MatMul(c, x) n = ReduceMax<keepdims=0>(c)
-  z = Add(p, n) y = Reshape(z, whole)' | ={}
+test_cases = cases_in(model)("""
+many-matrices: =model(f'{ROWS} {GATHER}', matrices=5)
+one-row: =model(GATHER, inputs='int64[1] i, float[1,4,1] x')
+other-rows: =model(GATHER, inputs='int64[A] i, float[B,4,1] x')
+two-columns: =model(GATHER, inputs='int64[B] i, float[B,4,2] x')
+old-opset: =model(f'{ROWS} {GATHER}', opset=12)
+not-a-constant: =model(f"{ROWS} v = Identity(w) {GATHER.replace('(w', '(v')}")
+another-reader: =model(f'{ROWS} c = Gather(w, i) p = MatMul(c, x) n = ReduceMax<keepdims=0>(c)
+  z = Add(p, n) y = Reshape(z, whole)')
 """)
-def test_leaves_alone(body, given, leaves_alone):
-    leaves_alone(model(body, **given))
 
 
 def test_many_matrices_pay_for_many_rows(leaves_alone):

@@ -1,6 +1,6 @@
 import numpy as np
 
-from tests.tables import each_of, each_row, inferred
+from tests.tables import cases_in, each_of, inferred
 
 
 def model(body, *, opset=18, x="float[N,3,4,5] x", y="float[N,3,4,5] y", more=""):
@@ -42,23 +42,18 @@ QUANTISED = {
 }
 
 
-def test_between_quantisers(rewrites):
-    before, after = (
-        model(f"x = DequantizeLinear(q, f, z) {body} y = QuantizeLinear(b, g, o)", **QUANTISED)
-        for body in ("b = Softmax(x)", "a = Sum(x) b = Softmax(a)")
-    )
-    rewrites(before, after)
+BETWEEN = "x = DequantizeLinear(q, f, z) {} y = QuantizeLinear(b, g, o)"
 
 
-@each_row("""body | changes
-last: y = Softmax<axis = -1>(x) | ={}
-last-but-one: y = Softmax<axis = 2>(x) | ={}
-several-axes: y = Softmax<axis = 1>(x) | ={'opset': 12}
-sizes-that-no-shape-says: y = Softmax<axis = 1>(x)
-  | ={'opset': 14, 'x': 'float[N,3,H,5] x', 'y': 'float[N,3,H,5] y'}
-empty: y = Softmax<axis = 1>(x) | ={'x': 'float[N,3,0,5] x', 'y': 'float[N,3,0,5] y'}
-not-quantised: x = DequantizeLinear(q, f, z) y = Softmax(x)
-  | ={**QUANTISED, 'y': 'float[N,6] y'}
+test_cases = cases_in(model)("""
+last: y = Softmax<axis = -1>(x)
+last-but-one: y = Softmax<axis = 2>(x)
+several-axes: =model('y = Softmax<axis = 1>(x)', opset=12)
+sizes-that-no-shape-says: =model('y = Softmax<axis = 1>(x)', opset=14, x='float[N,3,H,5] x',
+  y='float[N,3,H,5] y')
+empty: =model('y = Softmax<axis = 1>(x)', x='float[N,3,0,5] x', y='float[N,3,0,5] y')
+between-quantisers: =model(BETWEEN.format('b = Softmax(x)'), **QUANTISED)
+  | =model(BETWEEN.format('a = Sum(x) b = Softmax(a)'), **QUANTISED)
+not-quantised: =model('x = DequantizeLinear(q, f, z) y = Softmax(x)', **{**QUANTISED, 'y':
+  'float[N,6] y'})
 """)
-def test_leaves_alone(body, changes, leaves_alone):
-    leaves_alone(model(body, **changes))

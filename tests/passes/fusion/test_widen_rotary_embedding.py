@@ -1,4 +1,4 @@
-from tests.tables import each_of, each_row, inferred
+from tests.tables import cases_in, inferred
 
 INPUTS = "float[B,4,S,8] x, float[B,S,2] c, float[B,S,2] n"
 PARTS = """z = Constant<value_ints = [0]>() e = Constant<value_ints = [4]>()
@@ -15,9 +15,14 @@ def model(body, *, inputs=INPUTS):
       g ({inputs}) => (float[B,4,S,8] y) {{ {body} }}""")
 
 
-@each_of("parts", PARTS, SPLIT)
-def test_fires(parts, rewrites):
-    rewrites(model(f"{parts} {TURNED}"), model(WIDE))
+test_cases = cases_in(model)("""
+sliced: =model(f'{PARTS} {TURNED}') | =model(WIDE)
+split: =model(f'{SPLIT} {TURNED}') | =model(WIDE)
+other-order: =model(f'{PARTS} r = RotaryEmbedding(low, c, n) y = Concat<axis = -1>(high, r)')
+first-twice: =model(f'{PARTS} {TURNED}'.replace('(x, e, l', '(x, z, e'))
+has-the-attribute: =model(f'{PARTS} {TURNED}'.replace('Embedding(',
+  'Embedding<rotary_embedding_dim = 4>('))
+""")
 
 
 def test_takes_a_slice_of_some_of_the_channels(rewrites):
@@ -30,15 +35,3 @@ def test_takes_a_slice_of_some_of_the_channels(rewrites):
         model(f"{bounds} {TURNED}", inputs=inputs),
         model(f"{after} {WIDE.replace('(x', '(part')}", inputs=inputs),
     )
-
-
-@each_row("""body
-other-order: =f'{PARTS} r = RotaryEmbedding(low, c, n) y = Concat<axis = -1>(high, r)'
-first-twice: =f'{PARTS} {TURNED}'.replace('(x, e, l', '(x, z, e')
-has-the-attribute: =f'{PARTS} {TURNED}'.replace('Embedding(', 'Embedding<rotary_embedding_dim
-  = 4>(')
-""")
-def test_leaves_alone(body, leaves_alone):
-    made = inferred(f"""<ir_version: 10, opset_import: ["" : 23]>
-      g ({INPUTS}) => (float[B,4,S,8] y) {{ {body} }}""")
-    leaves_alone(made)

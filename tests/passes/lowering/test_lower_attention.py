@@ -1,6 +1,6 @@
 import numpy as np
 
-from tests.tables import each_of, each_row
+from tests.tables import each_of, each_row, pass_cases
 
 PAST = ", float[2,3,6,8] pk, float[2,3,6,8] pv"
 
@@ -41,10 +41,7 @@ def test_fires_on_joined_heads_and_dynamic_lengths(rewrites):
     rewrites(text, feeds=feeds)
 
 
-def test_leaves_masked_products_alone(leaves_alone):
-    text = model(
-        "<is_causal = 1, qk_matmul_output_mode = 1>",
-        outputs=", float[2,3,4,5] p",
-        returned="y, , , p",
-    )
-    leaves_alone(text)
+test_cases = pass_cases("""
+masked products: =model('<is_causal = 1, qk_matmul_output_mode = 1>', outputs=',
+  float[2,3,4,5] p', returned='y, , , p')
+""")

@@ -1,7 +1,7 @@
 from onnx_passes.passes.lowering.lower_average_pool import LowerAveragePool
 from onnx_passes.passes.lowering.lower_max_pool import LowerMaxPool
 from tests.passes.lowering.forms import WINDOWS
-from tests.tables import each_of, each_row
+from tests.tables import cases_in, each_of, each_row
 
 AVERAGE = LowerAveragePool(to="im2col")
 PASS = LowerMaxPool(assume_no_nan=True)
@@ -37,25 +37,19 @@ def test_fires_on_types(dtype, lowers):
     lowers(PASS, model(PADDED, dtype=dtype))
 
 
-@each_row("""text
+test_cases = cases_in(make=lambda: PASS)("""
 dynamic: =model('<kernel_shape = [2, 2]>', '2,3,H,8')
 windows-of-padding: =model('<kernel_shape = [2, 2], dilations = [8, 1], pads = [2, 0, 2, 0]>')
 same-with-dilations: =model('<kernel_shape = [2, 2], dilations = [2, 1], auto_pad =
   "SAME_UPPER">')
 same-with-gaps: =model('<kernel_shape = [1, 2], strides = [2, 2], auto_pad = "SAME_LOWER">')
+shows its indices: (float[1,1,4,4] x) => (float[1,1,3,3] y, int64[1,1,3,3] i) {
+  y, i = MaxPool<kernel_shape = [2, 2]>(x) }
 """)
-def test_leaves_alone(text, leaves_alone):
-    leaves_alone(PASS, text)
 
 
 def test_leaves_functions_alone(leaves_functions_alone):
     leaves_functions_alone(PASS, "MaxPool<kernel_shape = [2, 2]>(x)")
-
-
-def test_leaves_alone_what_shows_its_indices(leaves_alone):
-    text = """(float[1,1,4,4] x) => (float[1,1,3,3] y, int64[1,1,3,3] i) {
-    y, i = MaxPool<kernel_shape = [2, 2]>(x) }"""
-    leaves_alone(PASS, text)
 
 
 def test_leaves_floats_alone_unless_none_is_nan(leaves_alone):

@@ -1,7 +1,6 @@
 """Pairs of the standard as quantisers of QONNX; the values are tested beside the way there."""
 
-from onnx_passes import testing
-from tests.tables import each_row
+from tests.tables import cases_in, each_row, qonnx
 
 HEAD = """(float[N,4] x) => (float[N,4] y) <float s = {0.5}, float r = {0.25}, int8 z = {0},
 int8 o = {1}, int8 e = {-4}, uint8 u = {128}, int8 a = {-7}, int8 b = {7}, int8 c = {5},
@@ -24,11 +23,9 @@ def test_fires(body, bits, signed, narrow, rewrites, text):
     assert float(found) == bits
 
 
-@each_row("""body
-- q = QuantizeLinear(x, s, o) y = DequantizeLinear(q, s, o)
-- q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, r, z)
-- q = QuantizeLinear(x, s, z) k = Clip(q, a, c) y = DequantizeLinear(k, s, z)
-- q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) k = Cast<to = 1>(q) y = Add(d, k)
+test_cases = cases_in(lambda body: qonnx(f"{HEAD}{{ {body} }}"))("""
+q = QuantizeLinear(x, s, o) y = DequantizeLinear(q, s, o)
+q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, r, z)
+q = QuantizeLinear(x, s, z) k = Clip(q, a, c) y = DequantizeLinear(k, s, z)
+q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) k = Cast<to = 1>(q) y = Add(d, k)
 """)
-def test_leaves_alone(body, text, leaves_alone):
-    leaves_alone(testing.parse(text(HEAD + "{ " + body + " }")))

@@ -1,7 +1,7 @@
 import numpy as np
 
 from onnx_passes.ops.bodies import CUSTOM
-from tests.tables import each_of, each_row
+from tests.tables import cases_in, each_of, each_row, qonnx
 
 PARAMETERS = "<float s = {0.5}, float z = {0}, float b = {3}>"
 
@@ -41,17 +41,12 @@ def test_thresholds_along_the_channels(shape, layout, axis, rewrites, text):
     assert np.array_equal(table.reshape(3, 2), np.float32([[0, 1], [-1, 2], [0.5, 0.75]]))
 
 
-@each_row("""call
-- q.Quant<rounding_mode = "SIDEWAYS">(x, s, z, b)
-- q.MultiThreshold<data_layout = "NCHW">(x, t)
-- q.MultiThreshold(x, computed)
-- q.BipolarQuant(x, s)
+GRAPH = "(float[N,3] x) => (float[N,3] y) <float[3,1] t = {0, 1, 2}, " + PARAMETERS[1:]
+
+
+test_cases = cases_in(lambda call: qonnx(f"{GRAPH} {{ computed = Add(t, t) y = {call} }}"))("""
+q.Quant<rounding_mode = "SIDEWAYS">(x, s, z, b)
+q.MultiThreshold<data_layout = "NCHW">(x, t)
+q.MultiThreshold(x, computed)
+q.BipolarQuant(x, s)
 """)
-def test_leaves_alone(call, leaves_alone, text):
-    constants = PARAMETERS[:-1] + ", float[3,1] t = {0, 1, 2}>"
-    leaves_alone(
-        text(
-            f"""(float[N,3] x) => (float[N,3] y) {constants}
-            {{ computed = Add(t, t) y = {call} z2 = Identity(computed) }}"""
-        ).replace(" z2 = Identity(computed)", "")
-    )

@@ -7,7 +7,7 @@ from onnx_passes.passes.quantised._chains import Steps, chain_to, find_table
 from onnx_passes.passes.quantised._quantisers import quantiser_of
 from onnx_passes.passes.quantised.infer_thresholds import InferThresholds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from tests.tables import each_of, each_row, inferred, kinds
+from tests.tables import cases_in, each_of, each_row, inferred, kinds, qonnx
 
 QUANT = 'y = q.Quant<signed = {}, narrow = {}, rounding_mode = "{}">(t, s, z, b)'
 
@@ -61,21 +61,19 @@ def test_rounding_of_a_clip_that_is_no_integer(call, steps, rewrites, text):
     )
 
 
-@each_of(
-    "graph",
-    "(float[N] x) => (float[N] y) { y = Round(x) }",
-    "(double[N] x) => (double[N] y) { y = Sign(x) }",
-    """(float[N] x) => (float[N] y) <float s = {0.1}, float z = {0}, float b = {16}>
-        { y = q.Quant(x, s, z, b) }""",
-    """(float[N] x, float s) => (float[N] y) { y = q.BipolarQuant(x, s) }""",
-    """(float[N] x) => (float[N] y)
-        <float c = {0}, float a = {1}, float b = {2}, bool[N] t>
-        { t = Less(x, c) y = Where(t, a, b) }""",
-    "(float[N] x) => (float[N] y) <float[1] t = {1}, float w = {1}> "
-    "{ y = o.MultiThreshold(x, t, w) }",
-)
-def test_leaves_alone(graph, leaves_alone, text):
-    leaves_alone(text(graph))
+def own(graph, inputs="float[N] x"):
+    return qonnx(f"({inputs}) => (float[N] y) {graph}")
+
+
+test_cases = cases_in(own)("""
+no-levels: { y = Round(x) }
+double: (double[N] x) => (double[N] y) { y = Sign(x) }
+many-levels: <float s = {0.1}, float z = {0}, float b = {16}> { y = q.Quant(x, s, z, b) }
+computed-scale: =own('{ y = q.BipolarQuant(x, s) }', 'float[N] x, float s')
+falling: <float c = {0}, float a = {1}, float b = {2}, bool[N] t> { t = Less(x, c)
+  y = Where(t, a, b) }
+thresholds: <float[1] t = {1}, float w = {1}> { y = o.MultiThreshold(x, t, w) }
+""")
 
 
 def test_a_quantiser_that_always_gives_one_level(rewrites, text):
@@ -157,16 +155,13 @@ MISSING = """(float[N] x) => (float[N] y, bool[N] m) <float[N] s, float[N] t, fl
     float two = {2}, float low = {-3}, float high = {3}> { BODY }"""
 
 
-@each_of(
-    "body",
-    "m = IsNaN(x) y = Sign(x)",
-    "m = IsNaN(x) s = Mul(x, two) y = Sign(s)",
-    "y = Sign(x) m = IsNaN(y)",
-    "m = IsNaN(x) s = Clip(x, low, high) y = Round(s)",
-    "m = IsNaN(x) s = Exp(x) y = Sign(s)",
-)
-def test_what_may_be_nan_keeps_its_quantiser(body, leaves_alone):
-    leaves_alone(inferred(MISSING.replace("BODY", body)))
+test_what_may_be_nan = cases_in(lambda body: inferred(MISSING.replace("BODY", body)))("""
+m = IsNaN(x) y = Sign(x)
+m = IsNaN(x) s = Mul(x, two) y = Sign(s)
+y = Sign(x) m = IsNaN(y)
+m = IsNaN(x) s = Clip(x, low, high) y = Round(s)
+m = IsNaN(x) s = Exp(x) y = Sign(s)
+""")
 
 
 def test_what_is_put_in_the_place_of_nan_has_thresholds(applied):

@@ -33,15 +33,14 @@ def kinds(nodes):
 SIGNED, WEIGHT, UNSIGNED = (QUANT.format(*n) for n in ((1, 0), (1, 1), (0, 0)))
 
 
-@each_of("scales", (0.25, 0.125), (0.125, 0.5), (0.3, 0.6))
-@each_of("join", "s = Add(a, b)", "s = Sub(a, b)")
+@each_of("scales, join", ((0.25, 0.125), "Add"), ((0.125, 0.5), "Sub"), ((0.3, 0.6), "Add"))
 def test_a_join_of_grids_that_differ_by_a_power_of_two_is_of_integers(scales, join):
     text = f"""(float[1,4,6,6] x) => (float[1,4,6,6] y)
     <float[4,4,1,1] w = {{{numbers(4, 4)}}}, float z = {{0}}, float k = {{4}},
      float f = {{0.25}}, float g = {{0.0625}}, float d = {{{scales[0]}}},
      float e = {{{scales[1]}}}, float o = {{0.5}}> {{
     q = {SIGNED} (x, f, z, k) v = {WEIGHT} (w, g, z, k) c = Conv(q, v)
-    a = {SIGNED} (c, d, z, k) b = {SIGNED} (q, e, z, k) {join}
+    a = {SIGNED} (c, d, z, k) b = {SIGNED} (q, e, z, k) s = {join}(a, b)
     r = Relu(s) y = {UNSIGNED} (r, o, z, k) }}"""
     check = {"assert": {"integers_between_thresholds": True}}
     nodes, _ = streamlined(text, check)
