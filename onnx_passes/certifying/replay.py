@@ -372,7 +372,7 @@ def _by_standard(model: ir.Model, feeds: Feeds) -> list[Array] | None:
     }
     try:
         found = evaluate(flat.graph, tensors, semantics).values()
-        # Where there is no element, objects may stand for numbers.
+        # An array of no element may be one of objects.
         return [t.data if t.data.size else t.data.astype(t.dtype.numpy()) for t in found]
     except Misfit:
         return []

@@ -245,7 +245,7 @@ class Noise:
         moves it.
         What moves by more than :data:`LARGEST_NOISE_LIMIT` is not judged. In a model that
         rounds to steps, a float may differ by as much as any moves, and an integer be what it
-        is in some run; adversarial inputs decide nothing there if the models agree elsewhere.
+        is in some run. Adversarial inputs decide nothing there if the models agree elsewhere.
         Returns None if an output differs otherwise.
         """
         steps = makes_any_steps(self.baseline.model)

@@ -381,7 +381,7 @@ class Concrete:
 
         Bodies count once, those of an If both. What has no known shape counts nothing.
         """
-        # A long graph repeats few calls, each of which is a formula to evaluate.
+        # A long graph repeats few calls, and each is a formula to evaluate.
         called: dict[object, int] = {}
         total = 0
         for node in self.model.graph.all_nodes():
