@@ -40,6 +40,7 @@ from onnx_passes.pipeline.reaching import (
     is_plain,
     named_anew,
     new_value,
+    on_levels,
     reads_of,
     row_of,
     span_of,
@@ -106,6 +107,9 @@ _STEPS = 8
 
 _MOST = 64
 """Number of nodes that a part grows to at most."""
+
+_NEAR = 3
+"""How many nodes back values are bounded by intervals."""
 
 
 @dataclass(frozen=True)
@@ -289,6 +293,8 @@ class RandomComparison:
         found, contradicted = self._compare(part, ahead, rounds), False
         if found is not None and found.agrees and not found.elements:
             return None, False
+        if found is not None and not found.agrees:
+            found = self._within_bounds(part, ahead, rounds, found)
         differs = found
         for _ in range(steps):
             if differs is None or differs.agrees or not self._grow(part, ahead):
@@ -312,6 +318,42 @@ class RandomComparison:
             elif further.reached:
                 return further, False
         return found, contradicted
+
+    def _within_bounds(
+        self,
+        part: ObligationPart,
+        ahead: Sequence[ir.Node],
+        rounds: Sequence[Sequence[ValueSource]],
+        found: RandomFinding,
+    ) -> RandomFinding:
+        """Ask again where values lie as the nodes in front of them bound them.
+
+        A mask that adds 0 or minus infinity is nothing else. Returns what was found
+        where no bound says otherwise, or it differs within them, too.
+        """
+        makers, places = self._makers
+        names, near = {*found.values}, set[ir.Node]()
+        for _ in range(_NEAR):
+            more = {makers[name] for name in names & self.varying & makers.keys()}
+            near |= {node for node in more if self.recorded.holds(boundary_of([node]))}
+            names = {name for node in near for name in boundary_of([node])}
+        nodes = sorted(near, key=places.__getitem__)
+        if not nodes:
+            return found
+        bounds = bounds_of(self.before, nodes, self.recorded.samples[0])
+        narrow = on_levels(clipped(found.values, bounds), nodes)
+        if all(narrow[name] is value for name, value in found.values.items()):
+            return found
+        sources = self._rows.sources(part, ahead)
+        for kinds in rounds:
+            drawn = self._rows.draw(part, sources, kinds, ahead)
+            draws = [on_levels(clipped(row, bounds), nodes) for row in drawn]
+            now = self.run(part, ahead, draws)
+            if now is None or not now.agrees:
+                return found
+            if now.elements:
+                return now
+        return found
 
     def _compare(
         self,

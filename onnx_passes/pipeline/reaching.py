@@ -49,6 +49,7 @@ from onnx_passes.ops.node_queries import (
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs
 from onnx_passes.runtime.inputs.boundary_values import saturating
+from onnx_passes.verify.judge import identical
 from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.obligations import Obligation, ObligationPart
 from onnx_passes.verify.recording import (
@@ -559,12 +560,28 @@ def bounds_of(
 
 
 def clipped(row: Mapping[str, Array], bounds: Mapping[str, Interval]) -> dict[str, Array]:
-    """Return a row with floats moved into the bounds of their names."""
+    """Return a row with floats moved into the bounds of their names; others are the same."""
     found = dict(row)
     for name in bounds.keys() & row.keys():
         if is_float(row[name]):
             with np.errstate(all="ignore"):
-                found[name] = np.asarray(np.clip(row[name], *bounds[name]), row[name].dtype)
+                moved = np.asarray(np.clip(row[name], *bounds[name]), row[name].dtype)
+            found[name] = row[name] if identical(moved, row[name]) else moved
+    return found
+
+
+def on_levels(row: Mapping[str, Array], nodes: Sequence[ir.Node]) -> dict[str, Array]:
+    """Return a row in which the choice of a Where between two numbers is one of them."""
+    found = dict(row)
+    for node in nodes:
+        name = str(node.outputs[0].name)
+        if node.op_type != "Where" or node.domain or name not in row:
+            continue
+        ends = [None if v is None else constant_tensor(v) for v in node.inputs[1:]]
+        numbers = [end.numpy().item() for end in ends if end is not None and end.size == 1]
+        if len(numbers) == 2 and not np.isin(row[name], numbers).all():
+            chosen = np.where(row[name] >= max(numbers), max(numbers), min(numbers))
+            found[name] = np.asarray(chosen, row[name].dtype)
     return found
 
 

@@ -7,16 +7,16 @@ import pytest
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.pipeline.run import run_pipeline
-from tests.tables import each_row, edit_pass, rule_pass
+from tests.tables import each_of, each_row, edit_pass, rule_pass
 
 HEAD = '<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]> g '
 pytestmark = pytest.mark.usefixtures("own_registry")
 DRAWN = "differs on drawn values"
 
 
-def run(text, step):
+def run(text, step, *words):
     model = ir.from_onnx_text(HEAD + text) if isinstance(text, str) else text
-    config = default_config(["reproducers=false", "on_failure=rollback"], [step])
+    config = default_config(["reproducers=false", "on_failure=rollback", *words], [step])
     report = run_pipeline(model, config).report
     return report.passes[-1].verdict, " ".join(report.preconditions)
 
@@ -283,3 +283,15 @@ def test_a_number_of_iterations_that_is_computed_is_zero():
     n = Min(count, most) y = Loop(n, go, x) <body = b (int64 i, bool c, float[N] s) =>
         (bool d, float[N] t) { d = Identity(c) t = Tanh(x) }> }"""
     assert run(text, compute_once.name)[0] == "failed"
+
+
+@each_of("words", [], ["verify.memory_limit=1kB"])
+def test_a_mask_is_drawn_as_one_of_its_two_numbers(words):
+    """So right fusions of attention had preconditions on masks that add infinity."""
+    text = """(bool[N,4] c, float[N,4] z) => (float[N,4] y)
+        <float no = {-1e30}, float yes = {0}> {
+        s = Sin(z) t = Cos(s) x = Tanh(t) m = Where(c, yes, no) a = Add(x, m) y = Neg(a) }"""
+    rule = "Add(x, m) => Where(GreaterOrEqual(m, Constant(value_float=0.0)), x, m)"
+    assert run(text, rule_pass("Choose", rule).name, *words) == ("passed", "")
+    wrong = rule.replace("value_float=0.0", "value_float=-1e31")
+    assert run(text, rule_pass("ChooseWrongly", wrong).name, *words)[0] == "failed"
