@@ -173,7 +173,7 @@ def extract_command(
 
     if output.exists() and model.exists() and output.samefile(model):
         raise UsageError(f"-o {output} is the model itself", help="give another path")
-    check_destinations(output, {}, {})
+    check_destinations(output, {}, {"the model": []})
     loaded = load_model(model)
     names = _names(loaded.model)
     starts = [_cut(text, names, "--inputs") for text in inputs]

@@ -22,6 +22,8 @@ import click
 from onnx_passes.errors import UsageError
 from onnx_passes.report.text import one_line, plural, terminal_width, whole_seconds, wrapped
 
+_FOREIGN = (".ort", ".json", ".textproto", ".prototxt", ".pbtxt", ".engine", ".plan", ".npz")
+
 
 def check_destinations(
     output: Path | None,
@@ -34,6 +36,9 @@ def check_destinations(
     Reports are by option, ``inputs`` by what they are. UsageError if a path cannot be a file,
     or is in use.
     """
+    if output is not None and "the model" in inputs and output.suffix.lower() in _FOREIGN:
+        other = f"models are written as ONNX, and {output.suffix} names another form"
+        raise UsageError(f"-o {output}: {other}", help=f"-o {output.with_suffix('.onnx')}")
     wanted = {"-o": output, **reports}
     taken: dict[Path, str] = {}
     for option, path in wanted.items():

@@ -202,7 +202,7 @@ class _Parser:
             raise ConfigError(f"{key!r} is given twice", where=place.where)
         pos = self.space(pos, end)
         if self.text[pos] != "=":
-            raise self.error(f"{key!r} needs a value: {key}=...", pos)
+            raise self.error(f"{key!r} needs a value: {key.rstrip(':')}=...", pos)
         begin = self.space(pos + 1, end)
         if begin == end:
             raise self.error(f"{key!r} has no value", begin, help="write null for none")

@@ -239,13 +239,13 @@ def to_data(value: object) -> Data:
     """Return a result of ``InferenceSession.run`` in the form of this package.
 
     A sequence of maps (the output of ZipMap) becomes a list with one pair of arrays a map:
-    its keys in ascending order, and their values.
+    its keys in ascending order, and their values. ZipMap has these in float32.
     """
     if value is None or isinstance(value, np.ndarray):
         return value
     if isinstance(value, dict):
         keys = sorted(value)
-        return [np.asarray(keys), np.asarray([value[key] for key in keys])]
+        return [np.asarray(keys), np.asarray([value[key] for key in keys], np.float32)]
     if isinstance(value, list):
         return [to_data(item) for item in value]
     return np.asarray(value)

@@ -39,6 +39,7 @@ def untouched(folder):
     "words, message",
     (["-o", "folder"], "-o folder is a folder"),
     (["-o", "model.onnx/out.onnx"], "is not a folder"),
+    (["-o", "out.ort"], ".ort names another form\n  = help: -o out.onnx"),
     (["-o", "/dev/null"], "-o /dev/null is a pipe or device"),
     (["-o", "cfg.yaml"], "-o cfg.yaml would write over the pipeline file"),
     (["-o", "./folder/../cfg.yaml"], "would write over the pipeline file"),

@@ -49,6 +49,7 @@ def test_values_are_yaml():
     ("a{x=[1}", "'[' is never closed", 5),
     ("a{x='1}", "'{' is never closed", 2),
     ("a{x}", "'x' needs a value", 4),
+    ("a{x: 1}", "'x:' needs a value: x=...", 6),
     ("a{x=}", "'x' has no value", 5),
     ("a{=1}", "expected the name of an option, got '='", 3),
     ("a{x=1,}", "expected the name of an option, got '}'", 7),

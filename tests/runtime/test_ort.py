@@ -246,6 +246,7 @@ def test_maps_become_keys_and_values(parse, run):
     model.graph.outputs[0].type = model.graph.outputs[0].shape = None  # onnx-ir has no maps
     (keys, values), *rest = run(ENGINE, model, x=np.float32([[0.75, 0.25]]))["y"]
     assert (keys.tolist(), values.tolist(), rest) == ([3, 7], [0.25, 0.75], [])
+    assert values.dtype == np.float32  # as float64 they were held to the rounding of that
 
 
 def test_random_operators_repeat_themselves(parse, run):

@@ -62,6 +62,21 @@ def has_kernel(
     return _FOUND[key]
 
 
+def crashes(node: ir.Node) -> bool:
+    """Whether a node is a product, or its Transpose, that ONNX Runtime crashes on in float16.
+
+    Versions 1.31 and 1.32 fuse them, Casts between them too. They crash where the first axis
+    of the left operand becomes one of the last two, as behind a recurrent layer.
+    """
+    if node.op_type == "Transpose":
+        return any(crashes(use.node) for v in node.outputs for use in v.uses() if use.idx == 0)
+    before = node.inputs[0].producer() if node.op_type == "MatMul" and node.inputs[0] else None
+    if before is None or before.op_type != "Transpose" or "perm" not in before.attributes:
+        return False
+    first, *others = sorted(perm := before.attributes["perm"].as_ints())
+    return perm.index(first) >= len(perm) - 2 > 0 and [a for a in perm if a != first] == others
+
+
 def _loads(
     node: ir.Node, signature: Signature, half: ir.DataType, opsets: Mapping[str, int]
 ) -> bool:
@@ -225,6 +240,8 @@ class ConvertsToHalf(OnSomeNodes):
     def _lacking(
         self, node: ir.Node, places: Signature, opsets: Mapping[str, int]
     ) -> str | None:
+        if crashes(node):
+            return "that ONNX Runtime would fuse, and crash on"
         if has_kernel(node, places, self.half, opsets):
             return None
         return f"for which ONNX Runtime has no kernel in {self.half.name.lower()}"

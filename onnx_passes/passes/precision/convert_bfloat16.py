@@ -29,8 +29,8 @@ class ConvertBfloat16(ConvertsToHalf):
     an operator, such as a quantiser of QONNX.
 
     Leaves alone: nodes with other bodies; operators without bfloat16; operators that ONNX
-    Runtime has no kernel for, unless ``missing`` says otherwise. The report names what stays,
-    and why.
+    Runtime has no kernel for, or would fuse and crash on, unless ``missing`` says otherwise.
+    The report names what stays, and why.
     """
 
     half: ClassVar[ir.DataType] = ir.DataType.BFLOAT16

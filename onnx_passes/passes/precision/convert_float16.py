@@ -31,8 +31,8 @@ class ConvertFloat16(ConvertsToHalf):
     an operator, such as a quantiser of QONNX.
 
     Leaves alone: nodes with other bodies; operators without float16; operators that ONNX
-    Runtime has no kernel for, unless ``missing`` says otherwise. The report names what stays,
-    and why.
+    Runtime has no kernel for, or would fuse and crash on, unless ``missing`` says otherwise.
+    The report names what stays, and why.
     """
 
     half: ClassVar[ir.DataType] = ir.DataType.FLOAT16

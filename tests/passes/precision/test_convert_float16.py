@@ -206,6 +206,17 @@ def test_scales_follow_the_data_where_they_fit(typed, run, variance, kind):
     run(model, {"x": np.ones((1, 1, 2, 2), np.float32)})
 
 
+@each_of("perm, kind", ("1, 0, 2", "FLOAT"), ("1, 2, 0", "FLOAT"), ("0, 2, 1", "FLOAT16"))
+def test_a_product_that_crashes_behind_a_transpose_stays_in_float32(typed, run, perm, kind):
+    """Fused in float16, it ended the process: a recurrent layer before a dense one."""
+    model = typed(f"""(float[2,2,2] x) => (float[2,2,1] y) <float[2,1] w = {{1, 2}}>
+        {{ a = Exp(x) t = Transpose<perm = [{perm}]>(a) y = MatMul(t, w) }}""")
+    ConvertFloat16().call(model)
+    nodes = [n for n in model.graph if n.op_type in ("MatMul", "Transpose")]
+    assert [n.outputs[0].dtype.name for n in nodes] == [kind, kind]
+    run(model, {"x": np.ones((2, 2, 2), np.float32)}, optimization="all")
+
+
 ANGLES = """(KIND[4] p, float[4] x) => (float[4] y) <float[1] c = {0.5}>
 { f = Cast<to = 1>(p) u = Neg(f) a = Mul(u, c) s = Cos(a) y = Mul(s, x) }"""
 
