@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import UsageError, did_you_mean
 from onnx_passes.model.copy import copy_header, copy_nodes
-from onnx_passes.model.walk import all_graphs, captured_values, subgraphs_of
+from onnx_passes.model.walk import all_graphs, subgraphs_of, values_read
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,7 @@ def _between(
             read[value] = None
         elif producer not in needed:
             needed.add(producer)
-            inner = [v for v in captured_values(producer) if v is not None]
-            pending += [v for v in (*producer.inputs, *inner) if v is not None]
+            pending += values_read(producer)
     order = {v: i for i, v in enumerate((*graph.inputs, *graph.initializers.values()))}
     outside = sorted(read, key=lambda v: order.get(v, len(order)))
     return [node for node in graph if node in needed], outside

@@ -14,7 +14,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.model.copy import copy_model
-from onnx_passes.model.walk import all_graphs, all_nodes, all_tensors, named_type
+from onnx_passes.model.walk import all_graphs, all_nodes, all_tensors, named_type, names_in
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -129,7 +129,7 @@ def add_barriers(
     ]
     if not chosen:
         return model
-    names = _names(copy)
+    names = names_in(copy)
     for value in chosen:
         _add_barrier(value, names)
     for graph in (copy.graph, *(function.graph for function in copy.functions.values())):
@@ -245,14 +245,6 @@ def _names_low_type(node: ir.Node) -> bool:
             if any(number == dtype.value for dtype in LOW):
                 return True
     return False
-
-
-def _names(model: ir.Model) -> set[str]:
-    names = {str(node.name) for node in all_nodes(model)}
-    names |= {str(value.name) for value in _values(model)}
-    for graph in all_graphs(model):
-        names |= set(graph.initializers)
-    return names
 
 
 def _add_barrier(value: ir.Value, names: set[str]) -> None:
