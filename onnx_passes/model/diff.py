@@ -158,13 +158,9 @@ def _as_needed(graph: ir.Graph) -> list[ir.Node]:
             elif node not in seen and node.graph is graph:
                 seen.add(node)
                 stack.append((node, True))
-                stack += [(p, False) for p in reversed(_producers(node))]
+                makers = [value.producer() for value in values_read(node)]
+                stack += [(maker, False) for maker in reversed(makers) if maker]
     return list(order)
-
-
-def _producers(node: ir.Node) -> list[ir.Node]:
-    found = [value.producer() for value in values_read(node)]
-    return [producer for producer in found if producer is not None]
 
 
 _LINES = 60

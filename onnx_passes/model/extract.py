@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import UsageError, did_you_mean
 from onnx_passes.model.copy import copy_header, copy_nodes
-from onnx_passes.model.walk import all_graphs, subgraphs_of, values_read
+from onnx_passes.model.walk import all_graphs, subgraphs_of, values_of, values_read
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,9 @@ def extract(
     known = _visible(model, graph)
     for cut in (*inputs, *ends):
         if cut.name not in known:
-            hint = what_is_named(cut.name, graph) or _suggest_names(cut.name, known)
+            listed = "onnx-passes inspect model MODEL --show layers lists them"
+            nearest = did_you_mean(cut.name, known, listed, most=3)
+            hint = what_is_named(cut.name, graph) or nearest
             raise UsageError(f"the model has no value {cut.name!r}", help=hint)
     starts = {known[cut.name] for cut in inputs}
     nodes, read = _between(graph, starts, [known[cut.name] for cut in ends])
@@ -137,8 +139,7 @@ def _visible(model: ir.Model, graph: ir.Graph) -> dict[str, ir.Value]:
     """Return the values that a graph holds or can read, inner ones in place of outer ones."""
     found: dict[str, ir.Value] = {}
     for each in _enclosing_graphs(model.graph, graph):
-        values = [*each.inputs, *each.initializers.values()]
-        values += [v for node in each for v in node.outputs]
+        values = [*each.initializers.values(), *values_of(each)]
         found.update((str(value.name), value) for value in values if value.name)
     return found
 
@@ -209,8 +210,3 @@ def what_is_named(name: str, graph: ir.Graph) -> str | None:
     if len(several) > 1 and values & {*several}:
         return f"write spaces between names: {' '.join(several)}"
     return None
-
-
-def _suggest_names(name: str, known: Collection[str]) -> str:
-    listed = "onnx-passes inspect model MODEL --show layers lists them"
-    return did_you_mean(name, known, listed, most=3)

@@ -284,12 +284,16 @@ GROWTH = "onnx_passes.growth"
 """Metadata of a constant that was folded: the bytes by which the model grew."""
 
 
+def values_of(graph: ir.Graph) -> list[ir.Value]:
+    """Return the inputs of a graph, then what its nodes compute; bodies have their own."""
+    return [*graph.inputs, *(value for node in graph for value in node.outputs)]
+
+
 def names_in(model: ir.Model) -> set[str]:
     """Return the names of all values and nodes of a model."""
     found: set[str] = set()
     for graph in all_graphs(model):
-        values = [v for node in graph for v in node.outputs]
-        found.update(str(v.name) for v in (*graph.inputs, *values) if v.name)
+        found.update(str(v.name) for v in values_of(graph) if v.name)
         found.update(graph.initializers, (node.name for node in graph if node.name))
     return found
 
