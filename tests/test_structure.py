@@ -38,7 +38,7 @@ ROOMS = {
     "__main__": Size(3, 1, 0),
     "api": Size(393, 4, 0),
     "arrays": Size(26, 1, 0),
-    "bench": Size(3786, 14, 0),
+    "bench": Size(3781, 14, 0),
     "certifying": Size(8862, 27, 3),
     "cli": Size(3874, 18, 1),
     "compat": Size(640, 5, 0),

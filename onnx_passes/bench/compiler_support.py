@@ -14,12 +14,7 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineError, ModelError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.extract import Cut, extract
-from onnx_passes.model.walk import (
-    all_nodes,
-    subgraphs_of,
-    topological_order,
-    values_read,
-)
+from onnx_passes.model.walk import all_nodes, subgraphs_of, topological_order, values_read
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.isolated import IsolatedEngine
