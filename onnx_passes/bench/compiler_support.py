@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineError, ModelError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.extract import Cut, extract
-from onnx_passes.model.walk import all_nodes, captured_values, subgraphs_of, topological_order
+from onnx_passes.model.walk import all_nodes, subgraphs_of, topological_order, values_read
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.isolated import IsolatedEngine
@@ -54,13 +54,13 @@ def parts_of(model: ir.Model, apart: Collection[ir.Node]) -> list[ModelPart]:
         if not all(v in free and not v.is_graph_output() for v in node.outputs)
     ]
     for node in order:
-        makers = [maker for v in _reads(node) if (maker := v.producer()) in level]
+        makers = [maker for v in values_read(node) if (maker := v.producer()) in level]
         least = max((level[maker] for maker in makers if maker is not None), default=0)
         # Even parts are taken, odd ones are not.
         level[node] = least + (least % 2 != (node in apart))
     last_read: dict[ir.Value, int] = {}
     for node in order:
-        for value in _reads(node):
+        for value in values_read(node):
             last_read[value] = max(level[node], last_read.get(value, 0))
     found = []
     for number in sorted(set(level.values())):
@@ -72,7 +72,7 @@ def parts_of(model: ir.Model, apart: Collection[ir.Node]) -> list[ModelPart]:
             for v in node.outputs
             if v.is_graph_output() or last_read.get(v, -1) > number
         ]
-        ins = dict.fromkeys(v for n in nodes for v in _reads(n) if v not in made)
+        ins = dict.fromkeys(v for n in nodes for v in values_read(n) if v not in made)
         starts = [Cut(_typed(v)) for v in ins if v not in free and not _weight(v)]
         ends = [Cut(str(v.name)) for v in outs]
         if ends:
@@ -91,10 +91,6 @@ def _typed(value: ir.Value) -> str:
             help="declare it in the value_info of the model",
         )
     return str(value.name)
-
-
-def _reads(node: ir.Node) -> list[ir.Value]:
-    return [v for v in (*node.inputs, *captured_values(node)) if v is not None]
 
 
 @dataclass(frozen=True)

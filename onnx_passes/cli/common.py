@@ -99,44 +99,30 @@ def _to_file(ctx: click.Context, param: click.Parameter, value: str | None) -> b
     return value is not None
 
 
-def _options() -> list[click.Option]:
-    return [
-        click.Option(
-            ["-q", "--quiet"],
-            is_flag=True,
-            expose_value=False,
-            callback=_quiet,
-            help="Print results and errors only.",
-        ),
-        click.Option(
-            ["-v", "--verbose"],
+def _options() -> list[click.Parameter]:
+    every = partial(option, expose_value=False)
+    command = click.Command("shared")
+    for add in (
+        every("-q --quiet", "Print results and errors only.", is_flag=True, callback=_quiet),
+        every(
+            "-v --verbose",
+            "Print versions and the time taken as well.",
             count=True,
-            expose_value=False,
             callback=_verbose,
-            help="Print versions and the time taken as well.",
         ),
-        click.Option(
-            ["--color"],
+        every(
+            "--color",
+            "Colours: auto, if the output is a terminal [default], always or never.",
             type=click.Choice(list(_COLORS)),
-            expose_value=False,
             callback=_color,
-            help="Colours: auto, if the output is a terminal [default], always or never.",
         ),
-        click.Option(
-            ["--no-progress"],
-            is_flag=True,
-            expose_value=False,
-            callback=_no_progress,
-            help="Draw no progress.",
+        every("--no-progress", "Draw no progress.", is_flag=True, callback=_no_progress),
+        every(
+            "--debug", "Show Python's traceback of an error.", is_flag=True, callback=_debug
         ),
-        click.Option(
-            ["--debug"],
-            is_flag=True,
-            expose_value=False,
-            callback=_debug,
-            help="Show Python's traceback of an error.",
-        ),
-    ]
+    ):
+        add(command)
+    return command.params
 
 
 def _debug(ctx: click.Context, param: click.Parameter, value: bool) -> None:

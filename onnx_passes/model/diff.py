@@ -5,7 +5,7 @@ Nodes are aligned whatever their names are. Canonical text does not depend on in
 
 import difflib
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Literal
 
@@ -16,7 +16,13 @@ from onnx_passes.contracts.scores import blocks, widen
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.digest import canonical_hash, digest, leaf_key, tensor_digest, value_key
 from onnx_passes.model.tensor_bytes import string_data
-from onnx_passes.model.walk import all_graphs, captured_values, graphs_of, topological_order
+from onnx_passes.model.walk import (
+    all_graphs,
+    captured_values,
+    graphs_of,
+    topological_order,
+    values_read,
+)
 from onnx_passes.plain import PlainDict
 
 _SHOWN = 8
@@ -152,14 +158,9 @@ def _as_needed(graph: ir.Graph) -> list[ir.Node]:
             elif node not in seen and node.graph is graph:
                 seen.add(node)
                 stack.append((node, True))
-                stack += [(p, False) for p in reversed(_producers(node))]
+                makers = [value.producer() for value in values_read(node)]
+                stack += [(maker, False) for maker in reversed(makers) if maker]
     return list(order)
-
-
-def _producers(node: ir.Node) -> list[ir.Node]:
-    used: Iterable[ir.Value | None] = (*node.inputs, *captured_values(node))
-    found = [value.producer() for value in used if value is not None]
-    return [producer for producer in found if producer is not None]
 
 
 _LINES = 60

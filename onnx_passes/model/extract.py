@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import UsageError, did_you_mean
 from onnx_passes.model.copy import copy_header, copy_nodes
-from onnx_passes.model.walk import all_graphs, captured_values, subgraphs_of
+from onnx_passes.model.walk import all_graphs, subgraphs_of, values_of, values_read
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,9 @@ def extract(
     known = _visible(model, graph)
     for cut in (*inputs, *ends):
         if cut.name not in known:
-            hint = what_is_named(cut.name, graph) or _suggest_names(cut.name, known)
+            listed = "onnx-passes inspect model MODEL --show layers lists them"
+            nearest = did_you_mean(cut.name, known, listed, most=3)
+            hint = what_is_named(cut.name, graph) or nearest
             raise UsageError(f"the model has no value {cut.name!r}", help=hint)
     starts = {known[cut.name] for cut in inputs}
     nodes, read = _between(graph, starts, [known[cut.name] for cut in ends])
@@ -137,8 +139,7 @@ def _visible(model: ir.Model, graph: ir.Graph) -> dict[str, ir.Value]:
     """Return the values that a graph holds or can read, inner ones in place of outer ones."""
     found: dict[str, ir.Value] = {}
     for each in _enclosing_graphs(model.graph, graph):
-        values = [*each.inputs, *each.initializers.values()]
-        values += [v for node in each for v in node.outputs]
+        values = [*each.initializers.values(), *values_of(each)]
         found.update((str(value.name), value) for value in values if value.name)
     return found
 
@@ -168,8 +169,7 @@ def _between(
             read[value] = None
         elif producer not in needed:
             needed.add(producer)
-            inner = [v for v in captured_values(producer) if v is not None]
-            pending += [v for v in (*producer.inputs, *inner) if v is not None]
+            pending += values_read(producer)
     order = {v: i for i, v in enumerate((*graph.inputs, *graph.initializers.values()))}
     outside = sorted(read, key=lambda v: order.get(v, len(order)))
     return [node for node in graph if node in needed], outside
@@ -210,8 +210,3 @@ def what_is_named(name: str, graph: ir.Graph) -> str | None:
     if len(several) > 1 and values & {*several}:
         return f"write spaces between names: {' '.join(several)}"
     return None
-
-
-def _suggest_names(name: str, known: Collection[str]) -> str:
-    listed = "onnx-passes inspect model MODEL --show layers lists them"
-    return did_you_mean(name, known, listed, most=3)

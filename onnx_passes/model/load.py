@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +40,8 @@ def read_dynamic_dims(model: ir.Model) -> list[str]:
     """Make negative dimensions dynamic in place; note these, and names without a meaning."""
     sizes: dict[str, dict[int, int]] = {}
     endless = list[str]()
-    for value in _values(model):
+    # Initializers declare no shape.
+    for value in chain.from_iterable(map(walk.values_of, walk.all_graphs(model))):
         shape = value.shape
         if shape is None:
             continue
@@ -108,14 +109,6 @@ def _dims(type_: onnx.TypeProto) -> Sequence[onnx.TensorShapeProto.Dimension]:
         case "optional_type":
             return _dims(type_.optional_type.elem_type)
     return ()
-
-
-def _values(model: ir.Model) -> Iterator[ir.Value]:
-    """Yield the values that may declare a shape, which initializers do not."""
-    for graph in walk.all_graphs(model):
-        yield from graph.inputs
-        for node in graph:
-            yield from node.outputs
 
 
 def _listed(places: Sequence[str]) -> str:

@@ -13,8 +13,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.model import walk
 from onnx_passes.model.copy import copy_model
-from onnx_passes.model.walk import all_graphs, all_nodes, all_tensors, named_type
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -129,7 +129,7 @@ def add_barriers(
     ]
     if not chosen:
         return model
-    names = _names(copy)
+    names = walk.names_in(copy)
     for value in chosen:
         _add_barrier(value, names)
     for graph in (copy.graph, *(function.graph for function in copy.functions.values())):
@@ -140,7 +140,7 @@ def add_barriers(
 
 def _results(model: ir.Model) -> Iterator[ir.Value]:
     """Yield the results of nodes that some node reads; Constants have none."""
-    for node in all_nodes(model):
+    for node in walk.all_nodes(model):
         if node.op_identifier() != ("", "Constant", ""):
             yield from (v for v in node.outputs if v.name and v.uses())
 
@@ -212,23 +212,20 @@ def _is_cast(node: ir.Node) -> bool:
 
 
 def _target(cast: ir.Node) -> ir.DataType | None:
-    return named_type(cast.attributes.get("to"))
+    return walk.named_type(cast.attributes.get("to"))
 
 
 def _has_low_values(model: ir.Model) -> bool:
     """Whether a value below float32 can occur: declared, in a tensor, or by an attribute."""
     return (
-        any(value.dtype in LOW for value in _values(model))
-        or any(tensor.dtype in LOW for tensor in all_tensors(model))
-        or any(_names_low_type(node) for node in all_nodes(model))
+        any(
+            value.dtype in LOW
+            for graph in walk.all_graphs(model)
+            for value in walk.values_of(graph)
+        )
+        or any(tensor.dtype in LOW for tensor in walk.all_tensors(model))
+        or any(_names_low_type(node) for node in walk.all_nodes(model))
     )
-
-
-def _values(model: ir.Model) -> Iterator[ir.Value]:
-    for graph in all_graphs(model):
-        yield from itertools.chain(graph.inputs, graph.outputs)
-        for node in graph:
-            yield from node.outputs
 
 
 def _names_low_type(node: ir.Node) -> bool:
@@ -245,14 +242,6 @@ def _names_low_type(node: ir.Node) -> bool:
             if any(number == dtype.value for dtype in LOW):
                 return True
     return False
-
-
-def _names(model: ir.Model) -> set[str]:
-    names = {str(node.name) for node in all_nodes(model)}
-    names |= {str(value.name) for value in _values(model)}
-    for graph in all_graphs(model):
-        names |= set(graph.initializers)
-    return names
 
 
 def _add_barrier(value: ir.Value, names: set[str]) -> None:

@@ -356,7 +356,7 @@ def save_model(
     the model.
     """
     path = Path(path)
-    with _os_errors(path):
+    with writing(path):
         if "\0" in str(path) or (path.exists() and not path.is_file()):
             raise ModelError(
                 "the path is not that of a file",
@@ -370,7 +370,7 @@ def save_model(
         in_use.update(source.external)
     old = owned_data_files(path) - in_use
     data: DataFile | None = None
-    with _os_errors(path):
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if outside:
             with write_data(model, path, size_threshold) as (data, choose):
@@ -486,14 +486,19 @@ def _leave_out_types_of_constants(graph: onnx.GraphProto) -> None:
 
 
 @contextmanager
-def _os_errors(path: Path) -> Iterator[None]:
+def writing(
+    path: Path,
+    what: str = "the model",
+    way: str = "choose a file in a folder that you may write to, with room for it",
+) -> Iterator[None]:
+    """Raise ModelError that says what cannot be written, where, and what to do."""
     try:
         yield
     except OSError as error:
         raise ModelError(
-            f"the model cannot be written: {error.strerror or error}",
+            f"{what} cannot be written: {error.strerror or error}",
             where=str(error.filename or path),
-            help="choose a file in a folder that you may write to, with room for it",
+            help=way,
         ) from error
 
 

@@ -46,7 +46,6 @@ node_attributes: Callable[[ir.Node | ir.Function], dict[str, ir.Attr]] = attrget
 attribute_type = reader(ir.AttrInt64("axis", 0), "type")
 value_name = reader(_NODE.outputs[0], "name")
 value_type = reader(_NODE.outputs[0], "type")
-value_shape = reader(_NODE.outputs[0], "shape")
 value_fields = reader(
     _NODE.outputs[0],
     *("name", "type", "shape", "doc_string", "metadata_props", "meta"),
@@ -283,6 +282,20 @@ _PORT, _CONSTANT, _ATTRIBUTE, _METADATA = 24, 16, 10, 6
 
 GROWTH = "onnx_passes.growth"
 """Metadata of a constant that was folded: the bytes by which the model grew."""
+
+
+def values_of(graph: ir.Graph) -> list[ir.Value]:
+    """Return the inputs of a graph, then what its nodes compute; bodies have their own."""
+    return [*graph.inputs, *(value for node in graph for value in node.outputs)]
+
+
+def names_in(model: ir.Model) -> set[str]:
+    """Return the names of all values and nodes of a model."""
+    found: set[str] = set()
+    for graph in all_graphs(model):
+        found.update(str(v.name) for v in values_of(graph) if v.name)
+        found.update(graph.initializers, (node.name for node in graph if node.name))
+    return found
 
 
 def node_count(model: ir.Model) -> int:

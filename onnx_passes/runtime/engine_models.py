@@ -28,6 +28,7 @@ from onnx_passes.errors import EngineError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.digest import digest, tensor_digest
 from onnx_passes.model.inference import infer
+from onnx_passes.model.load import root_cause
 from onnx_passes.model.ort_sessions import Types, add_barriers
 from onnx_passes.model.protos import all_bodies
 from onnx_passes.model.tensor_bytes import release_pages
@@ -419,10 +420,7 @@ def split_for_engine(
     try:
         split = split_weights(model)
     except (ir.serde.SerdeError, OSError, ValueError, TypeError) as error:
-        cause: BaseException = error
-        while cause.__cause__ is not None:  # onnx-ir wraps an error at every level
-            cause = cause.__cause__
-        raise EngineError(f"the model cannot be serialised: {cause}") from error
+        raise EngineError(f"the model cannot be serialised: {root_cause(error)}") from error
     weights: dict[str, T] = {}
     for name, tensor in split.weights.items():
         try:

@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import weakref
@@ -47,10 +48,11 @@ from onnx_passes.runtime.engine_models import split_for_engine
 from onnx_passes.runtime.isolated_wire import (
     Channel,
     Message,
-    SharedBuffer,
-    WeightManifest,
+    Payload,
     WeightStore,
-    nameless_file,
+    pack,
+    place_of,
+    unpack,
 )
 from onnx_passes.runtime.processes import VARIABLE, kill, own_stderr, start
 
@@ -81,8 +83,7 @@ class ChildSpec:
 class Child:
     """A child process.
 
-    It is used by the thread that holds ``lock``. ``known`` has the numbers of the weight files
-    that it has mapped.
+    It is used by the thread that holds ``lock``.
     """
 
     def __init__(self, home: ChildSpec) -> None:
@@ -90,10 +91,9 @@ class Child:
             raise EngineUnavailableError("isolate: true needs Linux or macOS")
         if home.memory_limit is not None and sys.platform != "linux":
             raise EngineUnavailableError("memory_limit needs Linux")
-        self.home, self.known = home, set[int]()
-        self.feeds, self.outputs = SharedBuffer(), SharedBuffer()
-        self.lock = threading.RLock()
-        self._log = nameless_file()
+        self.home, self._lock = home, threading.RLock()
+        with tempfile.TemporaryFile(prefix="onnx-passes-") as file:
+            self._log = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._log)
         fcntl.fcntl(self._log, fcntl.F_SETFL, os.O_APPEND)
         ours, theirs = socket.socketpair()
@@ -118,9 +118,8 @@ class Child:
             self, _end, os.getpid(), self._process, self._lifeline, self._channel
         )
         self._closer.atexit = False  # :func:`end_children` ends those that are left
-        files = (self.feeds.descriptor, self.outputs.descriptor)
         message = {"do": "start", "modules": list(home.modules)}
-        self.ask(message, files=files, while_="starting", seconds=_START_SECONDS)
+        self.ask(message, while_="starting", seconds=_START_SECONDS)
 
     @property
     def alive(self) -> bool:
@@ -131,54 +130,27 @@ class Child:
         """Kill it, and wait until it is gone."""
         self._closer()
 
-    def prepare(
-        self, message: Message, payload: bytes, manifest: WeightManifest, seconds: float | None
-    ) -> None:
-        """Have it make a model ready; files are sent that it does not know yet.
-
-        Errors are those of :meth:`ask`.
-        """
-        new = [number for number in manifest.files if number not in self.known]
-        # One message takes few files, and a run of region checks makes many.
-        while len(new) > 1:
-            self._send_files({"do": "files"}, [new.pop()], manifest, seconds)
-        self._send_files(message, new, manifest, seconds, payload)
-
-    def _send_files(
-        self,
-        message: Message,
-        numbers: list[int],
-        manifest: WeightManifest,
-        seconds: float | None,
-        payload: bytes = b"",
-    ) -> None:
-        descriptors = tuple(manifest.files[number].descriptor for number in numbers)
-        message = {**message, "files": numbers}
-        self.ask(message, payload, descriptors, while_="preparing the model", seconds=seconds)
-        self.known.update(numbers)
-
     def ask(
         self,
         message: Message,
-        payload: bytes = b"",
-        files: tuple[int, ...] = (),
+        payload: Payload = (),
         *,
         while_: str,
         seconds: float | None,
     ) -> Message:
-        """Send a request and return the answer.
+        """Send a request and return the answer, with its ``payload``.
 
         ``while_`` says in messages what the request is about. Without ``seconds`` there is no
         limit. Raises EngineCrashedError if the process ends, EngineTimeoutError after it was
         killed, EngineMemoryError at the limit of memory, and what else the engine raises.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
-        with self.lock, self._kill_on_errors():
+        with self._lock, self._kill_on_errors():
             with contextlib.suppress(OSError):  # what it printed before is not of what follows
                 os.ftruncate(self._log, 0)
             try:
-                self._channel.send(message, payload, files, deadline)
-                answer, _, _ = self._channel.receive(deadline)
+                self._channel.send(message, payload, deadline)
+                answer, given = self._channel.receive(deadline)
             except TimeoutError as error:
                 raise EngineTimeoutError(
                     f"{self.home.engine} did not end within {seconds:g} s while {while_}"
@@ -188,7 +160,7 @@ class Child:
             except (EOFError, OSError) as error:
                 raise self._death(while_) from error
             if "error" not in answer:
-                return answer
+                return {**answer, "payload": given}
             found = self._error(answer["error"], while_)
             if isinstance(found, EngineMemoryError | EngineCrashedError):
                 raise found  # its allocator, or its GPU, cannot be used any more
@@ -322,7 +294,7 @@ class IsolatedEngine:
 
     The child is started by the first ``prepare``, serves further sessions, and is replaced
     when it ends. A crash, a hang or an exhausted memory is an ``EngineError``. Weights reach
-    the child through files, inputs and outputs through shared memory. ``options`` is JSON,
+    the child through files, inputs and outputs through a socket. ``options`` is JSON,
     from which the child makes the engine.
     """
 
@@ -369,7 +341,8 @@ class IsolatedSession:
 
     def __init__(self, engine: IsolatedEngine, model: ir.Model) -> None:
         self._engine, self._interface = engine, SessionInterface(model)
-        proto, self._weights = split_for_engine(model, lambda tensor: tensor)
+        proto, weights = split_for_engine(model, lambda tensor: tensor)
+        self._weights = _store.in_files(weights)
         try:
             self._proto = proto.SerializeToString()
         except Exception as error:  # protobuf's, beyond 2 GiB
@@ -383,75 +356,63 @@ class IsolatedSession:
         child = child_of(self._engine.home)
         if child is self._child:
             return child
-        manifest = _store.manifest(self._weights)
         message = {
             "do": "prepare",
-            "session": self._number,
             "engine": self._engine.home.engine,
             "options": self._engine.options,
-            "weights": manifest.places,
-            "forget": _store.forget(child.known),
+            "weights": [place_of(*weight) for weight in self._weights.items()],
         }
-        child.prepare(message, self._proto, manifest, self._engine.time_limit)
-        self._manifest: WeightManifest | None = manifest
+        self._ask(child, message, [self._proto], while_="preparing the model")
         self._child = child
         return child
+
+    def _ask(
+        self,
+        child: Child,
+        message: Message,
+        payload: Payload = (),
+        *,
+        while_: str,
+    ) -> Message:
+        message = {**message, "session": self._number}
+        return child.ask(message, payload, while_=while_, seconds=self._engine.time_limit)
 
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
         """Run once; see ``Session.run``. Errors are those of ``IsolatedEngine.prepare``."""
         names = self._interface.check(feeds, outputs)
         if self._closed:
             raise EngineError("the session is closed")
-        child = self.prepare()
-        with child.lock:
-            message = {
-                "do": "run",
-                "session": self._number,
-                "feeds": child.feeds.put(feeds),
-                "outputs": None if outputs is None else names,
-            }
-            answer = child.ask(message, while_="running", seconds=self._engine.time_limit)
-            found = child.outputs.get(answer["outputs"])
-            child.feeds.shrink()
-            child.outputs.shrink()
+        places, pieces = pack(feeds)
+        wanted = None if outputs is None else names
+        message = {"do": "run", "feeds": places, "outputs": wanted}
+        answer = self._ask(self.prepare(), message, pieces, while_="running")
+        found = unpack(answer["outputs"], answer["payload"])
         # Beside what was asked for an engine may give what it computed on the way.
         return {name: found[name] for name in names} | found
 
     def time_runs(self, feeds: Feeds, warm_up: int, iterations: int) -> list[float]:
         """Return the seconds of single runs, measured in the child."""
         self._interface.check(feeds, None)
-        counts = {"warm_up": warm_up, "iterations": iterations}
-        child = self.prepare()
-        with child.lock:
-            message = {
-                "do": "time",
-                "session": self._number,
-                "feeds": child.feeds.put(feeds),
-                **counts,
-            }
-            answer = child.ask(message, while_="running", seconds=self._engine.time_limit)
-            child.feeds.shrink()
+        places, pieces = pack(feeds)
+        message = {"feeds": places, "warm_up": warm_up, "iterations": iterations}
+        answer = self._ask(self.prepare(), {"do": "time", **message}, pieces, while_="running")
         found: list[float] = answer["seconds"]
         return found
 
     def layers(self) -> list[PlainDict]:
         """Return the layers that the engine reports, as plain data; none if it does not."""
-        message = {"do": "layers", "session": self._number}
-        child = self.prepare()
-        with child.lock:
-            answer = child.ask(message, while_="asked", seconds=self._engine.time_limit)
+        answer = self._ask(self.prepare(), {"do": "layers"}, while_="asked")
         found: list[PlainDict] = answer["layers"]
         return found
 
     def close(self) -> None:
         """Let the child free the session. If that ends the child, the next one starts anew."""
         child, self._child, self._closed = self._child, None, True
-        self._weights, self._manifest = {}, None
+        self._weights = {}
         if child is None or not child.alive:
             return
-        message = {"do": "close", "session": self._number}
         try:
-            child.ask(message, while_="closing", seconds=self._engine.time_limit)
+            self._ask(child, {"do": "close"}, while_="closing")
         except EngineError:
             child.end()
 

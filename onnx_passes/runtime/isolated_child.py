@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import importlib
 import json
-import mmap
 import os
 import re
 import resource
@@ -21,9 +20,9 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, EngineMemoryError, OnnxPassesError
-from onnx_passes.plain import Plain, PlainDict
+from onnx_passes.plain import Plain
 from onnx_passes.runtime.engine_base import Engine, LayeredSession, Session, time_runs
-from onnx_passes.runtime.isolated_wire import Channel, Message, SharedBuffer, load
+from onnx_passes.runtime.isolated_wire import Channel, Message, Payload, load, pack, unpack
 
 ALLOCATION_FAILED = re.compile(
     r"bad_alloc|[Ff]ailed to allocate|[Cc]annot allocate memory|[Oo]ut of memory"
@@ -77,76 +76,68 @@ class _Server:
         self._channel, self._memory_limit = channel, memory_limit
         self._engines: dict[str, Engine] = {}
         self._sessions: dict[int, tuple[AbstractContextManager[Session], Session]] = {}
-        self._maps: dict[int, mmap.mmap] = {}
-        self._feeds: SharedBuffer | None = None
-        self._outputs: SharedBuffer | None = None
 
     def serve(self) -> None:
         """Answer requests until the parent closes the socket."""
         while True:
             try:
-                message, payload, files = self._channel.receive()
+                message, payload = self._channel.receive()
             except EOFError:
                 return
-            self._channel.send(self._answer(message, payload, files))
+            self._channel.send(*self._answer(message, payload))
 
-    def _answer(self, message: Message, payload: bytes, files: list[int]) -> Message:
+    def _answer(self, message: Message, payload: memoryview) -> tuple[Message, Payload]:
         try:
-            match message["do"]:
-                case "start":
-                    self._start(message, files)
-                case "files":
-                    self._map(message["files"], files)
-                case "prepare":
-                    self._prepare(message, payload, files)
-                case "run":
-                    return {"outputs": self._run(message)}
-                case "time":
-                    return {"seconds": self._time(message)}
-                case "layers":
-                    return {"layers": self._layers(message["session"])}
-                case "call":
-                    return {"value": _call(message["function"], message["words"])}
-                case "close":
-                    self._close(message["session"])
-        except MemoryError as error:
-            return {"error": _error_message(EngineMemoryError(str(error)))}
-        except OnnxPassesError as error:
-            if self._memory_limit and ALLOCATION_FAILED.search(error.message):
-                return {
-                    "error": _error_message(
-                        EngineMemoryError(error.message, where=error.where)
-                    )
-                }
-            return {"error": _error_message(error)}
-        except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            if self._memory_limit and ALLOCATION_FAILED.search(text):
-                return {"error": _error_message(EngineMemoryError(text))}
-            return {"error": _error_message(EngineError(text))}
-        return {}
+            return self._done(message, payload)
+        except OnnxPassesError as raised:
+            error = raised
+        except MemoryError as raised:
+            error = EngineMemoryError(str(raised))
+        except Exception as raised:
+            error = EngineError(f"{type(raised).__name__}: {raised}")
+        if self._memory_limit and ALLOCATION_FAILED.search(error.message):
+            error = EngineMemoryError(error.message, where=error.where)
+        fields = {name: getattr(error, name) for name in ("message", "where", "help")}
+        return {"error": {"class": type(error).__name__, **fields}}, ()
 
-    def _start(self, message: Message, files: list[int]) -> None:
-        self._feeds, self._outputs = (SharedBuffer(file) for file in files)
-        for name in message["modules"]:
-            importlib.import_module(name)
+    def _done(self, message: Message, payload: memoryview) -> tuple[Message, Payload]:
+        answer: Message = {}
+        match message["do"]:
+            case "start":
+                for name in message["modules"]:
+                    importlib.import_module(name)
+            case "prepare":
+                self._prepare(message, payload)
+            case "run":
+                session = self._session(message)
+                outputs = session.run(unpack(message["feeds"], payload), message["outputs"])
+                answer["outputs"], pieces = pack(outputs)
+                return answer, pieces
+            case "time":
+                feeds, session = unpack(message["feeds"], payload), self._session(message)
+                counts = message["warm_up"], message["iterations"]
+                answer["seconds"] = time_runs(session, feeds, *counts)
+            case "layers":
+                session = self._session(message)
+                layers = session.layers() if isinstance(session, LayeredSession) else []
+                answer["layers"] = layers
+            case "call":
+                answer["value"] = _call(message["function"], message["words"])
+            case "close" if message["session"] in self._sessions:
+                context, _ = self._sessions.pop(message["session"])
+                context.__exit__(None, None, None)
+        return answer, ()
 
-    def _prepare(self, message: Message, payload: bytes, files: list[int]) -> None:
-        for number in message["forget"]:
-            self._maps.pop(number, None)
-        self._map(message["files"], files)
+    def _session(self, message: Message) -> Session:
+        return self._sessions[message["session"]][1]
+
+    def _prepare(self, message: Message, payload: memoryview) -> None:
         engine = self._engine(message["engine"], message["options"])
-        model = ir.from_proto(onnx.ModelProto.FromString(payload))
+        model = ir.from_proto(onnx.ModelProto.FromString(bytes(payload)))
         for place in message["weights"]:
-            value = model.graph.initializers[place["name"]]
-            value.const_value = load(place, self._maps)
+            model.graph.initializers[place["name"]].const_value = load(place)
         context = engine.prepare(model)
         self._sessions[message["session"]] = (context, context.__enter__())
-
-    def _map(self, numbers: list[int], files: list[int]) -> None:
-        for number, file in zip(numbers, files, strict=True):
-            self._maps[number] = mmap.mmap(file, 0, access=mmap.ACCESS_READ)
-            os.close(file)
 
     def _engine(self, name: str, options: str) -> Engine:
         from onnx_passes.runtime.engines import make_engine
@@ -156,39 +147,8 @@ class _Server:
             self._engines[key] = make_engine(name, json.loads(options))
         return self._engines[key]
 
-    def _run(self, message: Message) -> Message:
-        assert self._feeds is not None
-        assert self._outputs is not None
-        _, session = self._sessions[message["session"]]
-        outputs = session.run(self._feeds.get(message["feeds"]), message["outputs"])
-        return self._outputs.put(outputs)
-
-    def _time(self, message: Message) -> list[float]:
-        assert self._feeds is not None
-        _, session = self._sessions[message["session"]]
-        feeds = self._feeds.get(message["feeds"])
-        return time_runs(session, feeds, message["warm_up"], message["iterations"])
-
-    def _layers(self, number: int) -> list[PlainDict]:
-        session = self._sessions[number][1]
-        return session.layers() if isinstance(session, LayeredSession) else []
-
-    def _close(self, number: int) -> None:
-        if number in self._sessions:
-            context, _ = self._sessions.pop(number)
-            context.__exit__(None, None, None)
-
 
 def _call(function: str, words: list[Plain]) -> Plain:
     """Call a function of this package, by its module and name."""
     module, _, name = function.partition(":")
     return getattr(importlib.import_module(module), name)(*words)
-
-
-def _error_message(error: OnnxPassesError) -> Message:
-    return {
-        "class": type(error).__name__,
-        "message": error.message,
-        "where": error.where,
-        "help": error.help,
-    }

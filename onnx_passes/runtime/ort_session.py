@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
@@ -113,54 +112,16 @@ def _too_new(found: re.Match[str]) -> UnsupportedModelError:
     )
 
 
-_BITS = {
-    ir.DataType.INT4: 4,
-    ir.DataType.UINT4: 4,
-    ir.DataType.FLOAT4E2M1: 4,
-    ir.DataType.INT2: 2,
-    ir.DataType.UINT2: 2,
-}
 NON_NUMPY_TYPES = frozenset(
-    {
-        *_BITS,
-        ir.DataType.BFLOAT16,
-        ir.DataType.FLOAT8E4M3FN,
-        ir.DataType.FLOAT8E4M3FNUZ,
-        ir.DataType.FLOAT8E5M2,
-        ir.DataType.FLOAT8E5M2FNUZ,
-        ir.DataType.FLOAT8E8M0,
-    }
+    d
+    for d in ir.DataType
+    if d and d.numpy().isbuiltin != 1 and not d.name.startswith("FLOAT6")
 )
 """Element types that ONNX Runtime knows and numpy does not."""
+_PACKED = frozenset(d for d in NON_NUMPY_TYPES if d.bitwidth < 8)
 
 NON_NUMPY_TYPE_NAMES = frozenset(f"tensor({dtype.name.lower()})" for dtype in NON_NUMPY_TYPES)
 """The tensors of these types, as ONNX Runtime spells them."""
-
-
-def pack(array: Array, bits: int) -> Array:
-    """Pack the elements of a 4-bit or 2-bit array into bytes, the first lowest.
-
-    Of elements in an ``ml_dtypes`` type, one a byte, it makes uint8 of shape [ceil(size * bits
-    / 8)].
-    """
-    per_byte = 8 // bits
-    codes = np.ascontiguousarray(array).reshape(-1).view(np.uint8) & ((1 << bits) - 1)
-    codes = np.pad(codes, (0, -codes.size % per_byte)).reshape(-1, per_byte)
-    shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(bits)
-    packed: Array = np.bitwise_or.reduce(codes << shifts, axis=1)
-    return packed
-
-
-def unpack(packed: Array, bits: int, dtype: DType, shape: tuple[int, ...]) -> Array:
-    """Undo ``pack``."""
-    per_byte = 8 // bits
-    shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(bits)
-    codes = (packed[:, None] >> shifts) & np.uint8((1 << bits) - 1)
-    flat = codes.reshape(-1)[: int(np.prod(shape, dtype=np.int64))]
-    if dtype in (ml_dtypes.int4, ml_dtypes.int2):
-        sign = np.uint8(8 - bits)
-        flat = ((flat << sign).view(np.int8) >> sign.view(np.int8)).view(np.uint8)
-    return np.ascontiguousarray(flat).view(dtype).reshape(shape)
 
 
 def of_tensor(tensor: ir.TensorProtocol) -> onnxruntime.OrtValue:
@@ -169,7 +130,7 @@ def of_tensor(tensor: ir.TensorProtocol) -> onnxruntime.OrtValue:
     Memory is shared where its layout is contiguous and native, as in mapped files. Strings
     cannot be wrapped.
     """
-    if tensor.dtype not in _BITS:
+    if tensor.dtype not in _PACKED:
         return of_array(tensor.numpy())
     return _typed(_spread(_packed_bytes(tensor), tuple(tensor.shape.numpy())), tensor.dtype)
 
@@ -194,8 +155,8 @@ def _spread(packed: Array, shape: tuple[int, ...]) -> Array:
 def of_array(array: Array) -> onnxruntime.OrtValue:
     """Wrap an array of any element type but strings, sharing its memory."""
     dtype = element_type(array)
-    if (bits := _BITS.get(dtype)) is not None:
-        return _typed(_spread(pack(array, bits), array.shape), dtype)
+    if dtype in _PACKED:
+        return of_tensor(ir.Tensor(array, dtype=dtype))
     array = np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
     return _typed(array, dtype)
 
@@ -230,8 +191,8 @@ def to_array(value: onnxruntime.OrtValue) -> Array:
     data = np.frombuffer(
         ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes()), np.uint8
     )
-    if (bits := _BITS.get(dtype)) is not None:
-        return unpack(data, bits, dtype.numpy(), shape)
+    if dtype in _PACKED:
+        return ir.PackedTensor(data, dtype, shape=ir.Shape(shape)).numpy()
     return data.view(dtype.numpy()).reshape(shape).copy()
 
 

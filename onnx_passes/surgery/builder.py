@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.errors import ModelError, UsageError, did_you_mean
-from onnx_passes.model.walk import all_graphs
+from onnx_passes.model.walk import names_in
 from onnx_passes.plain import Plain, PlainMapping
 
 _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
@@ -220,7 +220,7 @@ class NodeWriter:
         self.model = model
         self.graph = model.graph
         self._place: tuple[ir.Node, bool] | None = None
-        self._taken = _names(model)
+        self._taken = names_in(model)
         self._counts: dict[str, int] = {}
 
     def constant(
@@ -358,18 +358,6 @@ class NodeWriter:
             raise UsageError(f"the name {name!r} is taken", help="choose another")
         self._taken.add(name)
         return name
-
-
-def _names(model: ir.Model) -> set[str]:
-    names: set[str] = set()
-    for graph in all_graphs(model):
-        names |= {str(v.name) for v in graph.inputs}
-        names |= set(graph.initializers)
-        for node in graph:
-            names |= {str(v.name) for v in node.outputs if v.name}
-            if node.name:
-                names.add(node.name)
-    return names
 
 
 Written: TypeAlias = Any

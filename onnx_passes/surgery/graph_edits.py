@@ -17,7 +17,7 @@ from onnx_passes.model.extract import extract as cut_out
 from onnx_passes.model.inference import makes_map
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
-from onnx_passes.model.walk import all_graphs, values_read
+from onnx_passes.model.walk import all_graphs, values_of, values_read
 from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.cleanup.remove_unused_functions import RemoveUnusedFunctions
@@ -278,8 +278,7 @@ def _behind(model: ir.Model, value: ir.Value) -> Builder:
 def _count(model: ir.Model) -> Counter[str]:
     names: Counter[str] = Counter()
     for graph in all_graphs(model):
-        own = [*graph.inputs, *(v for node in graph for v in node.outputs)]
-        names.update(str(v.name) for v in own)
+        names.update(str(v.name) for v in values_of(graph))
         names.update(name for name, v in graph.initializers.items() if v not in graph.inputs)
     return names
 
@@ -309,9 +308,8 @@ def rename(
     named: dict[str, list[ir.Value]] = {}
     made: dict[str, list[ir.Node]] = {}
     for graph in all_graphs(model):
-        own = [*graph.inputs, *(v for node in graph for v in node.outputs)]
         initializers = graph.initializers.values() if isinstance(graph, ir.Graph) else ()
-        for value in dict.fromkeys([*own, *initializers]):
+        for value in dict.fromkeys([*values_of(graph), *initializers]):
             named.setdefault(str(value.name), []).append(value)
         for node in graph:
             made.setdefault(str(node.name), []).append(node)

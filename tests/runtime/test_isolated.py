@@ -16,10 +16,10 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import errors
+from onnx_passes.model.save import TensorFile
 from onnx_passes.runtime import isolated
 from onnx_passes.runtime.engines import engine_from_config, register_engine
 from onnx_passes.runtime.isolated import child_of, end_children
-from onnx_passes.runtime.isolated_wire import WeightFile
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from tests.corpus import backend_models as corpus
 from tests.runtime.test_backend_models import RANDOM, same_bits
@@ -76,13 +76,11 @@ def test_weights_in_memory_are_written_once(parse, run):
         assert run(engine, other, x=zeros)["y"].tobytes() == w.tobytes()
     store = isolated._store
     weights = {"w": model.graph.initializers["w"].const_value}
-    first, again = store.manifest(weights), store.manifest(weights)
-    assert first == again
-    ((number, file),) = first.files.items()
-    assert os.fstat(file.descriptor).st_size == w.nbytes
-    assert number in child_of(engine.home).known
+    first, again = store.in_files(weights), store.in_files(weights)
+    assert first["w"] is again["w"]
+    assert os.stat(first["w"].path).st_size == w.nbytes
     w[0] = 7  # it is not that tensor any more
-    assert store.manifest(weights) != first
+    assert store.in_files(weights)["w"] is not first["w"]
     assert run(engine, model, x=zeros)["y"][0] == 7
 
 
@@ -99,7 +97,7 @@ def test_a_new_process_gets_all_files_of_weights(parse, run):
         )
         model = parse(text, **{name: tensors[name] for name in some})
         run(engine, model, x=x)
-    assert len(isolated._store.manifest(tensors).files) == 3
+    assert len({weight.path for weight in isolated._store.in_files(tensors).values()}) == 3
     end_children()
     assert run(engine, model, x=x)["y"].tolist() == [7.5] * 777
 
@@ -116,17 +114,19 @@ def test_threads_do_not_get_each_others_values(parse):
         assert all(pool.map(go, range(4)))
 
 
-def test_weights_that_nobody_has_are_forgotten(parse, run):
+def test_weights_that_nobody_has_are_gone(parse, run):
     text = "g (float[999] x, float[999] w) => (float[999] y) { y = Add(x, w) }"
-    engine, x = isolate(), np.zeros(999, np.float32)
-    run(engine, parse(text, w=np.full(999, 3, np.float32)), x=x)
-    known = set(child_of(engine.home).known)
+    model = parse(text, w=np.full(999, 3, np.float32))
+    run(isolate(), model, x=np.zeros(999, np.float32))
+    weights = {"w": model.graph.initializers["w"].const_value}
+    path = isolated._store.in_files(weights)["w"].path
+    assert os.path.exists(path)
+    del model, weights
     gc.collect()  # models hold themselves
-    run(engine, parse(text, w=np.full(999, 4, np.float32)), x=x)
-    assert child_of(engine.home).known.isdisjoint(known)
+    assert not os.path.exists(path)
 
 
-def test_weights_in_files_are_read_from_there(parse, run, tmp_path, monkeypatch):
+def test_weights_in_files_are_read_from_there(parse, run, tmp_path):
     w = np.arange(4096, dtype=np.float32)
     (tmp_path / "w.bin").write_bytes(b"?" * 128 + w.tobytes())
     tensor = ir.ExternalTensor(
@@ -136,8 +136,7 @@ def test_weights_in_files_are_read_from_there(parse, run, tmp_path, monkeypatch)
     model = parse(
         "g (float[4096] x, float[4096] w) => (float[4096] y) { y = Add(x, w) }", w=tensor
     )
-    monkeypatch.setattr(isolated._store.__class__, "forget", lambda self, known: [])
-    assert isolated._store.manifest({"w": tensor}).files == {}
+    assert isolated._store.in_files({"w": tensor}) == {"w": tensor}
     found = run(isolate(), model, x=np.zeros(4096, np.float32))["y"]
     np.testing.assert_array_equal(found, w)
 
@@ -154,9 +153,10 @@ def test_weights_beyond_4_gib_of_a_file(parse, run, tmp_path):
         base_dir=str(tmp_path),
     )  # fmt: skip
     assert run(isolate(), parse(text, w=tensor), x=zeros)["y"].tobytes() == w.tobytes()
-    written = WeightFile()
-    written._end = offset
-    place = (*written.append(ir.tensor(w)), os.fstat(written.descriptor).st_size)
+    file = TensorFile()
+    file._end = offset
+    written = file.append(ir.tensor(w))
+    place = written.offset, written.length, os.stat(written.path).st_size
     assert place == (offset, w.nbytes, offset + w.nbytes)
 
 

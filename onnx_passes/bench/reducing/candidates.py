@@ -22,7 +22,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.model.formats import inlined
-from onnx_passes.model.save import pending, write_data
+from onnx_passes.model.save import pending, write_data, writing
 from onnx_passes.model.walk import Choice, all_tensors, tensors_replaced
 from onnx_passes.runtime.engine_base import Feeds
 
@@ -169,7 +169,10 @@ class CandidateStore:
         else:
             self._at = self.folder or self._temporary()
             stem = self._at / ("weights" if self.keep else f".{secrets.token_hex(6)}")
-            with writing(self._at), write_data(self.model, stem, 1024) as (data, choose):
+            with (
+                writing(self._at, _WHAT, _ROOM),
+                write_data(self.model, stem, 1024) as (data, choose),
+            ):
                 if data is not None:
                     data.publish()
                     self._data = data.path
@@ -185,7 +188,7 @@ class CandidateStore:
 
     def write(self, model: ir.Model | SmallerModel, path: Path) -> None:
         """Write a candidate; raise ModelError if that fails."""
-        with writing(path):
+        with writing(path, _WHAT, _ROOM):
             try:
                 whole = model.model if isinstance(model, SmallerModel) else model
                 with tensors_replaced(whole, self._choose):
@@ -239,19 +242,7 @@ def _by_reference(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProt
     )
 
 
-@contextmanager
-def writing(path: Path, what: str = "a candidate") -> Iterator[None]:
-    """Raise ModelError that says what cannot be written, and where."""
-    try:
-        yield
-    except OSError as error:
-        raise ModelError(
-            f"{what} cannot be written: {error.strerror or error}",
-            where=str(error.filename or path),
-            help="make room there, or choose another folder",
-        ) from error
-
-
+_WHAT, _ROOM = "a candidate", "make room there, or choose another folder"
 _VERSION = 1
 
 
@@ -361,7 +352,7 @@ class Ledger:
             "about": self.about,
             "answers": answers,
         }
-        with writing(path, "--replay"), pending(path) as file:
+        with writing(path, "--replay", _ROOM), pending(path) as file:
             file.write(json.dumps(told, indent=1).encode())
             file.publish(path)
 
@@ -384,7 +375,7 @@ class Artifacts:
             return
         status = trial.outcome.status
         folder = self.folder / status.value
-        with writing(folder, "--artifacts"):
+        with writing(folder, "--artifacts", _ROOM):
             folder.mkdir(parents=True, exist_ok=True)
             if status not in self._stores:
                 self._stores[status] = CandidateStore(

@@ -15,7 +15,7 @@ from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesEr
 from onnx_passes.model.copy import copy_nodes
 from onnx_passes.model.extract import assemble
 from onnx_passes.model.inference import infer
-from onnx_passes.model.walk import captured_values
+from onnx_passes.model.walk import values_read
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs, Session
 from onnx_passes.runtime.engine_models import split_weights
 from onnx_passes.verify.node_equality import constant_tensor
@@ -252,8 +252,7 @@ def _dependents(model: ir.Model, first: int) -> set[int]:
     found: set[int] = set()
     values: set[ir.Value] = set()
     for index, node in enumerate(model.graph):
-        read = {v for v in (*node.inputs, *captured_values(node)) if v is not None}
-        if index == first or read & values:
+        if index == first or not values.isdisjoint(values_read(node)):
             found.add(index)
             values.update(node.outputs)
     return found
@@ -298,7 +297,7 @@ class Parts:
         graph = self.model.graph
         self.nodes = [n for n in graph if not (n.outputs and constant_tensor(n.outputs[0]))]
         makers = {v: i for i, node in enumerate(self.nodes) for v in node.outputs}
-        self.reads = [_read(node) for node in self.nodes]
+        self.reads = [values_read(node) for node in self.nodes]
         self.parents = [{makers[v] for v in read if v in makers} for read in self.reads]
         self.children = [set() for _ in self.nodes]
         for index, parents in enumerate(self.parents):
@@ -422,7 +421,3 @@ def reach(start: Iterable[int], edges: list[set[int]]) -> Nodes:
             found.add(index)
             pending.extend(edges[index])
     return frozenset(found)
-
-
-def _read(node: ir.Node) -> list[ir.Value]:
-    return [v for v in (*node.inputs, *captured_values(node)) if v is not None]

@@ -11,17 +11,14 @@ import itertools
 import json
 import os
 import tempfile
-import weakref
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
-from io import BufferedRandom
 from pathlib import Path
 
 import numpy as np
 
-from onnx_passes.arrays import Array, DType
+from onnx_passes.arrays import Array
 from onnx_passes.bench.runs.judges import existing
 from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import ReferenceDataError, UsageError
@@ -33,39 +30,23 @@ from onnx_passes.runtime.engine_base import Data, Feeds, Level
 from onnx_passes.runtime.isolated_wire import read_data, spell_data
 from onnx_passes.runtime.tensorrt.engine import EngineLayer
 from onnx_passes.verify.evidence import OutputCheck
+from onnx_passes.verify.recording import Spill
 from onnx_passes.verify.saved import MARK, json_of, read_samples, write_samples
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where an array is in the file; ``offset`` is its first byte."""
-
-    offset: int
-    dtype: DType
-    shape: tuple[int, ...]
 
 
 class Spool:
     """Values by sample and name, in the order they were put in.
 
-    ``limit`` is the bytes kept in memory. More goes to a temporary file without a name, which
-    is gone when the process ends. Strings, sequences and optionals stay in memory.
+    ``limit`` is the bytes kept in memory. More goes to temporary files, which are mapped and
+    gone with the values. Strings, sequences and optionals stay in memory.
     """
 
     def __init__(self, limit: int) -> None:
-        self._limit, self._held, self._end = limit, 0, 0
-        self._samples: list[dict[str, Data | _Place]] = []
-        self._file: BufferedRandom | None = None
-        self._stack = ExitStack()
-        weakref.finalize(self, self._stack.close)
+        self._limit, self._held, self._spill = limit, 0, Spill()
+        self._samples: list[dict[str, Data]] = []
 
     def __len__(self) -> int:
         return len(self._samples)
-
-    @property
-    def on_disk(self) -> int:
-        """Bytes in the temporary file."""
-        return self._end
 
     def names(self, sample: int) -> list[str]:
         """Return the names of a sample's values."""
@@ -79,38 +60,25 @@ class Spool:
             self._samples[sample][name] = self._stored(value)
 
     def get(self, sample: int, name: str) -> Data:
-        """Return a value, read anew if it is on disk; KeyError if there is none."""
-        found = self._samples[sample][name]
-        if not isinstance(found, _Place):
-            return found
-        assert self._file is not None
-        raw = np.empty(found.dtype.itemsize * int(np.prod(found.shape, dtype=int)), np.uint8)
-        self._file.seek(found.offset)
-        self._file.readinto(raw.data)
-        array: Array = raw.view(found.dtype).reshape(found.shape)
-        return array
+        """Return a value; KeyError if there is none."""
+        return self._samples[sample][name]
 
     def sample(self, sample: int) -> dict[str, Data]:
         """Return all values of a sample."""
-        return {name: self.get(sample, name) for name in self._samples[sample]}
+        return dict(self._samples[sample])
 
     def __iter__(self) -> Iterator[dict[str, Data]]:
         return (self.sample(index) for index in range(len(self)))
 
-    def _stored(self, value: Data) -> Data | _Place:
+    def _stored(self, value: Data) -> Data:
         if not isinstance(value, np.ndarray) or kind_of(value.dtype) == "string":
             return value
         if not value.nbytes or self._held + value.nbytes <= self._limit:
             self._held += value.nbytes
             # An engine's array may keep all the memory of its session alive.
             return value if value.flags.owndata else value.copy()
-        flat = np.ascontiguousarray(value).reshape(-1)
-        place = _Place(self._end, value.dtype, value.shape)
         try:
-            if self._file is None:
-                self._file = self._stack.enter_context(_scratch())
-            self._file.seek(self._end)
-            self._file.write(flat.view(np.uint8).data)
+            written = self._spill.write(np.frombuffer(array_buffer(value), np.uint8))
         except OSError as error:
             raise UsageError(
                 "values are more than the memory limit, and cannot be kept in the temporary "
@@ -119,12 +87,8 @@ class Spool:
                 help="raise --memory-limit, ask for fewer --outputs, or set TMPDIR to a "
                 "folder with room",
             ) from error
-        self._end += value.nbytes
-        return place
-
-
-def _scratch() -> BufferedRandom:
-    return tempfile.TemporaryFile(prefix="onnx-passes-")
+        stored: Array = np.asarray(written).view(value.dtype).reshape(value.shape)
+        return stored
 
 
 @dataclass(frozen=True)

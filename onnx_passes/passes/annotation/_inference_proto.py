@@ -12,29 +12,25 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from operator import is_
-from types import MappingProxyType
 from typing import Generic, TypeVar
 
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.model.digest import shape_key, type_key
 from onnx_passes.model.protos import graphs_of
 from onnx_passes.model.tensor_bytes import ListedTensor, tensor_buffer
 from onnx_passes.model.walk import (
-    all_graphs,
     graphs_within,
     node_attributes,
     node_head,
     node_inputs,
     node_outputs,
     nodes_of,
-    shape_fields,
     subgraphs_of,
     value_name,
-    value_shape,
 )
 from onnx_passes.ops.bodies import attach_bodies, has_body
-from onnx_passes.passes.common.graph_edits import own_values
 from onnx_passes.passes.common.large_tensors import is_big, light_proto, stub
 from onnx_passes.passes.replace import INVENTED
 
@@ -72,23 +68,16 @@ class FoundShape:
         """Read what inference says."""
         tensor = proto.tensor_type
         dims = tensor.shape.dim
-        if (
-            not (tensor.elem_type and tensor.HasField("shape"))
-            or proto.denotation
-            or any(dim.denotation for dim in dims)
-        ):
+        if not tensor.HasField("shape") or any(dim.denotation for dim in dims):
             shape = ir.serde.deserialize_type_proto_for_shape(proto)
         else:
             # Not all of onnx-ir's reader, which takes a third of the time of inference.
-            shape = ir.Shape([_dim(dim) for dim in dims], frozen=True)
+            read = (
+                d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in dims
+            )
+            shape = ir.Shape(read, frozen=True)
         type_ = ir.serde.deserialize_type_proto_for_type(proto)
         return cls(type_, shape, shape.dims if shape is not None else ())
-
-
-def _dim(proto: onnx.TensorShapeProto.Dimension) -> Dim:
-    if proto.HasField("dim_value"):
-        return proto.dim_value
-    return ir.SymbolicDim(proto.dim_param if proto.HasField("dim_param") else None)
 
 
 class Merging:
@@ -188,37 +177,18 @@ def dimension_names(values: Iterable[ir.Value]) -> set[str]:
     return {dim.value for dim in dims if isinstance(dim, ir.SymbolicDim) and dim.value}
 
 
-_NOTHING: Mapping[str, Sequence[object]] = MappingProxyType({})
+def forget(proto: onnx.GraphProto, *, inner: bool = False) -> None:
+    """Remove the shapes that are declared of inner values, which inference finds by itself.
 
-
-def forget(
-    proto: onnx.GraphProto,
-    *,
-    numbers: bool,
-    keep: Mapping[str, Sequence[object]] = _NOTHING,
-    inner: bool = False,
-) -> None:
-    """Remove what is declared of inner values that inference can find itself.
-
-    With ``numbers`` fixed sizes go too, not only names. Dimensions in ``keep`` stay, by name
-    of the value; None for one that does not. ``inner`` is a subgraph.
+    Those of ``inner`` outputs are, as the user sees outputs of the main graph only.
     """
     fixed = results_without_schema(proto) | {tensor.name for tensor in proto.initializer}
-    # The outputs of the main graph are the user's, those of a subgraph are inner values.
     for info in (*proto.value_info, *(proto.output if inner else ())):
-        if info.name not in fixed:
-            dims = info.type.tensor_type.shape.dim
-            if numbers and info.name not in keep:
-                info.type.tensor_type.ClearField("shape")  # a false rank hides the right one
-                continue
-            known = keep.get(info.name, (None,) * len(dims))
-            for dim, kept in zip(dims, known, strict=False):
-                if kept is None and (numbers or dim.HasField("dim_param")):
-                    dim.Clear()
+        if info.name not in fixed and info.type.HasField("tensor_type"):
+            info.type.tensor_type.ClearField("shape")  # a false rank hides the right one
     for node in proto.node:
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                forget(graph, numbers=numbers, keep=keep, inner=True)
+        for graph in graphs_of(node.attribute):
+            forget(graph, inner=True)
 
 
 def results_without_schema(proto: onnx.GraphProto) -> set[str]:
@@ -352,23 +322,13 @@ def _cap(attributes: dict[str, onnx.AttributeProto]) -> None:
         pads[behind] = min(pads[behind], window - stride)
 
 
-def denoted(model: ir.Model) -> bool:
-    """Whether a dimension of a model has a denotation, outside of functions' signatures."""
-    for graph in all_graphs(model):
-        for value in own_values(graph):
-            shape = value_shape(value)
-            if shape is not None and any(shape_fields(shape)[1]):
-                return True
-    return False
-
-
 def new_memory() -> InferenceMemory:
     """Return what remembers nodes and initializers as they are written here."""
     return InferenceMemory(_node, _initializer)
 
 
 def bare_proto(model: ir.Model, known: InferenceMemory) -> onnx.ModelProto:
-    """Serialise a model that has no functions, for inference.
+    """Serialise a model for inference.
 
     Defaults of inputs are left out, so that nothing is concluded from them; big weights refer
     to a file that does not exist.
@@ -388,6 +348,8 @@ def bare_proto(model: ir.Model, known: InferenceMemory) -> onnx.ModelProto:
     plain = (node for node in nodes if not _has_body(node))
     parts = known.tensors.renew(held), known.nodes.renew(map(parts_of, plain))
     _write_graph(proto.graph, model.graph, parts)
+    if model.functions:
+        proto.functions.extend(light_proto(model).functions)
     return proto
 
 
@@ -478,37 +440,20 @@ def _node(node: ir.Node, parts: _Parts | None = None) -> onnx.NodeProto:
     return proto
 
 
-WrittenDims = tuple[int | str | None, ...]
-
-_Types = dict[tuple[ir.DataType, WrittenDims | None], onnx.TypeProto]
-
-
 @dataclass(slots=True)
 class _Entry:
     """What is declared of a value.
 
     ``graph`` gets a declaration that is not there yet; ``info`` is set once something is
-    known. Inference finds dimensions of an ``inferred`` value by itself. ``written`` is taken
-    from ``shape`` when the dimensions in ``kept`` had to stay; None without a shape.
+    known. Inference finds dimensions of an ``inferred`` value by itself. ``told`` is what the
+    declaration was made of.
     """
 
     value: ir.Value
     graph: onnx.GraphProto
     info: onnx.ValueInfoProto | None
     inferred: bool
-    typed: bool = False
-    written: WrittenDims | None = None
-    shape: ir.Shape | None = None
-    kept: Sequence[object] | None = None
-
-    def __post_init__(self) -> None:
-        """Note what serialising has written."""
-        self.shape = self.value.shape
-        if self.info is None:
-            return
-        self.typed = self.value.type is not None
-        if self.typed and self.shape is not None:
-            self.written = _plain(self.shape)
+    told: tuple[object, ...] = ()
 
 
 class ModelDraft:
@@ -519,15 +464,11 @@ class ModelDraft:
 
     def __init__(self, model: ir.Model, known: InferenceMemory) -> None:
         """Serialise a model without its big weights."""
-        self.model = model
-        # What is written here has no denotations, and functions declare values of their own.
-        self._plain = not model.functions and not denoted(model)
-        self.proto = bare_proto(model, known) if self._plain else light_proto(model)
+        self.proto = bare_proto(model, known)
         follow_engines(self.proto.graph)
         attach_bodies(self.proto)
-        # What is written of a value here has no remarks, and few types and shapes occur.
-        self._types: _Types | None = {} if self._plain else None
-        self._numbers: bool | None = None
+        # Few types and shapes occur.
+        self._types: dict[Hashable, onnx.TypeProto] = {}
         self._entries: list[_Entry] = []
         self._main = self._index(model.graph, self.proto.graph, inner=False)
 
@@ -536,27 +477,25 @@ class ModelDraft:
 
         Inference keeps a declared name; exporters declare one for every value, which hides
         that two dimensions are equal. With ``numbers`` fixed sizes are left out too, not only
-        names. For ``keep`` see ``forget``.
+        names. ``keep`` has dimensions that stay, by names of values; None for one that does
+        not.
         """
-        if not self._plain:
-            if self._numbers is not None:
-                self.proto = light_proto(self.model)
-                follow_engines(self.proto.graph)
-                attach_bodies(self.proto)
-            forget(self.proto.graph, numbers=numbers, keep=keep)
-        changed = numbers is not self._numbers
-        self._numbers = numbers
         for entry in self._entries:
-            kept = keep.get(entry.value.name or "")
-            value = entry.value
-            if (
-                changed
-                or entry.shape is not value.shape
-                or entry.kept != kept
-                or entry.typed is not (value.type is not None)
-            ):
-                entry.shape, entry.kept = value.shape, kept
-                _write(entry, numbers, self._types)
+            type_, kept = entry.value.type, keep.get(entry.value.name or "")
+            found = entry.inferred and isinstance(type_, ir.TensorType)
+            shape = None if found and numbers and kept is None else entry.value.shape
+            told = (type_, shape, found and numbers, kept)
+            if type_ is not None and told != entry.told:
+                entry.told = told
+                if entry.info is None:
+                    entry.info = entry.graph.value_info.add(name=entry.value.name or "")
+                known = None if kept is None or not found else tuple(kept)
+                key = (type_key(type_), shape_key(shape), found, numbers, known)
+                if key not in self._types:
+                    self._types[key] = _declaration(type_, shape)
+                    if found:
+                        _forget_dims(self._types[key], numbers, known)
+                entry.info.type.CopyFrom(self._types[key])
 
     def types_in(self, inferred: onnx.ModelProto) -> Iterator[tuple[ir.Value, onnx.TypeProto]]:
         """Pair values with the types that inference has found, those of subgraphs included."""
@@ -576,16 +515,15 @@ class ModelDraft:
             if not value.is_graph_output()
         ]
         found += zip(graph.outputs, proto.output, strict=True) if inner else ()
-        if self._plain:
-            for value, info in found:
-                self._entries.append(_Entry(value, proto, info, value.name not in fixed))
-            for value, info in zip(graph.inputs, proto.input, strict=True) if inner else ():
-                self._entries.append(_Entry(value, proto, info, inferred=False))
+        for value, info in found:
+            self._entries.append(_Entry(value, proto, info, value.name not in fixed))
+        for value, info in zip(graph.inputs, proto.input, strict=True) if inner else ():
+            self._entries.append(_Entry(value, proto, info, inferred=False))
         scope = _Scope([(value.name or "", value) for value in (*graph.inputs, *made)])
         for place, node in enumerate(nodes_of(graph)):
             if _has_body(node):
-                node_proto = proto.node[place]
-                bodies = zip(_bodies_of(node, node_proto), _bodies(node_proto), strict=True)
+                written = graphs_of(proto.node[place].attribute)
+                bodies = zip(subgraphs_of(node), written, strict=True)
                 inside = [self._index(*pair, inner=True) for pair in bodies]
                 scope.bodies.append((place, inside))
         return scope
@@ -611,92 +549,21 @@ def _types_in(
         if info is not None:
             yield value, info.type
     for place, inside in scope.bodies:
-        for inner, body in zip(inside, _bodies(proto.node[place]), strict=True):
+        for inner, body in zip(inside, graphs_of(proto.node[place].attribute), strict=True):
             yield from _types_in(inner, body)
 
 
-def _bodies(proto: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in proto.attribute:
-        if attribute.type == onnx.AttributeProto.GRAPH:
-            yield attribute.g
-        elif attribute.type == onnx.AttributeProto.GRAPHS:
-            yield from attribute.graphs
+def _declaration(type_: ir.TypeProtocol, shape: ir.Shape | None) -> onnx.TypeProto:
+    found = onnx.TypeProto()
+    ir.serde.serialize_type_into(found, type_)
+    if shape is not None:
+        ir.serde.serialize_shape_into(found, shape)
+    return found
 
 
-def _bodies_of(node: ir.Node, proto: onnx.NodeProto) -> Iterator[ir.Graph]:
-    for attribute in proto.attribute:
-        if attribute.type == onnx.AttributeProto.GRAPH:
-            yield node.attributes[attribute.name].as_graph()
-        elif attribute.type == onnx.AttributeProto.GRAPHS:
-            yield from node.attributes[attribute.name].as_graphs()
-
-
-def _plain(shape: ir.Shape) -> WrittenDims:
-    return tuple([d if isinstance(d, int) else d.value for d in shape.dims])
-
-
-def _write(entry: _Entry, numbers: bool, known: _Types | None) -> None:
-    value, type_ = entry.value, entry.value.type
-    if type_ is None:
-        return
-    if entry.info is None:
-        entry.info = entry.graph.value_info.add()
-        entry.info.name = value.name or ""
-    if known is not None and type(type_) is ir.TensorType and not type_.denotation:
-        wanted = _wanted(entry, numbers)
-        if not entry.typed or wanted != entry.written:
-            entry.typed, entry.written = True, wanted
-            key = (type_.dtype, wanted)
-            if key not in known:
-                known[key] = onnx.TypeProto()
-                known[key].tensor_type.elem_type = type_.dtype.value
-                _write_shape(known[key].tensor_type, wanted)
-            entry.info.type.CopyFrom(known[key])
-        return
-    if not entry.typed:
-        ir.serde.serialize_type_into(entry.info.type, type_)
-        entry.typed = True
-    if not isinstance(type_, ir.TensorType):
-        # Inference is given the shapes of sequences and sparse tensors as they are.
-        entry.info.type.Clear()
-        ir.serde.serialize_type_into(entry.info.type, type_)
-        if value.shape is not None:
-            ir.serde.serialize_shape_into(entry.info.type, value.shape)
-        return
-    wanted = _wanted(entry, numbers)
-    if wanted == entry.written:
-        return
-    entry.written = wanted
-    entry.info.type.tensor_type.ClearField("shape")
-    _write_shape(entry.info.type.tensor_type, wanted)
-
-
-def _write_shape(tensor: onnx.TypeProto.Tensor, dims: WrittenDims | None) -> None:
-    if dims is None:
-        return
-    tensor.shape.SetInParent()
-    add = tensor.shape.dim.add
-    for dim in dims:
-        if dim is None:
-            add()
-        elif isinstance(dim, int):
-            add(dim_value=dim)
-        else:
-            add(dim_param=dim)
-
-
-def _wanted(entry: _Entry, numbers: bool) -> WrittenDims | None:
-    if entry.shape is None:
-        return None
-    dims = _plain(entry.shape)
-    if not entry.inferred:
-        return dims
-    if entry.kept is None:
-        return None if numbers else tuple([_number(d) for d in dims])
-    kept = (*entry.kept, *dims[len(entry.kept) :])
-    left = zip(dims, kept, strict=False)
-    return tuple([d if k is not None else None if numbers else _number(d) for d, k in left])
-
-
-def _number(dim: int | str | None) -> int | None:
-    return dim if isinstance(dim, int) else None
+def _forget_dims(type_: onnx.TypeProto, numbers: bool, kept: Sequence[object] | None) -> None:
+    """Forget the dimensions that inference finds by itself."""
+    dims = type_.tensor_type.shape.dim
+    for dim, stays in zip(dims, kept or (None,) * len(dims), strict=False):
+        if stays is None and (numbers or dim.HasField("dim_param")):
+            dim.Clear()

@@ -177,7 +177,7 @@ def contradiction(model: ir.Model) -> str | None:
     """Return what contradicts the operators' schemas, as far as shapes can be inferred."""
     proto = light_proto(model)
     attach_bodies(proto)
-    forget(proto.graph, numbers=True)
+    forget(proto.graph)
     try:
         infer(proto, strict_mode=True)
     except onnx.shape_inference.InferenceError as error:

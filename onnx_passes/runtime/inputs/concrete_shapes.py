@@ -19,6 +19,7 @@ import onnx.inliner
 import onnx_ir as ir
 
 from onnx_passes.model.inference import infer
+from onnx_passes.model.protos import graphs_of
 from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.ops.call import Operands
 from onnx_passes.ops.domains.intervals import UNBOUNDED
@@ -550,8 +551,9 @@ class ShapeSpecializer:
         for node, proto in zip(shared, graph.node, strict=True):
             for value in node.outputs:
                 yield value, *self._type(infos.get(str(value.name)))
-            for name, body in _bodies(proto):
-                yield from self.note(node.attributes[name].as_graph(), body)
+            bodies = zip(subgraphs_of(node), graphs_of(proto.attribute), strict=True)
+            for inner, body in bodies:
+                yield from self.note(inner, body)
 
     def _type(self, info: onnx.ValueInfoProto | None) -> _Type:
         """Read the type and shape of a value; what is shared cannot be written to."""
@@ -595,14 +597,8 @@ def _number(graph: onnx.GraphProto) -> list[str]:
             continue
         names.append(node.name or f"of type {node.op_type}")
         node.name = f"{len(names) - 1}{stack[-1][1]}"
-        stack += [(iter(body.node), ".") for _, body in reversed([*_bodies(node)])]
+        stack += [(iter(body.node), ".") for body in reversed([*graphs_of(node.attribute)])]
     return names
-
-
-def _bodies(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
-    for attribute in node.attribute:
-        if attribute.type == onnx.AttributeProto.GRAPH:
-            yield attribute.name, attribute.g
 
 
 def _infos(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
