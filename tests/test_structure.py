@@ -40,7 +40,7 @@ ROOMS = {
     "arrays": Size(26, 1, 0),
     "bench": Size(3781, 14, 0),
     "certifying": Size(8862, 27, 3),
-    "cli": Size(3874, 18, 1),
+    "cli": Size(3878, 18, 1),
     "compat": Size(640, 5, 0),
     "configs": Size(2105, 12, 0),
     "contracts": Size(525, 4, 0),
@@ -51,8 +51,8 @@ ROOMS = {
     "model": Size(3553, 14, 0),
     "ops": Size(7966, 34, 4),
     "optional": Size(77, 1, 0),
-    "passes": Size(20184, 246, 0),
-    "pipeline": Size(9866, 29, 3),
+    "passes": Size(20194, 246, 0),
+    "pipeline": Size(9925, 29, 3),
     "plain": Size(14, 1, 0),
     "report": Size(1919, 10, 0),
     "runtime": Size(6722, 28, 2),
@@ -61,7 +61,7 @@ ROOMS = {
     "tuning": Size(2292, 8, 0),
     "verify": Size(6437, 20, 0),
     "benchmarks": Size(8990, 69, 0),
-    "tests": Size(48595, 556, 0),
+    "tests": Size(48615, 556, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
