@@ -458,6 +458,18 @@ INDEXING = {"Gather": 1, "GatherElements": 1, "OneHot": 0, "ScatterElements": 1}
 """Which operand of an operator holds indices that may count from the end."""
 
 
+LEADING_NOWHERE = {"OneHot": 0}
+"""Which operand of an operator may hold indices out of range."""
+
+DROPPING_EQUALS = frozenset({"NonMaxSuppression", "Unique"})
+"""Operators that leave out what is there twice."""
+
+
+def choices_of(node: ir.Node) -> Sequence[ir.Value | None]:
+    """Return the operands that a node chooses from, element by element."""
+    return node.inputs[1:] if (node.domain, node.op_type) == ("", "Where") else ()
+
+
 def makes_steps(node: ir.Node) -> bool:
     """Whether results jump where an operand moves by rounding."""
     if node.op_type in CASTS:

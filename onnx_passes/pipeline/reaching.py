@@ -40,6 +40,7 @@ from onnx_passes.ops.node_queries import (
     around,
     beyond,
     breakpoints_of,
+    choices_of,
     makes_steps,
     overflows_of,
     range_of,
@@ -575,11 +576,9 @@ def on_levels(row: Mapping[str, Array], nodes: Sequence[ir.Node]) -> dict[str, A
     found = dict(row)
     for node in nodes:
         name = str(node.outputs[0].name)
-        if node.op_type != "Where" or node.domain or name not in row:
-            continue
-        ends = [None if v is None else constant_tensor(v) for v in node.inputs[1:]]
+        ends = [None if v is None else constant_tensor(v) for v in choices_of(node)]
         numbers = [end.numpy().item() for end in ends if end is not None and end.size == 1]
-        if len(numbers) == 2 and not np.isin(row[name], numbers).all():
+        if len(numbers) == 2 and name in row and not np.isin(row[name], numbers).all():
             chosen = np.where(row[name] >= max(numbers), max(numbers), min(numbers))
             found[name] = np.asarray(chosen, row[name].dtype)
     return found

@@ -19,7 +19,9 @@ from onnx_passes.model.walk import all_nodes, captured_values, subgraphs_of
 from onnx_passes.ops.input_hints import ValueHint, constant_of, static_shape
 from onnx_passes.ops.node_queries import (
     ADDING_UP,
+    DROPPING_EQUALS,
     INDEXING,
+    LEADING_NOWHERE,
     PICKING,
     RISKY_IF_EMPTY,
     SUMS_OF_NOTHING,
@@ -565,13 +567,13 @@ def _edge_values(asked: Request, base: GeneratedSample) -> Iterator[AdversarialF
         if name in indexing and isinstance(data, np.ndarray)
         if (counted := _from_the_end(data, base.hints.get(name, ValueHint()))) is not data
     }
-    one_hot = _picked_for(model, lambda node: 0 if node.op_type == "OneHot" else None)
+    nowhere = _picked_for(model, lambda node: LEADING_NOWHERE.get(node.op_type))
     outside = {
         name: np.where(np.arange(data.size).reshape(data.shape) % 2, data, size).astype(
             data.dtype
         )
         for name, data in base.feeds.items()
-        if name in one_hot - ranges.keys() and isinstance(data, np.ndarray)
+        if name in nowhere - ranges.keys() and isinstance(data, np.ndarray)
         if (size := _indexed(base.hints.get(name, ValueHint()))) is not None
     }
     stopped = {
@@ -924,7 +926,7 @@ def _with_equal_rows(
     model: ir.Model, symbols: Symbols, feeds: Feeds, names: Iterable[str]
 ) -> Feeds:
     """Repeat half of the rows along some dimensions, where a model drops what it has twice."""
-    if not any(node.op_type in ("NonMaxSuppression", "Unique") for node in all_nodes(model)):
+    if not any(node.op_type in DROPPING_EQUALS for node in all_nodes(model)):
         return feeds
     found = dict(feeds)
     for key, data in feeds.items():
