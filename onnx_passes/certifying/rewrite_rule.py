@@ -241,6 +241,14 @@ def number_lists(rule: RewriteRule, *types: type) -> list[tuple[Any, ...]]:
 
 
 @functools.lru_cache(256)
+def words(rule: RewriteRule) -> frozenset[str]:
+    """Return the texts in the source of a rule's check: names of attributes, and values."""
+    nodes = (n for tree in _sources(rule._condition_function) for n in ast.walk(tree))
+    texts = (n.value for n in nodes if isinstance(n, ast.Constant))
+    return frozenset(text for text in texts if isinstance(text, str))
+
+
+@functools.lru_cache(256)
 def joint_integers(rule: RewriteRule) -> list[tuple[int, ...]]:
     """Return the integers above 0 that one `and` of a rule's check or rewrite asks for."""
     functions = (rule._condition_function, replacement_of(rule)._function)
