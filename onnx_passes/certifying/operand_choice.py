@@ -893,9 +893,11 @@ def _equation(c: Chooser, known: Sequence[Shape | None]) -> Plain:
     return ",".join(terms) + c.fresh(("", f"->{result}", f"->{result}"))
 
 
-def _whole(_: Chooser, key: str, known: Sequence[Shape | None]) -> Plain:
+def _window(key: str, known: Sequence[Shape | None], *, whole: bool) -> Plain:
     image = known[0] if known else None
-    return list(image[2:]) if image and key.endswith(".kernel_shape") else None
+    if not image or not key.endswith(".kernel_shape"):
+        return None
+    return [*image[2:]] if whole else [1] * len(image[2:])
 
 
 def _worded(c: Chooser, key: str, known: Sequence[Shape | None]) -> Plain:
@@ -935,7 +937,8 @@ _LISTS = {"output_padding": (1,), "output_shape": (5, 6, 9)}
 _VALUES: Table[Plain] = {
     "equations": ("Einsum.equation", lambda c, k, known: _equation(c, known)),
     "words of the guard": ("", _worded),
-    "windows of all": ("", _whole),
+    "windows of all": ("", lambda c, k, known: _window(k, known, whole=True)),
+    "windows of one": ("", lambda c, k, known: _window(k, known, whole=False)),
     "further values": ("", _further),
 }
 """Values of attributes that authors forget, by form."""
