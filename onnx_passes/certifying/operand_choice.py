@@ -775,10 +775,10 @@ def _factor(c: Chooser, found: Found, known: Sequence[Shape]) -> Found:
     return replace(found, shape=c.fresh(((size, 4), (4, size), (size,), (2, size))))
 
 
-def _lone(c: Chooser, found: Found) -> Found:
-    """Return a constant of one element in place of data that are mostly an input."""
-    known_integers = found is not None and found.ints is not None
-    if known_integers or c.fresh((True, False)):
+def _lone(c: Chooser, key: str) -> Found:
+    """Return a constant of one element for data beside integers, which are an input mostly."""
+    op_type, _, index = key.partition(".")
+    if index != "0" or not reads_integers(op_type, 1):
         return None
     return c.data(c.fresh(((), (1,), (1, 1))), constant=True)
 
@@ -826,7 +826,7 @@ _OPERANDS: Table[Found] = {
         lambda c, k, f, known: Operand((2 * len(known[0]),), _FLOAT, constant=True),
     ),
     "lists of the guard": ("", lambda c, k, f, known: _row(c, f, known)),
-    "numbers": ("", lambda c, k, f, known: _lone(c, f)),
+    "numbers": ("", lambda c, k, f, known: _lone(c, k)),
 }
 """Operands that authors forget, by form: their inputs, empty for any, and what they are."""
 

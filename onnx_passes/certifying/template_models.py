@@ -785,7 +785,7 @@ def formed_draws(
                     yield each
                     if each[-1].acted and form in FORMS and form not in acting:
                         acting.append(form)
-    rng = np.random.default_rng([seed, len(FORMS)])
+    rng = np.random.default_rng([seed, 24])  # whatever forms there are
     with hits.apart(rng):
         fired = hits.count
         inputs = [(), *choices_of_inputs(rule)]
