@@ -430,13 +430,15 @@ def _open_attributes(node: PatternPart, opset: int = max(OPSETS)) -> set[str]:
 def free_attributes(rule: RewriteRule, opset: int) -> dict[str, set[str]]:
     """Return the attributes by operator whose values the pattern of a rule does not fix.
 
-    Those are left out that say what the weights say, or matter for types that no model has.
+    Those are left out that say what the weights say, that matter for types that no model has,
+    or that became inputs.
     """
     found: dict[str, set[str]] = {}
     for node in pattern_of(rule):
         domain, op_type = operator_in(node) or ("?", "")
         if domain in MAIN:
             names = {*attribute_names(domain, op_type, opset)}
+            names &= {*attribute_names(domain, op_type, max(OPSETS))}
             names = names if node.allow_other_attributes else names & {*node.attributes}
             plain = {k: getattr(a, "_value", None) for k, a in node.attributes.items()}
             fixed = {name for name, value in plain.items() if value is not None}
