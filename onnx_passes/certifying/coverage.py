@@ -447,6 +447,17 @@ def free_attributes(rule: RewriteRule, opset: int) -> dict[str, set[str]]:
     return found
 
 
+def counts(op_type: str, name: str) -> bool:
+    """Whether an attribute is a number, and neither true nor false nor an axis."""
+    schema = schema_of(op_type, max(OPSETS))
+    found = None if schema is None else schema.attributes.get(name)
+    if found is None or found.type is not onnx.defs.OpSchema.AttrType.INT or name == "axis":
+        return False
+    default = found.default_value
+    given = bool(default is not None and default.type)
+    return name == "start" or not given or default.i not in (0, 1)
+
+
 def effective_value(node: ir.Node, name: str) -> str:
     """Return an attribute as text; empty if it is as if it were left out."""
     attribute = node.attributes.get(name)

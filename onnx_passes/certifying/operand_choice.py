@@ -906,7 +906,7 @@ def _worded(c: Chooser, key: str, known: Sequence[Shape | None]) -> Plain:
         *(getattr(find("", op_type), "options", lambda *_: ())(name, known)),
         *_FURTHER.get(key, ()),
     ]
-    asked = [value for value in asked if value in c.words]
+    asked = [value for value in asked if isinstance(value, str) and value in c.words]
     return c.fresh(asked) if asked else None
 
 

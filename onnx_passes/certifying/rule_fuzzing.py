@@ -19,6 +19,7 @@ from onnxscript.rewriter import RewriteRule
 from onnx_passes.certifying.coverage import (
     LIMITED,
     Covered,
+    counts,
     describe,
     effective_value,
     free_attributes,
@@ -36,7 +37,14 @@ from onnx_passes.certifying.replay import (
     samples,
     with_ones,
 )
-from onnx_passes.certifying.rewrite_rule import apply_rule, fires, measured, pattern_of, words
+from onnx_passes.certifying.rewrite_rule import (
+    apply_rule,
+    fires,
+    measured,
+    numbers_beside,
+    pattern_of,
+    words,
+)
 from onnx_passes.certifying.rule_paths import RulePaths
 from onnx_passes.certifying.template_models import (
     Candidate,
@@ -455,7 +463,9 @@ def fuzz_rule(
                 break
         bases += fired[:1]
     if bases:
-        _vary(examiner, bases, tested, confirm, end)
+        for vary in (_vary, _vary_numbers):
+            if not tested.faults:
+                vary(examiner, bases, tested, confirm, end)
     return tested
 
 
@@ -495,6 +505,33 @@ def _vary(
         asked = key.partition(".")[2] in words(examiner.rule)
         if not (refused or asked) and len(tested.values[key]) == 1:
             tested.alone.append(key)
+
+
+def _vary_numbers(
+    examiner: Examiner,
+    bases: Sequence[Candidate],
+    tested: Tested,
+    confirm: Callable[[Fault], bool],
+    end: float,
+) -> None:
+    """Give integer attributes that the rule's code names the numbers beside its own."""
+    beside = numbers_beside(examiner.rule)
+    for key in sorted(tested.values):
+        op_type, _, name = key.partition(".")
+        if name not in beside or not counts(op_type, name):
+            continue
+        known = 0
+        for _, group in attribute_variants(
+            examiner.rule, key, bases, tested.seed, beside[name]
+        ):
+            if time.monotonic() > end or known > _REFUSED:
+                break
+            fired = _firing(examiner, group)
+            known += bool(fired)
+            if fired:
+                _judge(examiner, fired[0], tested, confirm)
+            if tested.faults:
+                return
 
 
 def _firing(examiner: Examiner, group: list[Candidate]) -> list[Candidate]:

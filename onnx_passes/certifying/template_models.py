@@ -880,11 +880,16 @@ _TRIES = 40
 
 
 def attribute_variants(
-    rule: RewriteRule, key: str, bases: Sequence[Candidate], seed: int
+    rule: RewriteRule,
+    key: str,
+    bases: Sequence[Candidate],
+    seed: int,
+    among: Sequence[int] = (),
 ) -> Iterator[tuple[Candidate, list[Candidate]]]:
     """Yield bases, and candidates that have another value of an attribute and are else alike.
 
-    All nodes of the operator have it, or one of several. `key` is ``operator.name``.
+    All nodes of the operator have it, or one of several. `key` is ``operator.name``. The
+    values are those ``among`` which to choose, if there are any.
     """
     op_type, _, name = key.partition(".")
     draws = RecordedGenerator(np.random.default_rng([seed, *key.encode()]))
@@ -899,6 +904,7 @@ def attribute_variants(
             known = [None if s is None else tuple(s.numpy()) for s in shapes]
             for _ in range(_REDRAWS):
                 value = attribute_value(chooser, op_type, name, known)
+                value = chooser.pick(among) if among else value
                 if key == "Conv.group" and known[0] is not None:
                     value = chooser.pick([g for g in range(1, 5) if known[0][1] % g == 0])
                 made = with_attribute(base.base, places, name, value)

@@ -361,6 +361,31 @@ def mean_over_an_image():
     )
 
 
+def norm_of_any_order():
+    """It takes every order but the first one for the second."""
+
+    def reduced(op, x, y):
+        axes = op.Constant(value=ir.tensor(np.arange(2, len(x.shape))))
+        name = "ReduceL1" if attribute(y, "p", 2) == 1 else "ReduceL2"
+        return getattr(op, name)(x, axes, keepdims=1)
+
+    return RewriteRule(
+        lambda op, x: op.GlobalLpPool(x, _outputs=["y"]),
+        reduced,
+        lambda context, x, y: x.dtype == ir.DataType.FLOAT,
+    )
+
+
+def sizes_up_to_0():
+    """It takes an end of 0 for no end."""
+
+    def counted(op, x, s):
+        sizes = range(len(x.shape))[attribute(s, "start", 0) : attribute(s, "end", 0) or None]
+        return op.Constant(value=ir.tensor(np.array(len(sizes))))
+
+    return RewriteRule(lambda op, x: op.Size(op.Shape(x, _outputs=["s"])), counted)
+
+
 @pytest.mark.parametrize(
     "rule",
     [
@@ -372,7 +397,7 @@ def mean_over_an_image():
         *(pooled_twice, read_what_was_written, cut_from_a_run),
         *(product_in_any_order, mean_of_one_window, summed_twice_along_an_axis),
         *(mixed_channels, bias_of_groups, expanded_to_fewer_axes, every_second_pixel),
-        *(mean_over_an_image, window_of_one),
+        *(mean_over_an_image, window_of_one, norm_of_any_order, sizes_up_to_0),
     ],
 )
 def test_a_guard_that_forgets_is_refuted(monkeypatch, rule):
@@ -381,7 +406,7 @@ def test_a_guard_that_forgets_is_refuted(monkeypatch, rule):
     Then: attributes of two nodes, two indices of one place, a run of indices past the end.
     Then: any equation, a window of all, an axis that is an operand, weights of one place.
     Then: groups of one channel, a constant that is data, texts and axes that a guard names,
-    windows of one element.
+    windows of one element, numbers beside those of the rule.
     """
     monkeypatch.setattr(rule_fuzzing, "ATTEMPTS", 100)  # ordinary models show few of these
     assert rule_fuzzing.fuzz_rule(rule(), seconds=600, models=1).fault is not None
