@@ -39,7 +39,7 @@ ROOMS = {
     "api": Size(393, 4, 0),
     "arrays": Size(26, 1, 0),
     "bench": Size(3781, 14, 0),
-    "certifying": Size(8862, 27, 3),
+    "certifying": Size(9057, 27, 3),
     "cli": Size(3878, 18, 1),
     "compat": Size(640, 5, 0),
     "configs": Size(2105, 12, 0),
@@ -61,7 +61,7 @@ ROOMS = {
     "tuning": Size(2292, 8, 0),
     "verify": Size(6437, 20, 0),
     "benchmarks": Size(8990, 69, 0),
-    "tests": Size(48615, 556, 0),
+    "tests": Size(48706, 556, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

@@ -222,6 +222,8 @@ class RuleEvidence:
         if proof is not None and proof.out_of_time:
             return "undecided", f"out of time: {proof.judgements[0].reason}"
         if proof is not None and proof.outcome == "proved":
+            if tested is not None and tested.alone:
+                return "tested", f"proved for one value alone of {', '.join(tested.alone)}"
             if tested is None or tested.models >= LEAST_MODELS:
                 return "proved", ""
             if tested.models:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
@@ -26,6 +27,7 @@ from onnx_passes.certifying.rewrite_rule import (
     joint_integers,
     number_lists,
     pattern_of,
+    words,
 )
 from onnx_passes.ops.input_hints import Shape
 from onnx_passes.ops.operator_class import MAIN, find
@@ -73,12 +75,14 @@ def attribute_names(domain: str, op_type: str, opset: int) -> dict[str, bool]:
 def is_default(op_type: str, name: str, value: Plain) -> bool:
     """Whether an attribute of the main domain says what holds without it."""
     if isinstance(value, list | tuple):
-        return all(number == (name != "pads") for number in value)
+        return all(number == (name not in ("pads", "output_padding")) for number in value)
     schema = schema_of(op_type, max(OPSETS))
     default = None if schema is None else schema.attributes[name].default_value
     if default is None or not default.type:
         return False
     found = onnx.helper.get_attribute_value(default)
+    if isinstance(found, float):
+        return bool(np.float32(found) == value)
     return bool(value == found or str(value).encode() == found)
 
 
@@ -213,6 +217,12 @@ _T = ir.DataType
 CAST = (_T.FLOAT16, _T.FLOAT, _T.DOUBLE, _T.INT64, _T.INT32, _T.INT8, _T.UINT8, _T.BOOL)
 """Types of each width, sign and kind, between which Casts lose something."""
 
+_OLD = 13
+"""An opset in which axes are attributes."""
+
+_ODD: Shape = (1, 2, 5, 3)
+"""An image whose sizes have no half."""
+
 _UNUSUAL = (_T.BFLOAT16, _T.UINT64, _T.UINT32, _T.INT16)
 """Types that Casts pass through as well, of each sign."""
 
@@ -332,6 +342,7 @@ def _formed_plans(
         # Most orders are their own inverse, but for three of unlike size.
         yield replace(several, form="orders", edge=(2, 3, 4))
     yield from _plans_of_attributes(nodes)
+    yield from _plans_of_guard(rule, nodes)
     for dtype in _WRAPPING if operand_names(rule) else ():
         if dtype in admitted_types(rule, tuple(types)):
             yield replace(several, form="wraps", dtype=dtype, limits=True, enough=12)
@@ -386,12 +397,73 @@ def _plans_of_attributes(nodes: Sequence[PatternPart]) -> Iterator[Plan]:
         yield replace(twins, twins=False, given=given, draws=6 * _DRAWS, enough=2 * _DRAWS)
 
 
-def _open_attributes(node: PatternPart) -> set[str]:
+def _plans_of_guard(rule: RewriteRule, nodes: Sequence[PatternPart]) -> Iterator[Plan]:
+    """Yield plans of attributes that a guard names, with texts or a list of integers in it.
+
+    One model in many has all that a guard asks for together. Axes are attributes of old
+    opsets.
+    """
+    types = onnx.defs.OpSchema.AttrType
+    asked: dict[onnx.defs.OpSchema.AttrType, dict[tuple[int, str], None]] = {}
+    for (place, node), opset in itertools.product(enumerate(nodes), (max(OPSETS), _OLD)):
+        schema = _schema_in(node, opset)
+        for name in sorted(_open_attributes(node, opset) & words(rule)):
+            if schema is not None:
+                asked.setdefault(schema.attributes[name].type, {})[place, name] = None
+    guard = Plan(form="guard", forms=("words of the guard", "scales of images"), draws=_MORE)
+    for edge in (None, _ODD) if types.STRING in asked else ():
+        yield replace(guard, given=(*asked[types.STRING],), edge=edge, enough=_ENOUGH)
+    for known in number_lists(rule, int) if types.INTS in asked else ():
+        guard = replace(guard, given=(*asked[types.INTS],), opset=_OLD, enough=_ENOUGH)
+        yield replace(guard, known=known, edge=_TALL[: max(abs(n) for n in known) + 1])
+
+
+def _open_attributes(node: PatternPart, opset: int = max(OPSETS)) -> set[str]:
     """Return the attributes that a node of a pattern may have or not, and does not name."""
     if not node.allow_other_attributes or (identifier := operator_in(node)) is None:
         return set()
-    found = attribute_names(*identifier, max(OPSETS)) if identifier[0] in MAIN else {}
+    found = attribute_names(*identifier, opset) if identifier[0] in MAIN else {}
     return {name for name, required in found.items() if not required} - set(node.attributes)
+
+
+@functools.lru_cache(256)
+def free_attributes(rule: RewriteRule, opset: int) -> dict[str, set[str]]:
+    """Return the attributes by operator whose values the pattern of a rule does not fix.
+
+    Those are left out that say what the weights say, that matter for types that no model has,
+    or that became inputs.
+    """
+    found: dict[str, set[str]] = {}
+    for node in pattern_of(rule):
+        domain, op_type = operator_in(node) or ("?", "")
+        if domain in MAIN:
+            names = {*attribute_names(domain, op_type, opset)}
+            names &= {*attribute_names(domain, op_type, max(OPSETS))}
+            names = names if node.allow_other_attributes else names & {*node.attributes}
+            plain = {k: getattr(a, "_value", None) for k, a in node.attributes.items()}
+            fixed = {name for name, value in plain.items() if value is not None}
+            idle = {"saturate", "round_mode", *["kernel_shape"] * op_type.startswith("Conv")}
+            found.setdefault(op_type, set()).update(names - fixed - idle)
+    return found
+
+
+def counts(op_type: str, name: str) -> bool:
+    """Whether an attribute is a number, and neither true nor false nor an axis."""
+    schema = schema_of(op_type, max(OPSETS))
+    found = None if schema is None else schema.attributes.get(name)
+    if found is None or found.type is not onnx.defs.OpSchema.AttrType.INT or name == "axis":
+        return False
+    default = found.default_value
+    given = bool(default is not None and default.type)
+    return name == "start" or not given or default.i not in (0, 1)
+
+
+def effective_value(node: ir.Node, name: str) -> str:
+    """Return an attribute as text; empty if it is as if it were left out."""
+    attribute = node.attributes.get(name)
+    if attribute is None or is_default(node.op_type, name, attribute.value):
+        return ""
+    return str(attribute.value)
 
 
 def _of_all(places: Iterable[int], *names: str) -> tuple[tuple[int, str], ...]:

@@ -187,13 +187,15 @@ class Chooser:
         was last reshaped to, and ``plan`` what the model is to have. ``parts`` is the number
         of integers that the next operand has; the last of them is ``divided`` in two if there
         is an output more. ``fixed`` are attributes that its pattern gives.
-        ``lists`` are numbers that a guard asks for together, and ``met`` sizes of the data.
+        ``lists`` are numbers that a guard asks for together, ``words`` the texts in it, and
+        ``met`` sizes of the data.
         ``node`` is the number of the node whose operands and attributes are chosen.
         Constants are ``constants`` times as often as usual, and a share ``again`` of them is
         an earlier one of its type and shape.
         """
         self.rng, self.dtype, self.numbers, self.edges = rng, dtype, numbers, edges
         self.lists: Sequence[tuple[float, ...]] = ()
+        self.words: Collection[str] = ()
         self.met: list[int] = []
         self.node = 0
         self._acts: dict[tuple[int, str], bool] = {}
@@ -773,6 +775,14 @@ def _factor(c: Chooser, found: Found, known: Sequence[Shape]) -> Found:
     return replace(found, shape=c.fresh(((size, 4), (4, size), (size,), (2, size))))
 
 
+def _lone(c: Chooser, key: str) -> Found:
+    """Return a constant of one element for data beside integers, which are an input mostly."""
+    op_type, _, index = key.partition(".")
+    if index != "0" or not reads_integers(op_type, 1):
+        return None
+    return c.data(c.fresh(((), (1,), (1, 1))), constant=True)
+
+
 def _row(c: Chooser, found: Found, known: Sequence[Shape]) -> Found:
     """Return a constant of as many numbers as a list of the guard has."""
     known_integers = found is not None and found.ints is not None
@@ -783,6 +793,10 @@ def _row(c: Chooser, found: Found, known: Sequence[Shape]) -> Found:
 
 _OPERANDS: Table[Found] = {
     "weights of one place": ("Conv.1 ConvTranspose.1", lambda c, k, f, known: _one_place(f)),
+    "weights of one channel": (
+        "ConvTranspose.1",
+        lambda c, k, f, known: f and replace(f, shape=(f.shape[0], 1, *f.shape[2:])),
+    ),
     "slices backwards": (
         "Slice.1 Slice.2 Slice.4",
         lambda c, k, f, known: c.integers(-(2**63) if k == "Slice.2" else -1),
@@ -796,6 +810,10 @@ _OPERANDS: Table[Found] = {
         "Gather.1 GatherElements.1 GatherND.1 ScatterElements.1 ScatterND.1",
         _twice,
     ),
+    "short targets": (
+        "Expand.1",
+        lambda c, k, f, known: f and c.integers(*(f.ints or (1, 1))[1:]),
+    ),
     "no copy": ("Tile.1", lambda c, k, f, known: _no_copy(c, f)),
     "numbers of columns": (
         "MatMulInteger.2 MatMulInteger.3 QLinearMatMul.4 QLinearMatMul.5",
@@ -808,6 +826,7 @@ _OPERANDS: Table[Found] = {
         lambda c, k, f, known: Operand((2 * len(known[0]),), _FLOAT, constant=True),
     ),
     "lists of the guard": ("", lambda c, k, f, known: _row(c, f, known)),
+    "numbers": ("", lambda c, k, f, known: _lone(c, k)),
 }
 """Operands that authors forget, by form: their inputs, empty for any, and what they are."""
 
@@ -815,6 +834,17 @@ _OPERANDS: Table[Found] = {
 def _listed(c: Chooser, operand: Operand) -> Array | None:
     found = [n for n in c.lists if operand.shape == (len(n),)]
     return np.array(c.fresh(found)) if found else None
+
+
+def _enlarged(c: Chooser, operand: Operand) -> Array | None:
+    """Return scales of an image, whose batch and channels stay, or those of the guard."""
+    if not operand.positive or len(operand.shape) != 1 or operand.shape[0] < 3:
+        return None
+    of_image = [c.fresh((0.5, 1.0, 2.0, 3.0)) for _ in range(operand.shape[0] - 2)]
+    known = _listed(c, operand)
+    return (
+        np.array((1.0, 1.0, *of_image)) if known is None or c.fresh((True, False)) else known
+    )
 
 
 def _measured(c: Chooser, operand: Operand) -> Array | None:
@@ -834,6 +864,7 @@ def _first(c: Chooser, operand: Operand) -> Array | None:
 
 
 _CONTENTS: Table[Array | None] = {
+    "scales of images": ("", lambda c, k, operand: _enlarged(c, operand)),
     "lists of the guard": ("", lambda c, k, operand: _listed(c, operand)),
     "sizes of the data": ("", lambda c, k, operand: _measured(c, operand)),
     "a first element": ("", lambda c, k, operand: _first(c, operand)),
@@ -862,9 +893,21 @@ def _equation(c: Chooser, known: Sequence[Shape | None]) -> Plain:
     return ",".join(terms) + c.fresh(("", f"->{result}", f"->{result}"))
 
 
-def _whole(_: Chooser, key: str, known: Sequence[Shape | None]) -> Plain:
+def _window(key: str, known: Sequence[Shape | None], *, whole: bool) -> Plain:
     image = known[0] if known else None
-    return list(image[2:]) if image and key.endswith(".kernel_shape") else None
+    if not image or not key.endswith(".kernel_shape"):
+        return None
+    return [*image[2:]] if whole else [1] * len(image[2:])
+
+
+def _worded(c: Chooser, key: str, known: Sequence[Shape | None]) -> Plain:
+    op_type, _, name = key.partition(".")
+    asked = [
+        *(getattr(find("", op_type), "options", lambda *_: ())(name, known)),
+        *_FURTHER.get(key, ()),
+    ]
+    asked = [value for value in asked if isinstance(value, str) and value in c.words]
+    return c.fresh(asked) if asked else None
 
 
 def _further(c: Chooser, key: str, known: Sequence[Shape | None]) -> Plain:
@@ -893,7 +936,9 @@ _LISTS = {"output_padding": (1,), "output_shape": (5, 6, 9)}
 
 _VALUES: Table[Plain] = {
     "equations": ("Einsum.equation", lambda c, k, known: _equation(c, known)),
-    "windows of all": ("", _whole),
+    "words of the guard": ("", _worded),
+    "windows of all": ("", lambda c, k, known: _window(k, known, whole=True)),
+    "windows of one": ("", lambda c, k, known: _window(k, known, whole=False)),
     "further values": ("", _further),
 }
 """Values of attributes that authors forget, by form."""

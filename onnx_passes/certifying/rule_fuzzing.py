@@ -16,7 +16,15 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
-from onnx_passes.certifying.coverage import LIMITED, Covered
+from onnx_passes.certifying.coverage import (
+    LIMITED,
+    Covered,
+    counts,
+    describe,
+    effective_value,
+    free_attributes,
+    operand_names,
+)
 from onnx_passes.certifying.operand_choice import MatchTraces
 from onnx_passes.certifying.proof import Counterexample, Fault
 from onnx_passes.certifying.replay import (
@@ -29,9 +37,21 @@ from onnx_passes.certifying.replay import (
     samples,
     with_ones,
 )
-from onnx_passes.certifying.rewrite_rule import apply_rule, fires, measured, pattern_of
+from onnx_passes.certifying.rewrite_rule import (
+    apply_rule,
+    fires,
+    measured,
+    numbers_beside,
+    pattern_of,
+    words,
+)
 from onnx_passes.certifying.rule_paths import RulePaths
-from onnx_passes.certifying.template_models import Candidate, candidates, formed_candidates
+from onnx_passes.certifying.template_models import (
+    Candidate,
+    attribute_variants,
+    candidates,
+    formed_candidates,
+)
 from onnx_passes.certifying.variants import AMPLIFIED, cut_array, resized
 from onnx_passes.contracts import Contract, Equality, Tolerance
 from onnx_passes.errors import PassError
@@ -312,6 +332,8 @@ class Tested:
     Unless `out_of_time`, the same seed repeats the run. `finite` means that no input was NaN
     or infinite. `unrepeated` counts differences that their own script did not show; they are
     not faults. Nor are those that are the engine's own, which `excused` counts by cause.
+    `values` are those of attributes that the pattern leaves open. Those of `alone` had one
+    value on all models, and no other one was met or refused.
     """
 
     models: int = 0
@@ -335,6 +357,8 @@ class Tested:
     planned: int = 0
     covered: Covered = field(default_factory=Covered)
     operators: set[tuple[str, str]] = field(default_factory=set)
+    values: dict[str, set[str]] = field(default_factory=dict)
+    alone: list[str] = field(default_factory=list)
 
     @property
     def fault(self) -> Fault | None:
@@ -381,6 +405,7 @@ class Tested:
             "surroundings": dict(sorted(self.kinds.items())),
             "opsets": {str(k): n for k, n in sorted(self.opsets.items())},
             "errors": {kind: {"rtol": error} for kind, error in sorted(self.errors.items())},
+            "alone": self.alone,
             "out_of_time": self.out_of_time,
         }
 
@@ -412,6 +437,7 @@ def fuzz_rule(
     tested = Tested(seed=seed, finite=finite)
     examiner = Examiner(rule, allowed, declared, paths)
     hits = MatchTraces(np.random.default_rng(seed))
+    bases: list[Candidate] = []
 
     def wanted(_: object = None) -> bool:
         return tested.models - tested.planned < models
@@ -435,7 +461,77 @@ def fuzz_rule(
                 return tested
             if not (candidate.planned or wanted()):
                 break
+        bases += fired[:1]
+    if bases:
+        for vary in (_vary, _vary_numbers):
+            if not tested.faults:
+                vary(examiner, bases, tested, confirm, end)
     return tested
+
+
+_REFUSED = 12
+"""Models with another value of an attribute after which a guard asks for the first one."""
+
+
+def _vary(
+    examiner: Examiner,
+    bases: Sequence[Candidate],
+    tested: Tested,
+    confirm: Callable[[Fault], bool],
+    end: float,
+) -> None:
+    """Give attributes that had one value on all models another one, where the rule fires.
+
+    What a rule passes on or forgets is seen only where it makes a difference to the original.
+    """
+    for key in sorted(key for key, values in tested.values.items() if len(values) == 1):
+        refused = met = 0
+        for base, group in attribute_variants(examiner.rule, key, bases, tested.seed):
+            if time.monotonic() > end:
+                tested.out_of_time = True
+                return
+            fired = _firing(examiner, group)
+            if not fired:
+                refused += not check_structure(group[0].model, full=True)
+            else:
+                _judge(examiner, fired[0], tested, confirm)
+                pair = Replayer(base.base, group[0].model)
+                found = pair.compare(feeds_of(base, tested.seed)[0], real=False)
+                met += found is not None and bool(found.actual)
+            if tested.faults:
+                return
+            if met > 1 or refused > _REFUSED:
+                break
+        asked = key.partition(".")[2] in words(examiner.rule)
+        if not (refused or asked) and len(tested.values[key]) == 1:
+            tested.alone.append(key)
+
+
+def _vary_numbers(
+    examiner: Examiner,
+    bases: Sequence[Candidate],
+    tested: Tested,
+    confirm: Callable[[Fault], bool],
+    end: float,
+) -> None:
+    """Give integer attributes that the rule's code names the numbers beside its own."""
+    beside = numbers_beside(examiner.rule)
+    for key in sorted(tested.values):
+        op_type, _, name = key.partition(".")
+        if name not in beside or not counts(op_type, name):
+            continue
+        known = 0
+        for _, group in attribute_variants(
+            examiner.rule, key, bases, tested.seed, beside[name]
+        ):
+            if time.monotonic() > end or known > _REFUSED:
+                break
+            fired = _firing(examiner, group)
+            known += bool(fired)
+            if fired:
+                _judge(examiner, fired[0], tested, confirm)
+            if tested.faults:
+                return
 
 
 def _firing(examiner: Examiner, group: list[Candidate]) -> list[Candidate]:
@@ -464,8 +560,12 @@ def _judge(
     tested.models += 1
     tested.planned += candidate.planned
     tested.operators |= trial.operators
-    if candidate.template is not None:
-        tested.covered.add(candidate.template)
+    tested.covered.add(describe(candidate.base, operand_names(examiner.rule)))
+    free = free_attributes(examiner.rule, candidate.base.graph.opset_imports[""])
+    for node in candidate.base.graph:
+        for name in free.get(node.op_type, ()):
+            values = tested.values.setdefault(f"{node.op_type}.{name}", set())
+            values.add(effective_value(node, name))
     tested.firings += trial.fired
     tested.runs += trial.runs
     tested.excused += trial.excused

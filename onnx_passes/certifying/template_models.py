@@ -19,20 +19,18 @@ from onnxscript.rewriter import RewriteRule
 from onnx_passes.arrays import Array
 from onnx_passes.certifying.coverage import (
     OPSETS,
-    Covered,
     Plan,
     admits,
     admitted_types,
     attribute_names,
     bound_type,
     choices_of_inputs,
-    describe,
+    effective_value,
     few_types,
     fits,
     is_default,
     is_variadic,
     may_be_absent,
-    operand_names,
     operator_in,
     plans_of,
     schema_of,
@@ -57,6 +55,7 @@ from onnx_passes.certifying.rewrite_rule import (
     literals,
     number_lists,
     pattern_of,
+    words,
 )
 from onnx_passes.certifying.variants import (
     AMPLIFIED,
@@ -65,6 +64,7 @@ from onnx_passes.certifying.variants import (
     behind,
     followed,
     read_often,
+    with_attribute,
 )
 from onnx_passes.ops.call import Tensor
 from onnx_passes.ops.domains.concrete import ShapeSemantics
@@ -219,7 +219,7 @@ class ModelBuilder:
         self._choose = chooser
         self._alternatives: dict[int, PatternPart] = {}
         chooser.prefer({n.op_type for n in self._pattern})
-        chooser.lists = number_lists(rule, int, float)
+        chooser.lists, chooser.words = number_lists(rule, int, float), words(rule)
         self._guarded = find_guard_constants(rule)
         self._guide = Guide(hint_of(rule.name), chooser)
         options = [o for o in OPSETS if fits(self._pattern, o)]
@@ -670,18 +670,19 @@ class Candidate:
 
     `kind` is "plain" or the surrounding, such as "inside an If". `ports` are its inputs with
     concrete shapes. With `near`, a constant lies beside a number of the pattern or guard,
-    within its tolerance. A `planned` one has enumerated ranks, type or opset.
+    within its tolerance. A `planned` one has enumerated ranks, type or opset. `base` is the
+    model without the surrounding.
     """
 
     kind: str
     model: ir.Model
+    base: ir.Model
     ports: tuple[ir.Value, ...]
     dtype: ir.DataType
     near: bool = False
     trace: tuple[Draw, ...] = ()
     edge: Shape | None = None
     planned: bool = False
-    template: Covered | None = None
 
 
 def _moderate(numbers: list[float]) -> list[float]:
@@ -784,7 +785,7 @@ def formed_draws(
                     yield each
                     if each[-1].acted and form in FORMS and form not in acting:
                         acting.append(form)
-    rng = np.random.default_rng([seed, len(FORMS)])
+    rng = np.random.default_rng([seed, 24])  # whatever forms there are
     with hits.apart(rng):
         fired = hits.count
         inputs = [(), *choices_of_inputs(rule)]
@@ -847,6 +848,16 @@ def _group(
     if chooser.near:
         # What is within a tolerance of another number shows behind an amplifier, at zero.
         surroundings = (_AMPLIFIER, *surroundings[:1])
+    return _surrounded(model, behind, chooser, plan, surroundings)
+
+
+def _surrounded(
+    model: ir.Model,
+    behind: ir.Model,
+    chooser: Chooser,
+    plan: Plan,
+    surroundings: Sequence[int],
+) -> list[Candidate]:
     group = [("plain", model), ("behind a further node", behind)]
     for base, chosen in ((model, surroundings[:2]), (behind, surroundings[2:4])):
         for index in chosen:
@@ -855,14 +866,54 @@ def _group(
             if made is not None:
                 group.append((kind, made))
     trace, dtype = tuple(chooser.rng.trace), chooser.dtype
-    planned, told = plan != Plan(), describe(model, operand_names(rule))
-    edge = plan.edge if plan.ints else chooser.rng.edge
+    planned, edge = plan != Plan(), plan.edge if plan.ints else chooser.rng.edge
     return [
         Candidate(
-            kind, made, _ports(model, made), dtype, chooser.near, trace, edge, planned, told
+            kind, made, model, _ports(model, made), dtype, chooser.near, trace, edge, planned
         )
         for kind, made in group
     ]
+
+
+_TRIES = 40
+"""Models that are tried with another value of an attribute."""
+
+
+def attribute_variants(
+    rule: RewriteRule,
+    key: str,
+    bases: Sequence[Candidate],
+    seed: int,
+    among: Sequence[int] = (),
+) -> Iterator[tuple[Candidate, list[Candidate]]]:
+    """Yield bases, and candidates that have another value of an attribute and are else alike.
+
+    All nodes of the operator have it, or one of several. `key` is ``operator.name``. The
+    values are those ``among`` which to choose, if there are any.
+    """
+    op_type, _, name = key.partition(".")
+    draws = RecordedGenerator(np.random.default_rng([seed, *key.encode()]))
+    for number in draws.permutation(len(bases))[:_TRIES]:
+        base: Candidate = bases[number]
+        chooser = Chooser(draws, base.dtype, literals(rule))
+        chooser.plan = Plan(forms=("further values", "windows of all"))
+        nodes = {k: n for k, n in enumerate(base.base.graph) if n.op_type == op_type}
+        for places in [[*nodes], *([k] for k in nodes if len(nodes) > 1)]:
+            node = nodes[places[0]]
+            shapes = [None if v is None else v.shape for v in node.inputs]
+            known = [None if s is None else tuple(s.numpy()) for s in shapes]
+            for _ in range(_REDRAWS):
+                value = attribute_value(chooser, op_type, name, known)
+                value = chooser.pick(among) if among else value
+                if key == "Conv.group" and known[0] is not None:
+                    value = chooser.pick([g for g in range(1, 5) if known[0][1] % g == 0])
+                made = with_attribute(base.base, places, name, value)
+                if made and effective_value([*made.graph][places[0]], name) != (
+                    effective_value(node, name)
+                ):
+                    plan = Plan(given=((places[0], name),))
+                    yield base, _surrounded(made, followed(made), chooser, plan, ())
+                    break
 
 
 def _ports(model: ir.Model, made: ir.Model) -> tuple[ir.Value, ...]:

@@ -12,6 +12,7 @@ import onnx.shape_inference
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
+from onnx_passes.plain import Plain
 
 
 def copied(
@@ -221,6 +222,42 @@ def read_often(model: ir.Model, count: int, *, inner: bool) -> ir.Model:
         for number in range(len(value.uses()), count):
             graph.outputs.append(behind(value, graph, "Identity", str(number)))
     return copy
+
+
+def with_attribute(
+    model: ir.Model, places: Sequence[int], name: str, value: Plain
+) -> ir.Model | None:
+    """Return a copy in which nodes at some places have another attribute.
+
+    Types and shapes behind them are inferred anew; None if they do not fit. The value None
+    leaves the attribute out. Weights of a Conv have as many channels as a group leaves.
+    """
+    copy = model.clone()
+    for place, node in enumerate(copy.graph):
+        if place in places:
+            if name == "group" and node.op_type == "Conv" and isinstance(value, int):
+                _shorten(node.inputs[1], 1, value * node.attributes.get_int("group", 1))
+            node.attributes.pop(name, None)
+            if value is not None:
+                node.attributes[name] = ir.convenience.convert_attribute(name, value)
+        for output in node.outputs:
+            output.type, output.shape = None, None
+    try:
+        return _inferred(copy)
+    except onnx.shape_inference.InferenceError:
+        return None
+
+
+def _shorten(value: ir.Value | None, axis: int, share: int) -> None:
+    """Leave a share of the elements of an input or initializer along an axis."""
+    if value is None or value.shape is None or value.producer() is not None:
+        return
+    sizes = [*value.shape]
+    sizes[axis] = max(int(sizes[axis]) // share, 1)
+    if value.const_value is not None:
+        kept = tuple(map(slice, sizes))
+        value.const_value = ir.tensor(np.ascontiguousarray(value.const_value.numpy()[kept]))
+    value.shape = ir.Shape(sizes)
 
 
 def _bare(model: ir.Model) -> ir.Model | None:

@@ -71,17 +71,21 @@ def _sizes(everywhere: bool, text: str, **_: object) -> str:
     return f"all {'ranks and ' if 'all ranks' in text else ''}sizes"
 
 
-def run_frozen_set(*, first: str = "", stop: bool = False) -> list[Outcome]:
+def run_frozen_set(
+    *, first: str = "", stop: bool = False, every: int = 1, start: int = 0
+) -> list[Outcome]:
     """Judge the rules, in their order.
 
     Args:
         first: The name of a rule that is judged before the others.
         stop: Whether to end with the first outcome that is not the stored one.
+        every: How many rules there are for one that is judged.
+        start: The place of the first rule.
     """
     logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)
     stored = set(stored_outcomes()) if stop else set()
     outcomes: list[Outcome] = []
-    for frozen in sorted(frozen_rules(), key=lambda f: f.name != first):
+    for frozen in sorted(frozen_rules(), key=lambda f: f.name != first)[start::every]:
         outcomes.append(judge(frozen))
         if stop and outcomes[-1] not in stored:
             break

@@ -2,11 +2,14 @@ import subprocess
 import sys
 
 import onnx_ir as ir
+import pytest
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes import certifying as rules
+from onnx_passes.certifying import certification, rule_fuzzing
 from onnx_passes.certifying.certification import verdict_of
 from onnx_passes.certifying.rewrite_rule import Job, rules_of
+from onnx_passes.certifying.variants import with_attribute
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.contracts import equality, tolerance
 from onnx_passes.errors import UsageError
@@ -84,6 +87,25 @@ def test_without_z3_what_was_tested_stands_and_the_rest_is_said(monkeypatch):
     assert "z3 is not installed (install it)" in result["reason"]
     alone = verdict_of(Exact, rule, Job("m:o", level="prove", seconds=600))
     assert alone["verdict"] == "undecided"
+
+
+def test_an_attribute_of_one_value_caps_the_verdict_and_is_named(monkeypatch):
+    pytest.importorskip("z3")
+    found = rule_fuzzing.Tested(models=30, alone=["ConvTranspose.group"])
+    monkeypatch.setattr(certification, "fuzz_rule", lambda *_, **__: found)
+    rule = RewriteRule(lambda op, x: op.Neg(op.Neg(x)), lambda op, x: op.Identity(x))
+    result = verdict_of(Exact, rule, Job("m:o", seconds=600))
+    assert result["verdict"] == "tested"
+    assert "one value alone of ConvTranspose.group" in result["reason"]
+
+
+def test_weights_have_as_many_channels_as_other_groups_leave():
+    model = parse(
+        "(float[1,4,5,5] x, float[2,4,3,3] w) => (float[1,2,3,3] y) { y = Conv(x, w) }"
+    )
+    grouped = with_attribute(model, [0], "group", 2)
+    assert [*grouped.graph.inputs[1].shape] == [2, 2, 3, 3]
+    assert [*grouped.graph.outputs[0].shape] == [1, 2, 3, 3]
 
 
 def test_a_fault_in_half_precision_has_a_script_that_shows_it(tmp_path):

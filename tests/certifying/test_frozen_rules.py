@@ -25,6 +25,7 @@ from tests.tables import cases
 
 pytest.importorskip("z3")
 
+_EVERY = 5
 PACKAGE = Path(onnx_passes.__file__).parent
 
 
@@ -108,9 +109,13 @@ def test_the_verdicts_are_of_this_number():
 
 @pytest.mark.timeout(1800)
 def test_the_verdicts_are_those_that_are_stored():
-    """Judged anew if the code has changed since: make certify stores its key."""
-    if stored_head()["code"] != code_key():
-        assert not differing(run_frozen_set()), RAISE
+    """Judged anew if the code has changed since: make certify stores its key, and judges all.
+
+    One rule in five is judged here, other ones for other code.
+    """
+    if (code := code_key()) != stored_head()["code"]:
+        start = int(code[:8], 16) % _EVERY
+        assert not differing(run_frozen_set(every=_EVERY, start=start)), RAISE
 
 
 @pytest.mark.slow

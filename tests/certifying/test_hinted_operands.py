@@ -124,7 +124,7 @@ def test_fusions_of_many_nodes_fire(name):
     assert tested.fault is None
 
 
-OF_FORMS = 1500
+OF_FORMS = 2000
 """Attempts that forms of what authors forget add."""
 
 _NEVER_FIRED = [

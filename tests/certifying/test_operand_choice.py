@@ -2,8 +2,10 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
-from onnx_passes.certifying.operand_choice import MatchTraces, RecordedGenerator
+from onnx_passes.certifying.coverage import Plan
+from onnx_passes.certifying.operand_choice import Chooser, MatchTraces, RecordedGenerator
 from onnx_passes.certifying.template_models import candidates, formed_candidates
+from onnx_passes.ops.input_hints import Operand
 
 
 def _constants(pattern):
@@ -32,6 +34,14 @@ def test_what_was_drawn_is_repeated_but_for_the_places_drawn_anew():
 def test_a_number_beside_places_is_of_their_type_and_may_be_the_last_one():
     found = _constants(lambda op, k, x: op.Sub(k, op.ArgMax(x)))
     assert {1, 2} <= {c["k"] for c in found if type(c.get("k")) is int}
+
+
+def test_booleans_beside_constants_near_the_limits_have_none():
+    chooser = Chooser(RecordedGenerator(np.random.default_rng(0)), ir.DataType.INT32, [1.0])
+    chooser.plan = Plan(limits=True, form="wraps")
+    drawn = [chooser.content(Operand((4,), ir.DataType.BOOL)) for _ in range(9)]
+    assert {array.dtype for array in drawn} == {np.dtype(bool)}
+    assert {True, False} == {number for array in drawn for number in array.tolist()}
 
 
 def test_a_slice_may_run_backwards():

@@ -17,14 +17,14 @@ from onnx_passes.passes.streamline._rule_constants import constant, floats
 
 _HINT = Hint(
     {
-        "x": data("2 2 3 4"),
+        "x": data("2 2 3 4", "2 4 6 1", "2 1 1 24"),
         "w": (Spec("24 3", mixed=(1.0, -2.0, 0.5)),),
-        "shape": ints("2 24", "0 24"),
+        "shape": ints("2 24", "0 24", "2 0"),
         "s": (Spec("3", mixed=(-1.0, 0.5, 2.0)),),
         "v": filled("", 1.0),
         "a": filled("", -4.0),
     },
-    {"Transpose.perm": ([0, 3, 1, 2], [0, 2, 3, 1]), "Flatten.axis": (1,)},
+    {"Transpose.perm": ([0, 3, 1, 2], [0, 2, 3, 1]), "Flatten.axis": (1, 2)},
     (ir.DataType.FLOAT,),
     13,
 )
@@ -98,8 +98,8 @@ def _rule(flat: TermCall, between: int) -> TermRule:
         inner = call("Add", inner, "a")
 
     def make(op: Op, v: Values, rows: Array) -> Value:
-        node = node_of(v["f"])
-        made = getattr(op, node.op_type)(v["x"], *node.inputs[1:], **node.attributes)
+        # Of one channel, what makes rows may begin at another axis, or copy a size.
+        made = op.Flatten(v["x"], axis=1)
         if between:
             made = op.MultiThreshold(made, v["s"], v["v"], _domain=CUSTOM)
         if between > 1:

@@ -20,6 +20,19 @@ def test_rows_of_the_weights_are_permuted(rewrites, body):
     assert "Transpose" not in [node.op_type for node in model.graph]
 
 
+@each_row("""sizes | turned | rows
+another axis: 4,6,1 | 1,4,6 | f = Flatten <axis = 2> (t)
+a copied size: 1,1,24 | 24,1,1 | f = Reshape(t, shape)
+""")
+def test_rows_of_one_channel_may_begin_at_another_axis(rewrites, sizes, turned, rows):
+    text = TURNED.replace("2,2,3,4] x", f"2,{sizes}] x").replace(
+        "2,4,2,3] t", f"2,{turned}] t"
+    )
+    body = f"{{ t = Transpose <perm = [0, 3, 1, 2]> (x) {rows} y = MatMul(f, w) }}"
+    model = rewrites(HEADER + text.replace("{2, -1}", "{2, 0}") + body)
+    assert "Transpose" not in [node.op_type for node in model.graph]
+
+
 OTHER_AXIS = TURNED.replace("[2,4,2,3] t", "[4,2,2,3] t").replace("[2,24] f", "[4,12] f")
 OTHER_AXIS = OTHER_AXIS.replace("[24,2] w", "[12,4] w").replace("[2,2] y", "[4,4] y")
 READ = TURNED.replace("2,2] y)", "2,2] y, float[2,24] f)").replace("float[2,24] f,", "")
