@@ -442,7 +442,7 @@ def free_attributes(rule: RewriteRule, opset: int) -> dict[str, set[str]]:
             names = names if node.allow_other_attributes else names & {*node.attributes}
             plain = {k: getattr(a, "_value", None) for k, a in node.attributes.items()}
             fixed = {name for name, value in plain.items() if value is not None}
-            idle = {"saturate", "round_mode", *["kernel_shape"] * op_type.startswith("Conv")}
+            idle = {"saturate", "round_mode", *["kernel_shape"] * ("group" in names)}
             found.setdefault(op_type, set()).update(names - fixed - idle)
     return found
 

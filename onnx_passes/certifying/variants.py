@@ -235,7 +235,7 @@ def with_attribute(
     copy = model.clone()
     for place, node in enumerate(copy.graph):
         if place in places:
-            if name == "group" and node.op_type == "Conv" and isinstance(value, int):
+            if name == "group" and isinstance(value, int):
                 _shorten(node.inputs[1], 1, value * node.attributes.get_int("group", 1))
             node.attributes.pop(name, None)
             if value is not None:
@@ -251,6 +251,8 @@ def with_attribute(
 def _shorten(value: ir.Value | None, axis: int, share: int) -> None:
     """Leave a share of the elements of an input or initializer along an axis."""
     if value is None or value.shape is None or value.producer() is not None:
+        return
+    if len(value.shape) <= axis:
         return
     sizes = [*value.shape]
     sizes[axis] = max(int(sizes[axis]) // share, 1)
