@@ -445,8 +445,8 @@ class _Entry:
     """What is declared of a value.
 
     ``graph`` gets a declaration that is not there yet; ``info`` is set once something is
-    known. Inference finds dimensions of an ``inferred`` value by itself. ``told`` is what the
-    declaration was made of.
+    known. Inference finds dimensions of an ``inferred`` value by itself. The declaration was
+    made of ``told``.
     """
 
     value: ir.Value

@@ -386,12 +386,10 @@ class Concrete:
         called: dict[object, int] = {}
         total = 0
         for node in self.model.graph.all_nodes():
-            key = _call_of(node)
-            count = called.get(key) if key is not None else None
-            if count is None:
-                count = _operations(node)
-                called |= {} if key is None else {key: count}
-            total += count
+            key = _call_of(node) or node
+            if key not in called:
+                called[key] = _operations(node)
+            total += called[key]
         return total
 
     @cached_property
