@@ -243,23 +243,24 @@ def number_lists(rule: RewriteRule, *types: type) -> list[tuple[Any, ...]]:
 @functools.lru_cache(256)
 def words(rule: RewriteRule) -> frozenset[str]:
     """Return the texts in the source of a rule's check: names of attributes, and values."""
-    nodes = (n for tree in _sources(rule._condition_function) for n in ast.walk(tree))
-    texts = (n.value for n in nodes if isinstance(n, ast.Constant))
-    return frozenset(text for text in texts if isinstance(text, str))
+    return _texts(rule._condition_function)
+
+
+def _texts(*functions: Any) -> frozenset[str]:
+    trees = (tree for f in functions if f is not None for tree in _sources(f))
+    nodes = (n.value for t in trees for n in ast.walk(t) if isinstance(n, ast.Constant))
+    return frozenset(text for text in nodes if isinstance(text, str))
 
 
 @functools.lru_cache(256)
-def numbers_beside(rule: RewriteRule) -> dict[str, list[int]]:
-    """Return names of integer attributes in a rule's code, with the integers beside its own.
+def numbers_beside(rule: RewriteRule) -> tuple[frozenset[str], list[int]]:
+    """Return the texts in a rule's code, and the integers beside its own.
 
-    Such an attribute was compared with 1, and every other number was taken for 2.
+    An attribute was compared with 1, and every other number was taken for 2.
     """
-    functions = (rule._condition_function, replacement_of(rule)._function)
-    trees = [tree for f in functions if f is not None for tree in _sources(f)]
-    held = {n.value for t in trees for n in ast.walk(t) if isinstance(n, ast.Constant)}
     own = [n for n in _numbers_of(rule) if isinstance(n, int) and abs(n) < LARGEST]
     beside = list(dict.fromkeys(n + by for n in own for by in (0, 1, -1)))[:_MOST]
-    return dict.fromkeys(sorted(t for t in held if isinstance(t, str)), beside)
+    return _texts(rule._condition_function, replacement_of(rule)._function), beside
 
 
 @functools.lru_cache(256)

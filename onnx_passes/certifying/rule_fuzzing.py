@@ -9,7 +9,7 @@ import itertools
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -464,13 +464,38 @@ def fuzz_rule(
         bases += fired[:1]
     if bases:
         for vary in (_vary, _vary_numbers):
-            if not tested.faults:
+            if not (tested.faults or tested.out_of_time):
                 vary(examiner, bases, tested, confirm, end)
     return tested
 
 
 _REFUSED = 12
 """Models with another value of an attribute after which a guard asks for the first one."""
+
+
+def _variants(
+    examiner: Examiner,
+    key: str,
+    bases: Sequence[Candidate],
+    tested: Tested,
+    confirm: Callable[[Fault], bool],
+    end: float,
+    among: Sequence[int] = (),
+) -> Iterator[tuple[Candidate, Candidate, bool]]:
+    """Judge models with another value of an attribute, until one shows a fault or time ends.
+
+    Yields the model that each was made from, the model, and whether the rule fires on it.
+    """
+    for base, group in attribute_variants(examiner.rule, key, bases, tested.seed, among):
+        if time.monotonic() > end:
+            tested.out_of_time = True
+            return
+        fired = _firing(examiner, group)
+        if fired:
+            _judge(examiner, fired[0], tested, confirm)
+        if tested.faults:
+            return
+        yield base, group[0], bool(fired)
 
 
 def _vary(
@@ -486,22 +511,17 @@ def _vary(
     """
     for key in sorted(key for key, values in tested.values.items() if len(values) == 1):
         refused = met = 0
-        for base, group in attribute_variants(examiner.rule, key, bases, tested.seed):
-            if time.monotonic() > end:
-                tested.out_of_time = True
-                return
-            fired = _firing(examiner, group)
+        for base, made, fired in _variants(examiner, key, bases, tested, confirm, end):
             if not fired:
-                refused += not check_structure(group[0].model, full=True)
+                refused += not check_structure(made.model, full=True)
             else:
-                _judge(examiner, fired[0], tested, confirm)
-                pair = Replayer(base.base, group[0].model)
+                pair = Replayer(base.base, made.model)
                 found = pair.compare(feeds_of(base, tested.seed)[0], real=False)
                 met += found is not None and bool(found.actual)
-            if tested.faults:
-                return
             if met > 1 or refused > _REFUSED:
                 break
+        if tested.faults or tested.out_of_time:
+            return
         asked = key.partition(".")[2] in words(examiner.rule)
         if not (refused or asked) and len(tested.values[key]) == 1:
             tested.alone.append(key)
@@ -515,23 +535,18 @@ def _vary_numbers(
     end: float,
 ) -> None:
     """Give integer attributes that the rule's code names the numbers beside its own."""
-    beside = numbers_beside(examiner.rule)
+    named, beside = numbers_beside(examiner.rule)
     for key in sorted(tested.values):
         op_type, _, name = key.partition(".")
-        if name not in beside or not counts(op_type, name):
+        if name not in named or not counts(op_type, name):
             continue
         known = 0
-        for _, group in attribute_variants(
-            examiner.rule, key, bases, tested.seed, beside[name]
-        ):
-            if time.monotonic() > end or known > _REFUSED:
+        for *_, fired in _variants(examiner, key, bases, tested, confirm, end, beside):
+            known += fired
+            if known > _REFUSED:
                 break
-            fired = _firing(examiner, group)
-            known += bool(fired)
-            if fired:
-                _judge(examiner, fired[0], tested, confirm)
-            if tested.faults:
-                return
+        if tested.faults or tested.out_of_time:
+            return
 
 
 def _firing(examiner: Examiner, group: list[Candidate]) -> list[Candidate]:

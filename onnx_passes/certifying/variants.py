@@ -230,7 +230,7 @@ def with_attribute(
     """Return a copy in which nodes at some places have another attribute.
 
     Types and shapes behind them are inferred anew; None if they do not fit. The value None
-    leaves the attribute out. Weights of a Conv have as many channels as a group leaves.
+    leaves the attribute out. Beside a group, weights have as many channels as it leaves.
     """
     copy = model.clone()
     for place, node in enumerate(copy.graph):
